@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import messages
 
-_OVER = frozenset({"Completed", "Failed", "Rejected", "Expired"})
-"""States of applications that the scheduler forgets."""
 FORCE_CREATE_TAG = "application.create.force"
 ALLOW_PREEMPTION_TAG = "yunikorn.apache.org/allow-preemption"
 """Of an allocation in a report, with the value `false`: its ask was sent with `allowPreemptSelf: false`, which an
@@ -43,12 +41,16 @@ class _Ask:
     """Number of allocations received, including those that are gone."""
     held: int = 0
     """Allocations that are there."""
+    released: int = 0
+    """Of these, those that the resource manager has released, and whose release is not confirmed."""
     before: bytes = b""
     """The message before this one, if an allocation was there when this one was sent; it holds if this is rejected."""
     sizes: bool = False
     """Whether its amounts are those of its allocation, if there is one only: they resize it."""
     opted_out: bool = False
     """Whether its allocations may not be preempted for others (`allowPreemptSelf: false`)."""
+    is_anew: bool = False
+    """It was sent behind releases of all its allocations, with which the scheduler forgets the ask before it."""
 
 
 @dataclass(slots=True)
@@ -77,6 +79,8 @@ class _Application:
     reported: bytes = b""
     """As it was reported last to a scheduler that had lost the state."""
     leaving: bool = False
+    removal_due: bool = False
+    """It was reported again, and its removal was not."""
     asks: dict[str, _Ask] = field(default_factory=dict)
     """By allocation key, as long as any of it is to come or there."""
     held: dict[str, _Held] = field(default_factory=dict)
@@ -92,6 +96,8 @@ class Books:
     def __init__(self) -> None:
         self._nodes: dict[str, _Node] = {}
         self._applications: dict[str, _Application] = {}
+        self._unanswered: dict[str, int] = {}
+        """By application id: how many submissions are not answered; only the answer to the last one counts."""
 
     # What is said.
 
@@ -136,9 +142,12 @@ class Books:
         """Notes an application. A known application is not added again, because the scheduler will reject it; but for
         other tags of its namespace, which hold from then on. To the scheduler nothing else may differ: one that was
         reported is sent as it was reported."""
+        self._unanswered[added.applicationID] = self._unanswered.get(added.applicationID, 0) + 1
         known = self._applications.get(added.applicationID)
         if known is None or known.leaving:
             self._applications[added.applicationID] = _Application(added.SerializeToString())
+            if known is not None:
+                self._carry_over(known, self._applications[added.applicationID])
         elif _bare(added) == _bare(si_pb2.AddApplicationRequest.FromString(known.added)):
             known.before, known.added = known.added, added.SerializeToString()
             if known.reported:
@@ -146,13 +155,48 @@ class Books:
                 added.CopyFrom(_bare(si_pb2.AddApplicationRequest.FromString(known.reported)))
                 added.tags.update(tags)
 
-    def sent_removal(self, application_id: str) -> None:
+    def _carry_over(self, old: _Application, new: _Application) -> None:
+        """An application of this id comes after one that has ended: what is not confirmed of that one is released again
+        if it has to be reported, and what updates of nodes have found running meanwhile is for the new one."""
+        for uuid, held in old.held.items():
+            new.held[uuid] = held
+            ask = new.asks.setdefault(held.key, _Ask(b"", 0))
+            ask.placed += 1
+            ask.held += 1
+            ask.released += bool(held.release)
+
+    def takes_removal_due(self, application_id: str) -> bool:
+        """Whether the removal of the application has to be sent before another one of its id: the report that is being
+        made has the removed one as well."""
         application = self._applications.get(application_id)
+        is_due = application is not None and application.removal_due
         if application is not None:
-            application.leaving = True
-            application.asks.clear()
-            if not application.held:
-                del self._applications[application_id]
+            application.removal_due = False
+        return is_due
+
+    def sent_removal(self, application_id: str) -> None:
+        """Notes a removal, which releases all allocations of the application."""
+        application = self._applications.get(application_id)
+        if application is None:
+            return
+        for uuid, held in application.held.items():
+            if not held.release:
+                release = si_pb2.AllocationRelease(
+                    applicationID=application_id,
+                    allocationKey=held.key,
+                    UUID=uuid,
+                    terminationType=si_pb2.STOPPED_BY_RM,
+                )
+                held.release = release.SerializeToString()
+                application.asks[held.key].released += 1
+        self._end(application_id)
+
+    def _end(self, application_id: str) -> None:
+        application = self._applications[application_id]
+        application.leaving = True
+        self._withdraw(application_id, "")
+        if not application.held:
+            del self._applications[application_id]
 
     def sent_ask(self, ask: si_pb2.AllocationAsk) -> None:
         application = self._applications.get(ask.applicationID)
@@ -164,6 +208,8 @@ class Books:
         if known is None:
             known = application.asks[ask.allocationKey] = _Ask(ask.SerializeToString(), ask.maxAllocations)
         else:
+            if known.held and known.held == known.released and not known.wanted:
+                known.is_anew, known.placed = True, 0
             known.message = ask.SerializeToString()
             known.wanted = max(0, ask.maxAllocations - known.placed)
         known.count = ask.maxAllocations
@@ -187,6 +233,9 @@ class Books:
         else:
             named = [held for held in application.held.values() if release.allocationKey in ("", held.key)]
         for held in named:
+            ask = application.asks.get(held.key)
+            if ask is not None and not held.release:
+                ask.released += 1
             held.release = release.SerializeToString()
 
     # What is heard.
@@ -205,21 +254,35 @@ class Books:
                 self._forget_found(rejected.nodeID, rejected.reason)
 
     def heard_applications(self, response: si_pb2.ApplicationResponse) -> None:
+        """An end before the acceptance is that of an earlier application of the id."""
+        ended = {one.applicationID for one in response.updated if one.state in messages.OVER}
+        if ended:
+            ended -= messages.ended_before_accepted(response)
+        for application_id in [one for one in ended if one in self._applications and self._applications[one].accepted]:
+            ended.discard(application_id)
+            self._end(application_id)
         for accepted in response.accepted:
-            if accepted.applicationID in self._applications:
-                self._applications[accepted.applicationID].accepted = True
-                self._applications[accepted.applicationID].before = b""
+            application = self._answered(accepted.applicationID)
+            if application is not None:
+                application.accepted, application.before = True, b""
+                if accepted.applicationID in ended:
+                    self._end(accepted.applicationID)
         for rejected in response.rejected:
-            application = self._applications.get(rejected.applicationID)
+            application = self._answered(rejected.applicationID)
             if application is not None and not application.accepted:
                 for uuid in list(application.held):
                     self._drop(rejected.applicationID, uuid)
                 self._applications.pop(rejected.applicationID, None)
             elif application is not None and application.before:
                 application.added, application.before = application.before, b""
-        for updated in response.updated:
-            if updated.state in _OVER:
-                self.sent_removal(updated.applicationID)
+
+    def _answered(self, application_id: str) -> _Application | None:
+        """The application, if this answers its last submission."""
+        left = self._unanswered.pop(application_id, 1) - 1
+        if left:
+            self._unanswered[application_id] = left
+            return None
+        return self._applications.get(application_id)
 
     def heard_allocations(self, response: si_pb2.AllocationResponse) -> None:
         for allocation in response.new:
@@ -263,13 +326,24 @@ class Books:
     def report_applications(self) -> Iterator[si_pb2.AddApplicationRequest]:
         """All applications. One that has allocations is marked as running already: the scheduler takes it over although
         a limit was lowered or a namespace annotation broken meanwhile, so that no pod is lost to that."""
+        self._forget_lost()
+        self._unanswered = dict.fromkeys(self._applications, 1)
         for application in self._applications.values():
             application.accepted = False
+            application.removal_due = application.leaving
             added = si_pb2.AddApplicationRequest.FromString(application.added)
             if application.held:
                 added.tags[FORCE_CREATE_TAG] = "true"
             self.reported_application(added)
             yield added
+
+    def _forget_lost(self) -> None:
+        """Allocations that were released, on nodes that were removed: they cannot be reported, so nobody would confirm
+        their end."""
+        for application_id, application in list(self._applications.items()):
+            released = [(uuid, held.node_id) for uuid, held in application.held.items() if held.release]
+            for uuid in [uuid for uuid, node_id in released if node_id not in self._nodes]:
+                self._drop(application_id, uuid)
 
     def reported_application(self, added: si_pb2.AddApplicationRequest) -> None:
         """Notes how the application is reported."""
@@ -304,10 +378,21 @@ class Books:
         """Asks for the allocations that are still to come. The scheduler counts only existing allocations as placed."""
         for application in self._applications.values():
             for ask in application.asks.values():
+                if ask.is_anew:
+                    continue
                 ask.placed = ask.held
                 if ask.wanted:
                     message = si_pb2.AllocationAsk.FromString(ask.message)
                     message.maxAllocations = ask.wanted + ask.held
+                    yield message
+
+    def report_asks_anew(self) -> Iterator[si_pb2.AllocationAsk]:
+        """Asks that have to come after the releases of the allocations that they had before."""
+        for application in self._applications.values():
+            for ask in application.asks.values():
+                if ask.is_anew and ask.wanted:
+                    message = si_pb2.AllocationAsk.FromString(ask.message)
+                    message.maxAllocations = ask.wanted + ask.placed
                     yield message
 
     def report_releases(self) -> Iterator[si_pb2.AllocationRelease]:
@@ -323,6 +408,7 @@ class Books:
         """Removals of applications with allocations that are not confirmed to be gone."""
         for application_id, application in self._applications.items():
             if application.leaving:
+                application.removal_due = False
                 partition = si_pb2.AddApplicationRequest.FromString(application.added).partitionName
                 yield si_pb2.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)
 
@@ -352,11 +438,14 @@ class Books:
     def _move(self, application: _Application, old_uuid: str, allocation: si_pb2.Allocation, node_id: str) -> None:
         """The allocation stays what it is, but for its node, its UUID and its amounts."""
         held = application.held.pop(old_uuid)
-        application.asks[held.key].sizes = False
+        ask = application.asks[held.key]
+        ask.sizes = False
         message = si_pb2.Allocation.FromString(held.message)
         message.UUID = allocation.UUID
         message.nodeID = node_id
         if old_uuid != allocation.UUID:
+            ask.released -= bool(held.release)
+            ask.is_anew = ask.is_anew and ask.released > 0
             held.release = b""  # it is for an allocation that the scheduler does not know under that UUID any longer
         message.resourcePerAlloc.CopyFrom(allocation.resourcePerAlloc)
         old_node, node = self._nodes.get(held.node_id), self._nodes.get(node_id)
@@ -388,6 +477,8 @@ class Books:
         ask = application.asks.get(held.key)
         if ask is not None:
             ask.held -= 1
+            ask.released -= bool(held.release)
+            ask.is_anew = ask.is_anew and ask.released > 0
             if not ask.held and not ask.wanted:
                 del application.asks[held.key]
         if application.leaving and not application.held:
@@ -448,7 +539,7 @@ def _as_it_is(application: _Application, held: _Held) -> si_pb2.Allocation:
     """The allocation with the amounts that it was resized to, if it was."""
     allocation = si_pb2.Allocation.FromString(held.message)
     ask = application.asks[held.key]
-    if ask.sizes and ask.held == 1:
+    if ask.sizes and ask.held == 1 and not held.release:
         allocation.resourcePerAlloc.CopyFrom(si_pb2.AllocationAsk.FromString(ask.message).resourceAsk)
     return allocation
 

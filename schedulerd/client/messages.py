@@ -76,3 +76,25 @@ def release(
         terminationType=termination,
         message=message,
     )
+
+
+OVER = frozenset({"Completed", "Failed", "Rejected", "Expired"})
+"""States of applications that the scheduler forgets."""
+
+
+def ended_before_accepted(response: si_pb2.ApplicationResponse) -> frozenset[str]:
+    """Ids of accepted applications that end in this response as well, where it is an earlier one of the id that ends.
+
+    The scheduler joins responses, and the lists of a message have no order among each other. The states of an
+    application that is accepted here begin with Accepted.
+    """
+    if not response.accepted or not response.updated:
+        return frozenset()
+    accepted = {one.applicationID for one in response.accepted}
+    first: dict[str, str] = {}
+    ended: set[str] = set()
+    for one in response.updated:
+        first.setdefault(one.applicationID, one.state)
+        if one.state in OVER:
+            ended.add(one.applicationID)
+    return frozenset(one for one in accepted & ended if first[one] != "Accepted")

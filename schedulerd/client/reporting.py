@@ -137,6 +137,8 @@ class Reporting:
                 connection.allocations.to_add_to(ASKS, ask).asks.append(ask)
             for release in self._books.report_releases():
                 connection.allocations.to_add_to(RELEASES, release).releases.allocationsToRelease.append(release)
+            for ask in self._books.report_asks_anew():
+                connection.allocations.to_add_to(ASKS, ask).asks.append(ask)
             for removal in self._books.report_removals():
                 connection.applications.to_add_to(REMOVE, removal).remove.append(removal)
         if not self._is_first:

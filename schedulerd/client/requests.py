@@ -140,8 +140,7 @@ class Requests(ABC):
             placeholderAsk=None if placeholders is None else messages.resource(placeholders),
             gangSchedulingStyle=gang_style,
         )
-        if self._books is not None:
-            self._books.sent_application(added)
+        self._note_application(added)
         self._connection.applications.to_add_to(NEW, added).new.append(added)
         return answer
 
@@ -264,12 +263,22 @@ class Requests(ABC):
     def _send_applications(self, request: si_pb2.ApplicationRequest) -> None:
         items = len(request.new) + len(request.remove)
         self._check(self._connection.applications, items)
+        for added in request.new:
+            self._note_application(added)
         if self._books is not None:
-            for added in request.new:
-                self._books.sent_application(added)
             for removal in request.remove:
                 self._books.sent_removal(removal.applicationID)
         self._connection.applications.put(request, items)
+
+    def _note_application(self, added: si_pb2.AddApplicationRequest) -> None:
+        if self._books is None:
+            return
+        if self._books.takes_removal_due(added.applicationID):
+            removal = si_pb2.RemoveApplicationRequest(
+                applicationID=added.applicationID, partitionName=added.partitionName
+            )
+            self._connection.applications.to_add_to(REMOVE, removal).remove.append(removal)
+        self._books.sent_application(added)
 
     def _send_allocations(self, request: si_pb2.AllocationRequest) -> None:
         releases, ask_releases = request.releases.allocationsToRelease, request.releases.allocationAsksToRelease

@@ -159,3 +159,16 @@ class DaemonProcess:
             self.lines.append(line)
             self._unread.put(line)
         self._unread.put(None)
+
+
+def daemon_at(target: str, *flags: str) -> DaemonProcess:
+    """An entered context: a daemon at the address of one that has ended. Whoever has got that port meanwhile, for a
+    connection of theirs, is waited for."""
+    end_s = time.monotonic() + LIMIT_SECONDS
+    while True:
+        try:
+            return DaemonProcess(*flags, "--grpc-bind", target).__enter__()
+        except AssertionError as error:
+            if "cannot listen" not in str(error) or time.monotonic() > end_s:
+                raise
+        time.sleep(IN_USE_PAUSE_SECONDS)

@@ -29,6 +29,8 @@ def disagreements(
     """What does not hold, as sentences."""
     names = {node["metadata"]["name"] for node in nodes}
     reported = _reported(state, rm_id)
+    if reported is None:
+        return ["the resource manager registers again, or a node goes, while the daemon is asked"]
     found = [str(one) for one in state()["violations"]]
     if reported.keys() != names:
         found.append(f"nodes: {sorted(reported.keys() ^ names)} are only on one side")
@@ -57,15 +59,24 @@ def disagreements(
     return found
 
 
-def _reported(state: State, rm_id: str) -> dict[str, JSON]:
-    """The nodes of the resource manager; asked for one by one, as a response has only so many allocations."""
+def _reported(state: State, rm_id: str) -> dict[str, JSON] | None:
+    """The nodes of the resource manager; asked for one by one, as a response has only so many allocations. None if one
+    of them is there no longer when it is asked for."""
     managers = [one for one in state()["resource_managers"] if one["rm_id"] == rm_id]
     found = {}
     for partition in [one for manager in managers for one in manager["partitions"]]:
         for name in [node["node_id"] for node in partition["nodes"]]:
             answer = state(rm=rm_id, partition=partition["name"], node=name)
             assert not answer["left_out"], answer["left_out"]
-            found[name] = answer["resource_managers"][0]["partitions"][0]["nodes"][0]
+            of_name = [
+                node
+                for manager in answer["resource_managers"]
+                for one in manager["partitions"]
+                for node in one["nodes"]
+            ]
+            if not of_name:
+                return None
+            found[name] = of_name[0]
     return found
 
 

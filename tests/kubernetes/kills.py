@@ -22,7 +22,7 @@ from pathlib import Path
 from random import Random
 from types import TracebackType
 
-from tests.contract.daemon_process import DaemonProcess
+from tests.contract.daemon_process import DaemonProcess, daemon_at
 from tests.kubernetes.fake import FakeCluster
 from tests.kubernetes.load import Load
 
@@ -88,8 +88,7 @@ class Victims:
             case "shim":
                 self._start_shim()
             case "daemon":
-                self.daemon = DaemonProcess("--grpc-bind", self._target)
-                await asyncio.to_thread(self.daemon.__enter__)
+                self.daemon = await asyncio.to_thread(daemon_at, self._target)
             case _:
                 await self.fake.start()
                 self.is_server_there = True

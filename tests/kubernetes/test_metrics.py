@@ -34,7 +34,7 @@ def busy() -> ApiMetrics:
     metrics.watch_events["pods", "ADDED"] = 2
     metrics.watches["pods", "closed"] = metrics.lists["pods", "start"] = 1
     metrics.writes["bind", "done"] = metrics.write_retries["bind", "pushed_back"] = 1
-    metrics.lost_answers["bind", "performed"] = 1
+    metrics.lost_answers["bind", "performed"] = metrics.write_bugs["bind"] = 1
     metrics.write_wait_seconds["bind"] = Histogram(WAIT_SECONDS)
     for by_resource in (metrics.watch_bytes, metrics.replaced, metrics.undecodable, metrics.objects):
         by_resource["pods"] = 1

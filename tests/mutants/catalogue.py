@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from tests.mutants import of_applications_and_gangs, of_preemption, of_time_and_amounts, of_waiting
+from tests.mutants import (
+    of_applications_and_gangs,
+    of_preemption,
+    of_shim_api,
+    of_shim_gangs,
+    of_shim_pods,
+    of_time_and_amounts,
+    of_waiting,
+)
 
 MUTANTS = (
     *of_time_and_amounts.MUTANTS,
     *of_waiting.MUTANTS,
     *of_applications_and_gangs.MUTANTS,
     *of_preemption.MUTANTS,
+    *of_shim_pods.MUTANTS,
+    *of_shim_gangs.MUTANTS,
+    *of_shim_api.MUTANTS,
 )

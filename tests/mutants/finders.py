@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import re
 import traceback
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 import pytest
@@ -14,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import HypothesisException, HypothesisWarning
 
+from tests.kubernetes.virtual_loop import run
 from tests.sim.observations import Observations
 from tests.sim.simulation import EVERY_WORLD, simulate
 from tests.sim.world import World
@@ -21,6 +26,8 @@ from tests.unit.core import builders
 
 EXAMPLES_MAX = 3 * 1_500
 """Most mutants take a few dozen."""
+VIRTUAL_SECONDS_MAX = 100_000.0
+"""For a test on a virtual loop."""
 
 
 class Found(NamedTuple):
@@ -117,12 +124,84 @@ class Told:
         return Found(problem) if problem is not None else None
 
 
+@dataclass(frozen=True)
+class TestsOf:
+    """All tests of a module, with all their parameters, that need no more than fixtures of that module which need
+    nothing; coroutines on a virtual loop."""
+
+    __test__ = False
+
+    module: ModuleType
+
+    def find(self) -> Found | None:
+        for name, test in vars(self.module).items():
+            if not name.startswith("test_"):
+                continue
+            for call in self._calls(test):
+                found = raised_by(call)
+                if found is not None:
+                    return Found(f"{name}: {found.text}", found.innermost_file)
+        return None
+
+    def _calls(self, test: Callable[..., Any]) -> Iterator[Callable[[], object]]:
+        given: list[dict[str, Any]] = [{}]
+        for mark in getattr(test, "pytestmark", ()):
+            if mark.name != "parametrize":
+                return
+            given = [{**one, **more} for one in given for more in _parameters(*mark.args[:2])]
+        fixtures = {}
+        for name in inspect.signature(test).parameters.keys() - given[0].keys():
+            fixture = getattr(getattr(self.module, name, None), "__wrapped__", None)
+            if fixture is None or inspect.signature(fixture).parameters:
+                return
+            fixtures[name] = fixture
+        for parameters in given:
+            yield partial(_play, test, fixtures, parameters)
+
+
+def _parameters(names: str | Sequence[str], values: Iterable[Any]) -> list[dict[str, Any]]:
+    """As `pytest.mark.parametrize` takes them."""
+    split = [one.strip() for one in names.split(",")] if isinstance(names, str) else list(names)
+    rows = (one.values if hasattr(one, "values") and not isinstance(one, dict) else one for one in values)
+    return [dict(zip(split, one if len(split) > 1 else (one,), strict=True)) for one in rows]
+
+
+def _play(test: Callable[..., Any], fixtures: dict[str, Callable[[], Any]], parameters: dict[str, Any]) -> object:
+    made = test(**{name: fixture() for name, fixture in fixtures.items()}, **parameters)
+    return run(_in_time(made)) if inspect.iscoroutine(made) else made
+
+
+async def _in_time(test: Coroutine[Any, Any, object]) -> object:
+    async with asyncio.timeout(VIRTUAL_SECONDS_MAX):
+        return await test
+
+
+@dataclass(frozen=True)
+class Seeds:
+    """Histories of a simulation, one seed after the other."""
+
+    play: Callable[[int], object]
+    seeds: int = 50
+    first_seed: int = 0
+
+    def from_seed(self, first: int) -> Seeds:
+        """Begins with this seed, which found it once; that saves time as long as it does."""
+        return replace(self, first_seed=first)
+
+    def find(self) -> Found | None:
+        for seed in range(self.first_seed, self.first_seed + self.seeds):
+            found = raised_by(partial(self.play, seed))
+            if found is not None:
+                return Found(f"seed {seed}: {found.text}", found.innermost_file)
+        return None
+
+
 def raised_by(call: Callable[[], object]) -> Found | None:
     try:
         call()
     except HypothesisException:
         raise
-    except Exception as error:  # noqa: BLE001 broken code may fall over before anything is judged
+    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 broken code may fall over before it is judged
         frames = traceback.extract_tb(error.__traceback__)
         return Found(repr(error).splitlines()[0][:200], frames[-1].filename)
     return None

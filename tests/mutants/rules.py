@@ -1,4 +1,4 @@
-"""The rules of the core that mutants break, each as a sentence that holds."""
+"""The rules of the core and of the Kubernetes shim that mutants break, each as a sentence that holds."""
 
 from __future__ import annotations
 
@@ -50,3 +50,23 @@ class Rule(Enum):
     AFFINITY = "as many are together as their constraints allow, and no more"
     ATTRIBUTES = "an ask runs on nodes whose attributes are as it demands, and where it prefers if it can"
     PREDICATES = "what the resource manager refused is tried again when that may have changed, and only there"
+    # The Kubernetes shim: pods
+    SHIM_ASKS = "a pod is asked for while it needs a node, as it is now, and not when it cannot have one"
+    SHIM_CLASSES = "what nodes alone decide needs no question, and everything else is asked about"
+    SHIM_PREDICATES = "an allocation is judged again by all predicates, with what is assumed already"
+    SHIM_BINDINGS = "a pod is bound once, and elsewhere if its node will not have it"
+    SHIM_ENDS = "what a pod held is given back when it ends, and the end that the daemon wants is confirmed"
+    SHIM_RESIZES = "an allocation has the amounts of its pod"
+    SHIM_NODES = "the daemon knows every node, with all that runs there"
+    SHIM_APPLICATIONS = "an application is added for its pods, again after a failure, and goes with the last of them"
+    SHIM_NAMESPACES = "applications follow the quotas of their namespace"
+    SHIM_REASONS = "a pod that waits says why, soon, at a bounded rate, and not twice"
+    SHIM_REPORTS = "what was asked for and what runs is reported again to a daemon that has lost it"
+    # The Kubernetes shim: gangs
+    SHIM_GANGS = "real pods of a gang wait for all of its placeholders"
+    SHIM_PLACEHOLDERS = "placeholders are made once, made again when they are lost, and go with their gang"
+    SHIM_GANG_TIME = "a gang that cannot have its placeholders in time ends as its style says, once"
+    # The Kubernetes shim: its API client
+    SHIM_WATCHES = "objects are told as they are stored, also after a gap"
+    SHIM_WRITES = "a write is done once; its conflicts and lost answers are looked up"
+    SHIM_WRITE_RATE = "writes leave by urgency, as many as may, and later if the server says so"

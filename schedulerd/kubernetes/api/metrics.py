@@ -70,6 +70,8 @@ class ApiMetrics:
         """Kind of write: from its submission until it first left."""
         self.lost_answers: defaultdict[tuple[str, str], int] = defaultdict(int)
         """Kind of write, what was found: performed, not_performed, unknown."""
+        self.write_bugs: defaultdict[str, int] = defaultdict(int)
+        """Kind of write: attempts that ended with an exception that nobody expects."""
         self.events_dropped = 0
         self.reasons_written: Callable[[], int] = lambda: 0
         """Conditions and events that say why pods wait; set by the shim, as is the next one."""

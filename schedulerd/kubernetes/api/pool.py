@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random as random_module
 from collections import deque
 from collections.abc import Hashable, Sequence
@@ -20,6 +21,13 @@ from schedulerd.kubernetes.api.resources import Resource
 from schedulerd.kubernetes.api.token_bucket import TokenBucket
 from schedulerd.kubernetes.api.transport import JSON, Answer, Gate, Request, Transport, ungated
 from schedulerd.kubernetes.api.writes.base import Outcome, Result, Retry, Urgency, Write
+
+LOG = logging.getLogger(__name__)
+
+BUGS_MAX = 3
+"""Attempts at one write that may end with an exception that nobody expects: then it is given up."""
+TRACEBACK_EVERY_S = 10.0
+"""Between two such exceptions that are logged; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,7 @@ class _Entry:
 
     __slots__ = (
         "backoff",
+        "bugs",
         "deadline_s",
         "done",
         "has_left",
@@ -58,6 +67,8 @@ class _Entry:
         self.deadline_s = now_s + write.seconds_max
         self.tries = 0
         self.backoff: Backoff | None = None
+        self.bugs = 0
+        """Tries that ended with an exception that nobody expects."""
         self.has_left = False
         self.is_withdrawn = False
         """Not to be tried again."""
@@ -125,6 +136,7 @@ class WritePool:
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._traceback_due_s = 0.0
         self._unfinished = 0
         self._is_idle: asyncio.Event | None = None
         self._metrics.queued = lambda kind: len(self._queues[Urgency[kind.upper()]])
@@ -285,9 +297,23 @@ class WritePool:
         except asyncio.CancelledError:
             write.in_doubt = True
             raise
+        except Exception as error:  # noqa: BLE001 - a bug in one write must neither end the others nor stay unseen
+            result = self._failed(entry, error)
         finally:
             self._in_flight -= write.urgency is not Urgency.LEASE
             self._settle(entry, result)
+
+    def _failed(self, entry: _Entry, error: Exception) -> Outcome | Retry:
+        """Nobody expects this exception, so nobody knows whether the write was performed."""
+        write, now_s = entry.write, self._loop.time()
+        write.in_doubt = True
+        entry.bugs += 1
+        self._metrics.write_bugs[write.kind] += 1
+        if now_s >= self._traceback_due_s:
+            self._traceback_due_s = now_s + TRACEBACK_EVERY_S
+            LOG.error("a bug of schedulerd in a write (%s), try %d", write.kind, entry.tries, exc_info=error)
+        retry = Retry("bug", f"{type(error).__name__}: {error}")
+        return retry if entry.bugs < BUGS_MAX else write.given_up(retry)
 
     def _settle(self, entry: _Entry, result: Outcome | Retry) -> None:
         write = entry.write

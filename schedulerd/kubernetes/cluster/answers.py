@@ -14,7 +14,7 @@ from schedulerd.kubernetes.cluster.events import (
     ReportBegun,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
-from schedulerd.kubernetes.cluster.gangs import life
+from schedulerd.kubernetes.cluster.gangs import life, slots
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.reasons.waiting import held
@@ -25,6 +25,7 @@ ASKS_AGAIN_EVERY_NS = 1_000_000_000
 
 _COMPLETED = "Completed"
 _FAILED = frozenset({"Failed", "Rejected", "Expired"})
+_FAILING = "Failing"
 _NEW = "New"
 _RUN_STATES = frozenset({"Starting", "Running"})
 """A gang that only waits has not succeeded yet."""
@@ -93,9 +94,11 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
     if event.state == _COMPLETED:
         _completed(model, application)
     elif event.state in _FAILED:
-        _fail(model, application, "ApplicationFailed", event.message or f"the application is {event.state}")
+        message = application.failing or event.message or f"the application is {event.state}"
+        _fail(model, application, "ApplicationFailed", message)
     elif event.state != _NEW:
         application.has_started = True
+        application.failing = event.message if event.state == _FAILING else ""
         if application.gang is None or event.state in _RUN_STATES:
             application.failures = 0
         life.updated(model, application, event.state, event.message)
@@ -117,6 +120,7 @@ def ask_rejected(model: Model, event: AskRejected) -> None:
         return
     own = _asked(model, event.application_id, event.key)
     if own is not None:
+        slots.stand_in(model, own)
         asking.rejected(model, own, event.reason)
         return
     own = model.pods.get(event.key)

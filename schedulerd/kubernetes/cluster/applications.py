@@ -97,7 +97,7 @@ def forget(model: Model, application: Application) -> list[OwnPod]:
 def submit(model: Model, application: Application) -> None:
     application.state = ApplicationState.SUBMITTED
     application.has_started = application.is_changing = False
-    application.problem = None
+    application.problem, application.failing = None, ""
     _tell(model, application, _add(model, application))
 
 

@@ -134,6 +134,8 @@ def _send(model: Model, own: OwnPod, resources: dict[str, int], *, again: bool) 
     if is_new and own.metadata.problems:
         model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
     own.asks_sent += 1
+    if own.is_ask_rejected and own.application is not None:
+        model.gangs_due[own.application.id] = None  # nothing need stand in for a placeholder any longer
     own.is_ask_rejected = False
     own.amounts_asked, own.task_group = ask.resources, ask.task_group
     model.effects.append(ask)

@@ -117,6 +117,15 @@ class OwnPod:
         return self.pod.metadata.uid
 
     @property
+    def earlier_uuids(self) -> list[str]:
+        """Under which it was reported as running before."""
+        return [uuid for number in range(self.adoptions) if (uuid := self.uuid_of_report(number + 1)) != self.uuid]
+
+    def uuid_of_report(self, number: int) -> str:
+        """Of its allocation, when it is reported as running for the so many-th time."""
+        return self.uid if number == 1 else f"{self.uid}-{number}"
+
+    @property
     def name(self) -> PodName:
         metadata = self.pod.metadata
         return PodName(metadata.namespace, metadata.name, metadata.uid)
@@ -151,6 +160,8 @@ class Application:
     gang: Gang | None = None
     problem: Waiting | None = None
     """While WAITING: why."""
+    failing: str = ""
+    """Why the daemon ends it, as it has said when it began to."""
     added: AddApplication | None = None
     """As the daemon was told last."""
     is_changing: bool = False

@@ -285,7 +285,7 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
     if not own.uuid:
         own.task_group = task_group_of(model, own)
         own.adoptions += 1
-        own.uuid = own.uid if own.adoptions == 1 else f"{own.uid}-{own.adoptions}"
+        own.uuid = own.uuid_of_report(own.adoptions)
     own.amounts, own.is_reported, own.is_reported_late = amounts, True, False
     if own.amounts_asked and own.amounts_asked != amounts:
         resize(model, own, amounts)  # an earlier ask that comes after this report must not be the last word

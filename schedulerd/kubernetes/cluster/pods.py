@@ -185,11 +185,11 @@ def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool =
     elif own.uuid and own.is_release_wanted:
         model.effects.append(ConfirmRelease(own.uuid))
     elif own.uuid:
-        release = ReleaseAllocation(own.application.id, own.uid, own.uuid, message)
-        model.effects.append(release)
-        if own.is_reported_late:
-            model.unconfirmed[own.uuid] = release, RELEASES_AGAIN
-            model.timers.set(model.now_ns + RELEASE_AGAIN_NS, Due.RELEASE_AGAIN, own.uuid)
+        may_overtake = own.is_reported_late or own.node in model.nodes.unanswered
+        _release(model, own, own.uuid, message, is_repeated=may_overtake)
+    for uuid in () if keeps_allocation else own.earlier_uuids:
+        # A report that was taken for rejected may not have been.
+        _release(model, own, uuid, message, is_repeated=True)
     may_be_pending = own.asks_sent > 1 or (own.is_reported and bool(own.amounts_asked)) or own.is_placeholder
     if own.state is PodState.ASKED or may_be_pending:
         # An ask that was repeated may come after the allocation was gone, and is pending then. That of a placeholder
@@ -198,3 +198,12 @@ def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool =
     own.asks_sent = 0
     if not keeps_allocation:
         own.uuid = ""
+
+
+def _release(model: Model, own: OwnPod, uuid: str, message: str, *, is_repeated: bool) -> None:
+    assert own.application is not None
+    release = ReleaseAllocation(own.application.id, own.uid, uuid, message)
+    model.effects.append(release)
+    if is_repeated:
+        model.unconfirmed[uuid] = release, RELEASES_AGAIN
+        model.timers.set(model.now_ns + RELEASE_AGAIN_NS, Due.RELEASE_AGAIN, uuid)

@@ -115,6 +115,7 @@ def _of_writes(metrics: ApiMetrics) -> Iterator[Metric]:
     yield _values(f.WRITES_QUEUED, [((name,), metrics.queued(name)) for name in names])
     yield _single(f.WRITES_IN_FLIGHT, metrics.in_flight())
     yield _values(f.LOST_ANSWERS, metrics.lost_answers.items())
+    yield _values(f.WRITE_BUGS, [((kind,), count) for kind, count in metrics.write_bugs.items()])
     yield _single(f.EVENTS_DROPPED, metrics.events_dropped)
     yield _single(f.REASONS_WRITTEN, metrics.reasons_written())
     yield _single(f.REASONS_WAITING, metrics.reasons_waiting())

@@ -107,6 +107,9 @@ WRITES_IN_FLIGHT = _gauge("writes_in_flight", (), "Writes that have left and are
 LOST_ANSWERS = _counter(
     "lost_answers", ("kind", "found"), "Answers to writes that were lost, by what was found when the object was read."
 )
+WRITE_BUGS = _counter(
+    "write_bugs", ("kind",), "Attempts at a write that ended with a bug of schedulerd; the log has the traceback."
+)
 EVENTS_DROPPED = _counter("events_dropped", (), "Events that were not written because too many waited.")
 
 DAEMON_RESUMED = _counter("daemon_resumed", (), "Lost connections to the daemon that went on where they were.")

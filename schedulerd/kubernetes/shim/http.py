@@ -5,6 +5,7 @@ It answers on the loop that does all the work, so a loop that is stuck answers n
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 from aiohttp import web
@@ -12,6 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from schedulerd.address import split_address
+from schedulerd.kubernetes.shim.http_connections import HttpConnection, HttpConnections, begins_exchange
 
 OPENMETRICS = "application/openmetrics-text"
 REQUEST_BYTES_MAX = 1024
@@ -34,25 +36,35 @@ class HttpServer:
         self._registry = registry
         self._waits_for = waits_for
         self._leader = leader
+        self.connections = HttpConnections()
         self._runner: web.AppRunner | None = None
+        self._listener: asyncio.Server | None = None
 
     async def start(self) -> int:
         """The port that it listens on. Raises OSError."""
-        app = web.Application(client_max_size=REQUEST_BYTES_MAX)
+        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[begins_exchange])
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/leader", self._leads)
-        self._runner = web.AppRunner(
-            app, access_log=None, keepalive_timeout=IDLE_SECONDS, shutdown_timeout=STOP_SECONDS
-        )
+        self._runner = web.AppRunner(app, shutdown_timeout=STOP_SECONDS)
         await self._runner.setup()
-        await web.TCPSite(self._runner, self._host, self._port).start()
-        return int(self._runner.addresses[0][1])
+        loop = asyncio.get_running_loop()
+        self._listener = await loop.create_server(self._connection, self._host, self._port)
+        return int(self._listener.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
         if self._runner is not None:
             await self._runner.cleanup()
+
+    def _connection(self) -> HttpConnection:
+        assert self._runner is not None
+        assert self._runner.server is not None
+        return HttpConnection(
+            self.connections, self._runner.server, access_log=None, keepalive_timeout=IDLE_SECONDS, lingering_time=0.0
+        )
 
     async def _metrics(self, request: web.Request) -> web.Response:
         wants_openmetrics = OPENMETRICS in request.headers.get("Accept", "")

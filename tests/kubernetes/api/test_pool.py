@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from typing import Any
 
 import pytest
 
-from schedulerd.kubernetes.api import PoolSettings, Result
+from schedulerd.kubernetes.api import PoolSettings, Result, pool
 from schedulerd.kubernetes.api import resources as r
+from schedulerd.kubernetes.api.pool import BUGS_MAX, TRACEBACK_EVERY_S
 from schedulerd.kubernetes.api.token_bucket import TokenBucket
 from schedulerd.kubernetes.api.writes import Bind, Create, Delete, GetLease, Patch, Reference, WriteEvent
-from schedulerd.kubernetes.api.writes.base import Urgency
+from schedulerd.kubernetes.api.writes.base import Caller, Outcome, Retry, Urgency
 from tests.kubernetes.api.world import UnixConnector, World, pause
 from tests.kubernetes.fake import Fault
 
@@ -312,3 +314,54 @@ async def test_a_patch_that_is_withdrawn_does_not_leave_and_is_not_tried_again()
             "/api/v1/namespaces/default/pods/q/status",
         ]
         assert pool.waiting == 0
+
+
+class Broken(Delete):
+    """A write with a bug."""
+
+    async def attempt(self, caller: Caller) -> Outcome | Retry:
+        raise ZeroDivisionError("a bug")
+
+
+class Log(logging.Handler):
+    """A context: what is logged of bugs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bugs: list[logging.LogRecord] = []
+
+    def __enter__(self) -> Log:
+        logging.getLogger(pool.__name__).addHandler(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        logging.getLogger(pool.__name__).removeHandler(self)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "a bug of schedulerd" in record.getMessage():
+            self.bugs.append(record)
+
+
+async def test_a_bug_in_a_write_is_logged_and_counted_and_the_write_given_up() -> None:
+    with Log() as log:
+        await fails(log)
+
+
+async def fails(log: Log) -> None:
+    async with World() as world:
+        writes = world.pool()
+        broken = [writes.submit(Broken(r.PODS, "default", name, U)) for name in "ab"]
+        world.cluster.pod("c")
+        whole = writes.submit(Delete(r.PODS, "default", "c", world.cluster.get(r.PODS, "c")["metadata"]["uid"]))  # type: ignore[index]
+        assert (await whole).result is Result.DONE
+        outcomes = await asyncio.gather(*broken)
+        assert {one.result for one in outcomes} == {Result.UNKNOWN}, "nobody knows what it has done"
+        assert outcomes[0].message == "ZeroDivisionError: a bug"
+        assert world.metrics.write_bugs == {"delete": 2 * BUGS_MAX}
+        assert world.metrics.in_flight() == 0
+        (line,) = log.bugs
+        assert line.exc_info is not None, "with its traceback, and not once for each try"
+        assert line.levelname == "ERROR"
+        await asyncio.sleep(TRACEBACK_EVERY_S)
+        await writes.submit(Broken(r.PODS, "default", "d", U))
+        assert len(log.bugs) == 2

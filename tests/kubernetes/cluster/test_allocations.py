@@ -25,6 +25,8 @@ from schedulerd.kubernetes.cluster.events import (
     Put,
     ReleaseWanted,
 )
+from schedulerd.kubernetes.objects.cluster import PodDisruptionBudget
+from schedulerd.kubernetes.objects.decode import convert
 from tests.kubernetes.builders import bound, containers, node, placed, ports, terminating
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
@@ -180,6 +182,13 @@ def test_foreign_pods_are_occupied(play: Play) -> None:
     assert play.gone(foreign) == [UpdateNode("n", occupied={})]
 
 
+def budget(app: str, allowed: int) -> PodDisruptionBudget:
+    selector = {"matchLabels": {"app": app}}
+    metadata = {"name": app, "namespace": "ns"}
+    said = {"metadata": metadata, "spec": {"selector": selector}, "status": {"disruptionsAllowed": allowed}}
+    return convert(PodDisruptionBudget, said)
+
+
 def test_victims_and_budgets(play: Play) -> None:
     for name in ("p", "q"):
         play.put(own(name, cpu="1", meta={"labels": {"queue": "root.q", "app": name}}))
@@ -188,6 +197,10 @@ def test_victims_and_budgets(play: Play) -> None:
     assert play.cluster.preemption_predicates("r", "n", ["p", "q"], 0) == 1
     assert play.cluster.preemption_predicates("r", "n", ["p"], 0) is None
     assert play.cluster.preemption_predicates("unknown", "n", ["p"], 0) is None
+    play.put(budget("q", allowed=0))
+    assert play.cluster.preemption_predicates("r", "n", ["p", "q"], 0) is None
+    play.put(budget("q", allowed=1))
+    assert play.cluster.preemption_predicates("r", "n", ["p", "q"], 0) == 1
 
 
 def test_an_allocation_that_goes_with_its_node(play: Play) -> None:

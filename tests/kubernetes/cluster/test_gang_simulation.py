@@ -111,6 +111,7 @@ BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
     "asks of virtual placeholders are not withdrawn": (slots, "lose", _confirms_only),
     "releases of virtual placeholders are not confirmed": (answers, "release_wanted", lambda _: lambda *_: True),
     "asks that stand in for placeholders stay": (slots, "end_stand_ins", lambda _: _nothing),
+    "nothing stands in for evicted placeholders": (slots, "_stand_in", lambda _: _nothing),
     "evicted placeholders are not made again": (membership, "_lose_pod", _spends),
 }
 

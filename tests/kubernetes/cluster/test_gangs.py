@@ -86,6 +86,11 @@ def grouping(*sources: GangSource) -> Play:
     return play
 
 
+def the_placeholder(effects: list[e.Effect] | tuple[Any, ...]) -> e.Ask:
+    """The first ask of a placeholder."""
+    return next(ask for ask in of(effects, e.Ask) if ask.is_placeholder)
+
+
 def test_real_pods_are_asked_for_when_all_placeholders_are() -> None:
     play = started()
     effects = play.put(member("w0"), member("w1"))
@@ -208,6 +213,39 @@ def test_an_evicted_placeholder_is_made_again_and_an_ask_stands_in_for_it() -> N
     assert ended == e.ReleaseAsk("a", standing.key)
 
 
+def test_an_ask_stands_in_for_a_placeholder_whose_ask_was_rejected() -> None:
+    play = started()
+    pods = placeholders(play)
+    play.put(*pods)
+    key = pods[0].metadata.uid
+    (standing,) = play.tell(v.AskRejected("a", key, "no"))
+    assert isinstance(standing, e.Ask)
+    assert (standing.task_group, standing.is_placeholder) == ("g", True)
+    assert play.tell(v.AskRejected("a", standing.key, "no")) == []
+    again, ended = play.wait(1)
+    assert isinstance(again, e.Ask)
+    assert again.key == key
+    assert ended == e.ReleaseAsk("a", standing.key)
+    play.tell(v.AskRejected("a", key, "no"))
+    effects = play.gone(member("w0"), member("w1"))
+    assert e.ReleaseAsk("a", standing.key) in effects, "it goes with the gang"
+
+
+def test_an_ask_stands_in_for_a_virtual_placeholder_that_was_rejected() -> None:
+    play = started()
+    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
+    key = next(ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
+    standing, withdrawn = play.tell(v.AskRejected("a", key, "no"))
+    assert isinstance(standing, e.Ask)
+    assert standing.is_placeholder
+    assert withdrawn == e.ReleaseAsk("a", key)
+    again, ended = play.wait(1)
+    assert isinstance(again, e.Ask)
+    assert again.is_placeholder
+    assert again.key not in (key, standing.key)
+    assert ended == e.ReleaseAsk("a", standing.key)
+
+
 def test_the_last_pod_takes_all_placeholders_with_it() -> None:
     play = started()
     pods = placeholders(play)
@@ -252,6 +290,17 @@ def fail(play: Play) -> list[e.Effect]:
     effects = play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
     effects += play.tell(v.ApplicationUpdated("a", "Failing", "no room"))
     return effects + play.tell(v.ApplicationUpdated("a", "Failed", "no room"))
+
+
+def test_a_soft_gang_that_the_daemon_gives_up_gives_its_placeholders_back() -> None:
+    play = started()
+    pods = placeholders(play)
+    play.put(*pods)
+    play.tell(v.ApplicationAccepted("a"))
+    effects = play.tell(v.ApplicationUpdated("a", "Resuming", "no room"))
+    assert {one.pod.uid for one in of(effects, e.DeletePod)} == {pod.metadata.uid for pod in pods}
+    play.gone(*pods)
+    assert of(play.wait(100), e.CreatePod) == [], "and none is made again"
 
 
 def test_requeued_pods_wait_twice_as_long_each_time() -> None:
@@ -431,6 +480,23 @@ def test_a_new_daemon_is_told_what_is_left_of_the_time() -> None:
     play.tell(v.Allocated("a", second, "u1", "n"))
     assert play.cluster.gang_time("a") is None, "it is complete"
     assert play.cluster.gang_time("other") is None
+
+
+def test_the_time_of_a_virtual_gang_begins_anew_with_a_new_shim() -> None:
+    """Its placeholders end with the shim, so its time begins with the first one of the next shim."""
+    play = started()
+    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
+    play.tell(v.Allocated("a", the_placeholder(effects).key, "u", "n"))
+    play.wait(60)
+    later = Play()
+    later.now_ns = play.now_ns
+    report = later.start(node(), member("w0", placeholders="virtual"), member("w1"))
+    assert (report.applications[0].gang_timeout_s, report.applications[0].gang_began_s) == (100, 0)
+    assert later.cluster.gang_time("a") is None
+    later.tell(v.Allocated("a", the_placeholder(report.asks).key, "u", "n"))
+    known = later.cluster.gang_time("a")
+    assert known is not None
+    assert known.began_ns == play.now_ns
 
 
 def test_a_virtual_placeholder_that_gives_way_is_asked_for_anew_before_it_is_confirmed() -> None:

@@ -68,3 +68,11 @@ def test_a_pod_counts_with_what_it_has_until_it_has_given_it_back(play: Play) ->
     play.bind("p", "n")
     assert of(play.put(granted("2", wanted="1")), Ask) == []
     assert the_ask(play.put(granted("1", wanted="1"))).resources == amounts(1000)
+
+
+def test_an_ask_that_is_under_way_is_not_the_last_word_about_a_pod_that_is_found_larger(play: Play) -> None:
+    play.put(own("p"))
+    effects = play.put(placed(own("p", cpu="2"), "n"))
+    (update,) = of(effects, UpdateNode)
+    assert [one.resources for one in update.existing] == [amounts(2000)]
+    assert the_ask(effects).resources == amounts(2000)

@@ -40,8 +40,7 @@ def check(world: ToyWorld) -> None:
     assert len(world.bindings) == len(set(world.bindings)), "bound twice"
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_everybody_agrees_in_the_end(seed: int) -> None:
+def play(seed: int) -> ToyWorld:
     world = ToyWorld(seed)
     if seed % 2:
         world.start()
@@ -50,4 +49,9 @@ def test_everybody_agrees_in_the_end(seed: int) -> None:
         if turn == 30 and not world.cluster.model.is_started:
             world.start()
     world.settle()
-    check(world)
+    return world
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_everybody_agrees_in_the_end(seed: int) -> None:
+    check(play(seed))

@@ -19,6 +19,9 @@ from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import node, placed, terminating
 from tests.kubernetes.cluster.play import own
 
+MOVES_MAX = 100_000
+"""Histories have some thousands."""
+
 
 @dataclass
 class ToyDaemon:
@@ -161,6 +164,7 @@ class ToyWorld:
         self.stolen: set[str] = set()
         """Pods that somebody else has bound."""
         self.now_ns = 0
+        self.moves = 0
         self._names = itertools.count()
         self._watch: deque[v.Event] = deque()
         self._watches: list[deque[v.Event]] = [self._watch]
@@ -194,6 +198,7 @@ class ToyWorld:
 
     def move(self) -> bool:
         """One message arrives; False if there is none."""
+        self._note_move()
         streams = self._streams()
         others: list[deque[Any]] = [*self._watches, self._ends, self.daemon.said, self._to_api]
         ways = [way for way in (*others, *streams) if way]
@@ -209,6 +214,10 @@ class ToyWorld:
             assert not isinstance(event, e.Recovery)
             self._carry_out(self.cluster.step(self.now_ns, [event]))
         return True
+
+    def _note_move(self) -> None:
+        self.moves += 1
+        assert self.moves < MOVES_MAX, "messages without end"
 
     def _carry_out(self, effects: list[e.Effect]) -> None:
         for effect in effects:

@@ -304,13 +304,13 @@ class Server:
         else:
             for change in store.changes_after(version):
                 watch.offer(change)
+        self.watches.append(watch)  # in the same turn, so that nothing is missed in between
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
-        await response.prepare(request)
         loop = asyncio.get_running_loop()
         timer = loop.call_later(float(query.get("timeoutSeconds", "1800")), watch.time_is_over)
         minute = loop.create_task(_bookmarks(watch))
-        self.watches.append(watch)
         try:
+            await response.prepare(request)
             is_whole = await watch.write_to(response, fault)
             if is_whole:
                 await response.write_eof()

@@ -118,3 +118,24 @@ def test_lists_are_merged_by_their_keys() -> None:
     }
     assert strategic_merge(old, {"map": {"$patch": "replace", "c": 3}})["map"] == {"c": 3}
     assert strategic_merge(old, {"conditions": [{"$patch": "replace"}, {"type": "Z"}]})["conditions"] == [{"type": "Z"}]
+
+
+async def test_a_watch_that_is_too_far_behind_ends_and_nothing_comes_behind_what_was_left_out() -> None:
+    async with FakeCluster() as cluster:
+        cluster.server.watch_lines_max = 2
+        version = cluster.store.version
+        connector = aiohttp.UnixConnector(cluster.path)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            query = f"watch=1&resourceVersion={version}"
+            async with session.get(f"http://fake/api/v1/pods?{query}") as response:
+                while not cluster.server.watches:  # noqa: ASYNC110
+                    await asyncio.sleep(0)
+                (watch,) = cluster.server.watches
+                watch.is_slow = True
+                for name in "abc":
+                    cluster.pod(name)
+                watch.is_slow = False
+                assert watch.queue.popleft()  # there is room again
+                cluster.pod("d")
+                cluster.server.watches_end()
+                assert b'"d"' not in await response.read()

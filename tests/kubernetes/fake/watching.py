@@ -49,6 +49,7 @@ class Watch:
         """Takes nothing from the queue, as a client does that does not read."""
         self.written = 0
         self._lines_max = lines_max
+        self._has_lost = False
         self._changed = asyncio.Event()
 
     def offer(self, change: Change) -> None:
@@ -65,7 +66,11 @@ class Watch:
             self.add(change.line("DELETED"))
 
     def add(self, line: bytes) -> None:
+        """Nothing comes after a line that was left out, or the client would go on behind it."""
+        if self._has_lost:
+            return
         if len(self.queue) >= self._lines_max:
+            self._has_lost = True
             self.end()
             return
         self.queue.append(line)
@@ -132,7 +137,7 @@ class Watch:
             return True
         if fault.name == "end_watch":
             self.queue.clear()
-            self.is_ending = True
+            self.is_ending = self._has_lost = True
         else:
             self.is_stalled = True
         return False

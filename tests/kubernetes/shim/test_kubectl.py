@@ -413,3 +413,55 @@ async def test_the_rights_are_enough_to_lead_and_for_no_other_lease(
                 async with asyncio.timeout(3.0):
                     await leadership.elected()
             assert not leadership.is_leader
+
+
+def gang(members: int, **parameters: Any) -> JSON:
+    """Metadata of the pods of a gang whose members ask for one processor."""
+    said = " ".join(f"{name}={value}" for name, value in parameters.items())
+    group = {"name": "workers", "minMember": members, "minResource": {"cpu": "1"}}
+    return {
+        "annotations": {
+            SECONDS: "1",
+            "schedulerd.io/task-groups": json.dumps([group]),
+            "schedulerd.io/task-group-name": "workers",
+            "schedulerd.io/schedulingPolicyParameters": said,
+        }
+    }
+
+
+@pytest.mark.parametrize("kind", ["pods", "virtual"])
+async def test_a_job_that_is_a_gang_of_fifty(world: World, daemon_flags: tuple[str, ...], kind: str) -> None:
+    async with story(world, "a") as told:
+        metadata = gang(50)
+        metadata["annotations"]["schedulerd.io/placeholders"] = kind
+        job = told.workload("Job", "train", {"completions": 50, "parallelism": 50}, metadata)
+        await told.kubectl.apply(job)
+        await told.until("train", lambda pods: len(pods) == 50)
+        if kind == "virtual":
+            pods = await told.until("train", lambda pods: len(waiting(pods)) == 50)
+            await told.until_described(pods[0], "FailedScheduling", "0/1 nodes are available")
+        else:
+            await world.until(lambda pods: sum(name.startswith("tg-") for name in pods) == 50)
+        assert not any(name.startswith("train-") for name, _ in world.history), "a part of the gang runs"
+        for number in range(12):
+            await world.node(f"more{number}")
+        await told.kubectl("wait", "--for=condition=complete", "job/train", f"--timeout={LIMIT_SECONDS:g}s")
+        ended = [name for name, _ in world.history if name.startswith("train-")]
+        assert len(ended) == len(set(ended)) == 50
+        await world.until(lambda pods: not any(name.startswith("tg-") for name in pods))
+        await world.agrees()
+
+
+async def test_a_job_whose_gang_is_not_complete_in_time(world: World, daemon_flags: tuple[str, ...]) -> None:
+    async with story(world, "a") as told:
+        metadata = gang(6, placeholderTimeoutInSeconds=2, gangSchedulingStyle="Hard")
+        job = told.workload("Job", "train", {"completions": 6, "parallelism": 6, "backoffLimit": 0}, metadata)
+        await told.kubectl.apply(job)
+        await told.kubectl("wait", "--for=condition=failed", "job/train", f"--timeout={LIMIT_SECONDS:g}s")
+        await world.until(lambda pods: not any(name.startswith("tg-") for name in pods))
+        assert not any(name.startswith("train-") for name, _ in world.history)
+        events = await told.kubectl("get", "events", "--field-selector", "reason=ApplicationFailed")
+        assert "4 of 6 placeholders" in events, events
+        # The room is free again.
+        await told.kubectl.apply(told.workload("Deployment", "web", {"replicas": 4}))
+        await told.until_running("web", 4)

@@ -16,7 +16,7 @@ from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
-from tests.contract.daemon_process import DaemonProcess
+from tests.contract.daemon_process import DaemonProcess, daemon_at
 from tests.kubernetes.accounts import disagreements
 from tests.kubernetes.contract.api import Api, WatchStream
 from tests.kubernetes.rights import check_rights
@@ -157,8 +157,7 @@ class World:
         assert self._own_daemon is not None, "others use this daemon"
         target = self._own_daemon.target
         self._own_daemon.__exit__(None, None, None)
-        self._own_daemon = DaemonProcess(*self._daemon_flags, "--grpc-bind", target)
-        self._own_daemon.__enter__()
+        self._own_daemon = daemon_at(target, *self._daemon_flags)
 
     async def agrees(self, daemon: DaemonProcess | None = None) -> None:
         """Waits until API server and daemon agree about all pods that run; fails with what they do not agree about."""

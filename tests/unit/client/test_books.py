@@ -263,6 +263,121 @@ def test_a_release_is_repeated_until_it_is_confirmed(books: Books) -> None:
     assert [release.UUID for release in books.report_releases()] == held(books) == ["u1"]
 
 
+def asked_anew(books: Books) -> dict[str, int]:
+    return {ask.allocationKey: ask.maxAllocations for ask in books.report_asks_anew()}
+
+
+def test_an_ask_behind_the_release_of_its_allocation_is_asked_for_anew(books: Books) -> None:
+    """The pod was refused by its node: it is released and asked for again before the release is confirmed."""
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_release(a_release("u1"))
+    books.sent_ask(sized(7))
+    assert there(books) == {"u1": ("node", "pod", 1)}
+    assert [release.UUID for release in books.report_releases()] == ["u1"]
+    assert (wanted(books), asked_anew(books)) == ({}, {"pod": 1}), "it comes after the release"
+    books.heard_allocations(released(a_release("u1")))
+    assert (wanted(books), asked_anew(books)) == ({"pod": 1}, {})
+    books.heard_allocations(placed(an_allocation("u2")))
+    assert (wanted(books), asked_anew(books)) == ({}, {})
+    assert there(books) == {"u2": ("node", "pod", 7)}
+
+
+def test_an_ask_anew_may_be_placed_before_the_release_is_confirmed(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_release(a_release("u1"))
+    books.sent_ask(an_ask())
+    confirmed = si_pb2.AllocationResponse(new=[an_allocation("u2")], released=[a_release("u1")])
+    books.heard_allocations(confirmed)
+    assert (wanted(books), asked_anew(books)) == ({}, {})
+    assert held(books) == ["u2"]
+    books.sent_ask(sized(7))
+    assert there(books) == {"u2": ("node", "pod", 7)}
+
+
+def test_an_ask_anew_is_withdrawn_like_any_other(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_release(a_release("u1"))
+    books.sent_ask(an_ask())
+    books.sent_ask_release(si_pb2.AllocationAskRelease(applicationID="app", allocationKey="pod"))
+    assert (wanted(books), asked_anew(books)) == ({}, {})
+    books.heard_allocations(released(a_release("u1")))
+    assert (wanted(books), asked_anew(books)) == ({}, {})
+
+
+def test_an_allocation_on_a_node_that_was_removed_is_not_in_a_report(books: Books) -> None:
+    """It was on its way when the node was removed, and so was its end when the scheduler was lost."""
+    books.sent_ask(an_ask())
+    books.sent_node(a_node(action=si_pb2.NodeInfo.DECOMISSION))
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_release(a_release("u1"))
+    books.sent_ask(an_ask())
+    (application,) = books.report_applications()
+    assert FORCE_CREATE_TAG not in application.tags
+    assert list(books.report_releases()) == []
+    assert (wanted(books), asked_anew(books), held(books)) == ({"pod": 1}, {}, [])
+
+
+def test_the_end_of_an_earlier_application_is_not_that_of_the_next_one_of_its_id(books: Books) -> None:
+    completed = si_pb2.UpdatedApplication(applicationID="app", state="Completed")
+    added = si_pb2.AcceptedApplication(applicationID="app")
+    books.sent_removal("app")
+    books.sent_application(an_application())
+    books.sent_ask(an_ask())
+    books.heard_applications(si_pb2.ApplicationResponse(updated=[completed]))
+    assert wanted(books) == {"pod": 1}
+    books.heard_applications(si_pb2.ApplicationResponse(updated=[completed], accepted=[added]))
+    assert wanted(books) == {"pod": 1}, "the responses were joined"
+    books.heard_applications(si_pb2.ApplicationResponse(updated=[completed]))
+    assert wanted(books) == {}
+    begun = si_pb2.UpdatedApplication(applicationID="app", state="Accepted")
+    books.sent_application(an_application())
+    books.heard_applications(si_pb2.ApplicationResponse(updated=[begun, completed], accepted=[added]))
+    assert list(books.report_applications()) == [], "all of its life in one response"
+
+
+def test_the_answer_to_an_earlier_application_is_not_that_to_the_next_one_of_its_id(books: Books) -> None:
+    rejected = si_pb2.ApplicationResponse(rejected=[si_pb2.RejectedApplication(applicationID="two")])
+    books.sent_application(an_application("two"))
+    books.sent_removal("two")
+    books.sent_application(an_application("two"))
+    books.heard_applications(rejected)
+    assert [one.applicationID for one in books.report_applications()] == ["app", "two"]
+    books.heard_applications(rejected)
+    assert [one.applicationID for one in books.report_applications()] == ["app"]
+
+
+def test_what_an_update_found_running_is_of_the_next_application_of_its_id(books: Books) -> None:
+    """The application has completed while the update was on its way, and is added again."""
+    books.sent_node(found("node", an_allocation("u1")))
+    completed = si_pb2.UpdatedApplication(applicationID="app", state="Completed")
+    books.heard_applications(si_pb2.ApplicationResponse(updated=[completed]))
+    assert there(books) == {"u1": ("node", "pod", 1)}
+    books.sent_application(an_application())
+    assert there(books) == {"u1": ("node", "pod", 1)}
+    books.sent_ask(sized(7))
+    assert (there(books), wanted(books)) == ({"u1": ("node", "pod", 7)}, {})
+    books.sent_removal("app")
+    books.sent_application(an_application())
+    assert [release.UUID for release in books.report_releases()] == ["u1"], "it was removed with its application"
+    books.heard_allocations(released(a_release("u1")))
+    assert held(books) == []
+
+
+def test_an_application_that_was_removed_and_reported_is_removed_before_the_next_one_of_its_id(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_removal("app")
+    assert not books.takes_removal_due("app")
+    assert [one.applicationID for one in books.report_applications()] == ["app"]
+    assert books.takes_removal_due("app")
+    books.sent_application(an_application())
+    assert list(books.report_removals()) == []
+    assert [release.UUID for release in books.report_releases()] == ["u1"]
+
+
 def test_what_the_scheduler_wants_back_is_there_until_that_is_confirmed(books: Books) -> None:
     order = a_release("u1", si_pb2.PREEMPTED_BY_SCHEDULER)
     books.sent_ask(an_ask())

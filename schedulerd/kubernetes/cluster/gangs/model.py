@@ -120,6 +120,12 @@ class Slot:
         return self._state in (SlotState.WANTED, SlotState.CREATING)
 
     @property
+    def is_missing(self) -> bool:
+        """The daemon has no ask of its placeholder, and will have one."""
+        is_rejected = self._state is SlotState.THERE and self.own is not None and self.own.is_ask_rejected
+        return self.is_to_come or is_rejected
+
+    @property
     def stand_in(self) -> str:
         """Key of an ask that no node can take: it makes real pods wait until the placeholder is made again."""
         return self._stand_in

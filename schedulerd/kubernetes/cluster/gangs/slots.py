@@ -184,6 +184,7 @@ def lose(
         slot.state = SlotState.WANTED
         if is_rejected:
             back_off(model, application, slot)
+            _stand_in(model, application, gang, slot, own)
         else:
             _ask(model, application, gang, slot)
     if confirmed:
@@ -193,13 +194,18 @@ def lose(
 
 
 def stand_in(model: Model, own: OwnPod) -> None:
-    """A placeholder pod is about to lose its allocation, and will have one again: until it is asked for, an ask that no
-    node can take makes the real pods wait."""
+    """A placeholder pod is about to lose its allocation, and will have one again, or its ask was rejected: until it is
+    asked for again, an ask that no node can take makes the real pods wait."""
     slot, application = own.slot, own.application
     gang = application.gang if application is not None else None
     if slot is None or application is None or gang is None or slot.own is not own or slot.stand_in:
         return
-    if gang.stage is not GangStage.OPEN or gang.has_run or not is_made_again(gang, own):
+    if is_made_again(gang, own):
+        _stand_in(model, application, gang, slot, own)
+
+
+def _stand_in(model: Model, application: Application, gang: Gang, slot: Slot, own: OwnPod) -> None:
+    if slot.stand_in or gang.has_run or gang.stage is not GangStage.OPEN:
         return
     slot.stand_in = f"{slot.name}-stand-in"
     model.gangs_due[application.id] = None
@@ -225,7 +231,7 @@ def replace_pod(model: Model, own: OwnPod) -> None:
 def end_stand_ins(model: Model, application: Application, gang: Gang) -> None:
     """The placeholder is asked for again, or not wanted any longer."""
     for slot in list(gang.standing_in):
-        if not slot.is_to_come:
+        if not slot.is_missing:
             model.effects.append(ReleaseAsk(application.id, slot.stand_in))
             slot.stand_in = ""
 

@@ -1,0 +1,64 @@
+"""Random histories with the real core and the client's books, which are killed: in the end everybody agrees."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulerd.core.invariants import violations
+from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from schedulerd.kubernetes.cluster.pods import requests
+from tests.kubernetes.cluster.core_world import CoreWorld
+
+TURNS = 400
+
+
+def check(world: CoreWorld) -> None:
+    partition, model = world.core.partition, world.cluster.model
+    assert violations(world.core.scheduler) == []
+    assert set(model.pods) == set(world.pods)
+    assert set(partition.nodes) == world.nodes
+    held = {one.key: one for one in partition.allocations.values()}
+    assert len(held) == len(partition.allocations), "a pod with two allocations"
+    assert not [one for one in held.values() if one.releasing is not None], "releases that nobody has confirmed"
+    pending = {ask.key for one in partition.applications.values() for ask in one.asks.values() if ask.pending}
+    assert pending <= set(world.pods), "an ask of no pod"
+    assert set(held) <= set(world.pods), "an allocation of no pod"
+    occupied = dict.fromkeys(world.nodes, 0)
+    for uid, pod in world.pods.items():
+        own, name = model.pods[uid], pod.spec.node_name
+        waits = own.application is None or own.application.state is ApplicationState.WAITING
+        if not name:
+            assert uid not in held, f"{uid} holds room and is not bound: {own.state}"
+            assert waits or (own.state is PodState.ASKED and uid in pending), f"{uid} is not asked for: {own.state}"
+        elif name not in world.nodes:
+            assert uid not in held
+        else:
+            assert waits or uid in held, f"{uid} runs and has no allocation"
+            occupied[name] += uid not in held
+            if uid in held:
+                assert held[uid].node.node_id == name, f"{uid} is counted on another node"
+                amounts = dict(held[uid].request_class.resources.items())
+                assert amounts == requests(pod), f"{uid} was resized: {amounts}"
+    assert occupied == {name: one.occupied.get("pods", 0) for name, one in partition.nodes.items()}
+    assert len(world.bindings) == len(set(world.bindings)), "bound twice"
+    reported = {one.UUID: one.nodeID for one in world.core.books.allocations()}
+    assert reported == {uuid: one.node.node_id for uuid, one in partition.allocations.items()}, "books"
+    asked = {ask.allocationKey for ask in world.core.books.report_asks()}
+    assert asked == pending, "books: asks"
+
+
+def play(seed: int, turns: int = TURNS) -> CoreWorld:
+    world = CoreWorld(seed)
+    if seed % 2:
+        world.start()
+    for turn in range(turns):
+        world.turn()
+        if turn >= 30 and not world.cluster.model.is_started:
+            world.start()
+    world.settle()
+    return world
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_everybody_agrees_in_the_end(seed: int) -> None:
+    check(play(seed))

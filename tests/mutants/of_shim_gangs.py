@@ -1,0 +1,136 @@
+"""Mutants of the Kubernetes shim's gangs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schedulerd.kubernetes.cluster.gangs import answers, life, membership, placeholder_pods, slots, waiting
+from schedulerd.kubernetes.cluster.model import Application, Model
+from tests.kubernetes.cluster import test_gang_metadata, test_gang_simulation, test_gangs
+from tests.mutants.changes import By, Compares, Replaced, gives, left_out, nothing
+from tests.mutants.finders import Seeds, TestsOf
+from tests.mutants.mutant import Mutant
+from tests.mutants.rules import Rule
+
+GANGS = TestsOf(test_gangs)
+SIMULATION = Seeds(lambda seed: test_gang_simulation.check(test_gang_simulation.play(seed, crashes=seed % 2 == 1)))
+
+
+def fails_each_time(original: By, model: Model, application: Application, message: str, *, is_rejected: bool) -> None:
+    if application.gang is not None:
+        application.gang.has_failed_pods = False
+    original(model, application, message, is_rejected=is_rejected)
+
+
+def of_the_next(original: By, originator_uid: str, application_id: str, group: str, index: int) -> str:
+    return str(original(originator_uid + "'", application_id, group, index))
+
+
+def at_once(original: By, model: Model, application: Application, slot: Any) -> None:
+    slot.not_before_ns = model.now_ns
+
+
+MUTANTS = (
+    Mutant(
+        "real pods do not wait for their placeholders",
+        Rule.SHIM_GANGS,
+        Replaced(membership.may_ask, gives(True)),
+        (GANGS,),
+    ),
+    Mutant(
+        "nothing stands in for a placeholder that is to be made again",
+        Rule.SHIM_GANGS,
+        Replaced(slots._stand_in, nothing),
+        (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "what stands in for a placeholder stays",
+        Rule.SHIM_GANGS,
+        Replaced(slots.end_stand_ins, nothing),
+        (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "pods of a PodGroup do not wait for each other",
+        Rule.SHIM_GANGS,
+        Compares(life._form, ("real", "wanted"), ">"),
+        (GANGS,),
+    ),
+    Mutant(
+        "a gang does not show what it waits for",
+        Rule.SHIM_GANGS,
+        Replaced(waiting.show, nothing),
+        (GANGS,),
+    ),
+    Mutant(
+        "placeholders have other names with another shim",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(placeholder_pods.name, of_the_next),
+        (TestsOf(test_gang_metadata),),
+    ),
+    Mutant(
+        "placeholders that nobody wants are left at a start",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(life.remove_unwanted, nothing),
+        (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "placeholders outlive their gang",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(slots.clear, nothing),
+        (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "placeholders that are there are not adopted",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(membership.adopt_found, gives([])),
+        (GANGS,),
+    ),
+    Mutant(
+        "a refused creation is tried again at once",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(membership.back_off, at_once),
+        (GANGS,),
+    ),
+    Mutant(
+        "a virtual placeholder that gives way is not asked for anew",
+        Rule.SHIM_PLACEHOLDERS,
+        left_out(answers.release_wanted, slots._ask),
+        (GANGS,),
+    ),
+    Mutant(
+        "the release of a virtual placeholder is not confirmed",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(answers.release_wanted, gives(True)),
+        (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "asks of placeholders outlive an application that is forgotten",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(membership.forget, nothing),
+        (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "a gang waits for its placeholders for ever",
+        Rule.SHIM_GANG_TIME,
+        Replaced(life._is_too_late, gives(False)),
+        (GANGS,),
+    ),
+    Mutant(
+        "pods of a Hard gang fail each time",
+        Rule.SHIM_GANG_TIME,
+        Replaced(life.failed, fails_each_time),
+        (GANGS,),
+    ),
+    Mutant(
+        "the time of a gang does not begin",
+        Rule.SHIM_GANG_TIME,
+        Replaced(answers.note_placed, nothing),
+        (GANGS,),
+    ),
+    Mutant(
+        "a gang that the daemon gives up goes on waiting",
+        Rule.SHIM_GANG_TIME,
+        left_out(life.updated, life._end),
+        (GANGS,),
+    ),
+)
