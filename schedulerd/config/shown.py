@@ -266,7 +266,7 @@ def _renamed(data: Shown, names: Shown) -> Shown:
     always = next((found for kind, found in _ALWAYS if kind is names), {})
     shown: Shown = {}
     for key, name in names.items():
-        value = data.get(key) or always.get(key)
+        value = data.get(key, always.get(key))
         if value is None:
             continue
         if isinstance(name, str):

@@ -214,7 +214,7 @@ class Daemon:
             gate.check,
         )
         self._history = rest.history
-        self._owner.attach(rest.failures.observe)
+        self._owner.attach(rest.observe)
         self._http = _http_server(
             settings,
             Sources(

@@ -11,13 +11,16 @@ from collections.abc import Iterator
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.rules.states import PendingState, group_state
 from schedulerd.core.pending.sort_keys import INT32_MIN
+from schedulerd.core.quotas import rules
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.daemon.rest.go_json import Fields, Listed, amounts, go_object
+from schedulerd.daemon.rest.resource_histories import ResourceHistories
 
 CREATION_TIME_TAG = "creationTime"
 """Of a pod, in seconds since the epoch: it stands for the time of its ask and of its allocation."""
@@ -36,8 +39,16 @@ _ATTEMPTED = frozenset(
 class ApplicationObjects:
     """Makes the objects of one partition, for one answer."""
 
-    def __init__(self, partition: Partition, rm_state: ResourceManagerState, epoch_ns: int, now_ns: int) -> None:
+    def __init__(
+        self,
+        partition: Partition,
+        rm_state: ResourceManagerState,
+        histories: ResourceHistories,
+        epoch_ns: int,
+        now_ns: int,
+    ) -> None:
         """`now_ns` is wall time; reasons of asks hold at that time."""
+        self._histories = histories
         self._partition = partition
         self._rm_state = rm_state
         self._epoch_ns = epoch_ns
@@ -84,9 +95,9 @@ class ApplicationObjects:
                 ],
                 "hasReserved": bool(app.reservations),
                 "reservations": sorted({one.ask.key for one in app.reservations}),
-                "maxRequestPriority": _highest_priority(app),
+                "maxRequestPriority": highest_priority(app),
                 "startTime": NEVER_STARTED_MS if started is None else (self._epoch_ns + started) // 1_000_000,
-                "resourceHistory": {},
+                "resourceHistory": self._histories.of(app),
             },
             _APPLICATION_ALWAYS,
         )
@@ -166,7 +177,7 @@ class ApplicationObjects:
                 "allocationLog": [{"message": reason, "lastOccurrence": self._now_ns, "count": 1}] if reason else [],
                 "triggeredPreemption": any(one.victims for one in ask.reservations.values()),
                 "originator": spec.originator,
-                "schedulingAttempted": state in _ATTEMPTED,
+                "schedulingAttempted": state in _ATTEMPTED and not _is_limited(app, ask.group),
                 "triggeredScaleUp": state is PendingState.UNSCHEDULABLE and not ask.request_class.required_node,
             },
             _ALLOCATION_ALWAYS,
@@ -178,6 +189,14 @@ class ApplicationObjects:
         if text.isascii() and text.isdigit() and len(text) <= 10:
             return int(text) * 1_000_000_000
         return self._epoch_ns + ask.asked_at_ns
+
+
+def _is_limited(app: Application, group: AskGroup) -> bool:
+    """Whether a limit of the user or group blocks the asks of a group; the peer looks there before the quotas."""
+    key, items = group.pending_class.quota_key, group.pending_class.items
+    return key.limit_subject is not None and any(
+        rules.blocked_by_user_limits(queue, items, key) is not None for queue in app.queue.path_to_root
+    )
 
 
 def shown_state(state: ApplicationState) -> ApplicationState:
@@ -195,7 +214,7 @@ def shown_states(app: Application) -> list[tuple[int, ApplicationState]]:
     return log
 
 
-def _highest_priority(app: Application) -> int:
+def highest_priority(app: Application) -> int:
     """The highest priority of its pending asks; the lowest number that there is without any."""
     priorities = (group.highest_priority() for group in app.groups.values())
     return max((one for one in priorities if one is not None), default=INT32_MIN)

@@ -15,6 +15,7 @@ from schedulerd.daemon.rest.call import RestSources
 from schedulerd.daemon.rest.configurations import Configurations
 from schedulerd.daemon.rest.health import RecentFailures
 from schedulerd.daemon.rest.history import History
+from schedulerd.daemon.rest.resource_histories import ResourceHistories
 from schedulerd.daemon.runtime.event_feed import EventFeed
 from schedulerd.instant import read_clocks
 
@@ -28,7 +29,7 @@ def rest_sources(
     log_level: Callable[[], str],
     check_access: Callable[[str, Request], None],
 ) -> RestSources:
-    """What the API uses in a daemon. The caller runs the history, and gives the failures all facts."""
+    """What the API uses in a daemon. The caller runs the history, and gives `observe` all facts."""
     return RestSources(
         cluster=cluster,
         clocks=read_clocks,
@@ -36,6 +37,7 @@ def rest_sources(
         events=events,
         history=History(cluster, read_clocks),
         failures=RecentFailures(read_clocks),
+        resource_histories=ResourceHistories(cluster),
         configurations=Configurations(validator.show),
         validate=validator.load,
         metrics=metrics,

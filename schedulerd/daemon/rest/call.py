@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from schedulerd.core.facts import Fact
 from schedulerd.core.step_context import Cluster, ResourceManager
 from schedulerd.daemon.files.queue_files import Load
 from schedulerd.daemon.rest.configurations import Configurations
@@ -15,6 +16,7 @@ from schedulerd.daemon.rest.errors import PeerError
 from schedulerd.daemon.rest.health import RecentFailures
 from schedulerd.daemon.rest.history import History
 from schedulerd.daemon.rest.pacing import Work
+from schedulerd.daemon.rest.resource_histories import ResourceHistories
 from schedulerd.daemon.runtime.event_feed import EventFeed
 from schedulerd.daemon.runtime.shares import Shared
 from schedulerd.instant import Instant
@@ -32,6 +34,7 @@ class RestSources:
     events: EventFeed
     history: History
     failures: RecentFailures
+    resource_histories: ResourceHistories
     configurations: Configurations
     validate: Load
     """Reads a text that is only validated, in the process for that."""
@@ -43,6 +46,11 @@ class RestSources:
     """Most objects that an answer may have (`rest_items_max`)."""
     cors_origins: tuple[str, ...] = ()
     """Web sites whose scripts may read answers; `*` for all."""
+
+    def observe(self, facts: Sequence[Fact], now: Instant) -> None:
+        """A sink of the owner: notes what the state does not remember."""
+        self.failures.observe(facts, now)
+        self.resource_histories.observe(facts, now)
 
 
 @dataclass(slots=True)

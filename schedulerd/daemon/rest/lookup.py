@@ -99,9 +99,9 @@ def user_name(call: Call) -> str:
 
 
 def group_name(call: Call) -> str:
-    """A legal name, or `*`, which counts for users of whose groups no limit names any. Raises `PeerError`."""
+    """A legal name. `*`, which counts for users of whose groups no limit names any, is none. Raises `PeerError`."""
     name = decoded_again(call.variables["group"])
-    if name != "*" and not _GROUP.fullmatch(name):
+    if not _GROUP.fullmatch(name):
         raise PeerError(400, INVALID_GROUP)
     return name
 

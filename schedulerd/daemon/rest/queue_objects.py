@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from schedulerd.config import ShownConfiguration
-from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.sort_keys import INT32_MIN
 from schedulerd.core.specs import PreemptionPolicy, PriorityPolicy
 from schedulerd.core.step_context import ResourceManager
+from schedulerd.daemon.rest.application_objects import highest_priority
 from schedulerd.daemon.rest.call import Call
 from schedulerd.daemon.rest.go_json import Fields, Listed, amounts, duration, go_object, percentages, quota
 
@@ -44,13 +44,16 @@ class QueueObjects:
     preempting: Mapping[Queue, Amounts] = field(default_factory=dict)
     """What allocations use that are being preempted."""
     allocating: Mapping[Queue, list[str]] = field(default_factory=dict)
-    """Accepted applications that have allocations already: they count as running."""
+    """Applications that have only placeholders so far. The scheduler counts them as running already."""
+    priorities: Mapping[Queue, int] = field(default_factory=dict)
+    """The highest priority of pending asks, blocked ones too, with the offsets of the queues."""
 
     @classmethod
     async def of(cls, call: Call, rm: ResourceManager, partition: Partition) -> QueueObjects:
         """Collects what the queues themselves do not know. Raises `PeerError` if that cannot be had now."""
         shown = await call.rest.configurations.of(rm)
-        return cls(partition, shown, await _preempting(call, partition), await _allocating(call, partition))
+        preempting = await _preempting(call, partition)
+        return cls(partition, shown, preempting, *await _of_applications(call, partition))
 
     def tree(self, root: Queue) -> Fields:
         """A queue with all queues below it. Only the top of the tree names the partition."""
@@ -96,8 +99,8 @@ class QueueObjects:
                 "childNames": Listed(one.path for one in children) if children else None,
                 "absUsedCapacity": percentages(queue.allocated, most or {}),
                 "maxRunningApps": queue.max_applications,
-                "runningApps": queue.running,
-                "currentPriority": INT32_MIN if queue.priority is None else queue.priority,
+                "runningApps": queue.running - len(self.allocating.get(queue, ())),
+                "currentPriority": self.priorities.get(queue, INT32_MIN),
                 "allocatingAcceptedApps": self.allocating.get(queue),
                 "sortingPolicy": order.value,
                 "prioritySorting": properties.priority_sort,
@@ -175,15 +178,26 @@ class _Inherited:
     properties: Mapping[str, str]
 
 
-async def _allocating(call: Call, partition: Partition) -> dict[Queue, list[str]]:
-    found: dict[Queue, list[str]] = {}
+async def _of_applications(call: Call, partition: Partition) -> tuple[dict[Queue, list[str]], dict[Queue, int]]:
+    """`QueueObjects.allocating` and `QueueObjects.priorities`."""
+    allocating: dict[Queue, list[str]] = {}
+    highest: dict[Queue, int] = {}
     for number, app in enumerate(list(partition.applications.values())):
         if number % 256 == 0:
             await call.work.breathe()
-        if app.state is ApplicationState.ACCEPTED and app.allocations:
+        if app.allocations and not app.has_run:
             for queue in app.queue.path_to_root:
-                found.setdefault(queue, []).append(app.application_id)
-    return found
+                allocating.setdefault(queue, []).append(app.application_id)
+        if app.groups:
+            highest[app.queue] = max(highest.get(app.queue, INT32_MIN), highest_priority(app))
+    for number, queue in enumerate(reversed(partition.root.subtree())):  # children before parents
+        if number % 256 == 0:
+            await call.work.breathe()
+        if queue in highest:
+            highest[queue] = queue.shown_priority(highest[queue])
+            if queue.parent is not None:
+                highest[queue.parent] = max(highest.get(queue.parent, INT32_MIN), highest[queue])
+    return allocating, highest
 
 
 async def _preempting(call: Call, partition: Partition) -> dict[Queue, Amounts]:

@@ -80,7 +80,7 @@ async def clusters(call: Call) -> object:
     return Listed(
         {
             "startTime": call.rest.started_at_ns,
-            "rmBuildInformation": [dict(sorted(rm.build_info.items()))],
+            "rmBuildInformation": [dict(sorted({**rm.build_info, "rmId": rm.rm_id}.items()))],
             "partition": partition.name,
             "clusterName": CLUSTER_NAME,
         }
@@ -203,7 +203,8 @@ def _each_application(found: list[Application], objects: ApplicationObjects, sta
 
 def _application_objects(call: Call, partition: Partition) -> ApplicationObjects:
     rm = call.rest.cluster.resource_managers[partition.rm_id]
-    return ApplicationObjects(partition, rm.state, call.epoch_ns, call.rest.clocks().wall_ns)
+    now_ns = call.rest.clocks().wall_ns
+    return ApplicationObjects(partition, rm.state, call.rest.resource_histories, call.epoch_ns, now_ns)
 
 
 # nodes --------------------------------------------------------------------------------------------------------------
