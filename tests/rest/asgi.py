@@ -88,6 +88,6 @@ async def ask(
     return Answer(
         start["status"],
         {name.decode().lower(): text.decode("latin-1") for name, text in start["headers"]},
-        b"".join(one.get("body", b"") for one in parts),
+        b"" if method == "HEAD" else b"".join(one.get("body", b"") for one in parts),
         not parts[-1].get("more_body", False) if parts else False,
     )
