@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from copy import deepcopy
@@ -135,12 +136,14 @@ class _Replay:
     def _judge(self, label: str, recorded: Json, answer: Answer) -> Verdict:
         response = recorded["response"]
         path = recorded["request"]["path"]
-        expected, ours = _body(response, path), _own_body(answer, path)
+        expected, ours = _body(response, recorded["request"]), _own_body(answer, recorded["request"])
         status, headers = response["status"], dict(response["headers"])
         rules: list[str] = []
         if self._version != "head":
             status, headers, expected, ours = projection.to_head(path, status, headers, deepcopy(expected), ours)
             rules.append("1.4")
+        if _is_window(recorded["request"]):
+            rules.append("window")
         pair = Pair(recorded["name"], path, deepcopy(expected), deepcopy(ours))
         rules += [rule.name for rule in TRANSFORMS if rule.apply(pair, self._facts)]
         left = []
@@ -167,44 +170,55 @@ def _all_differences(
     yield from differences(pair.expected, pair.actual)
 
 
+def _is_window(request: Json) -> bool:
+    """Whether a number of events is asked for: which ones depends on their ids, and these on what has events."""
+    return request["path"].endswith("/events/batch") and re.search(r"(^|&)count=[0-9]", request["query"]) is not None
+
+
 def _is_metrics(path: str, header: str) -> bool:
     """The content type of metrics has a version of the format."""
     return header == "Content-Type" and path.endswith("/metrics")
 
 
-def _body(response: Json, path: str) -> Json:
+def _body(response: Json, request: Json) -> Json:
+    path = request["path"]
     if path.endswith("/metrics"):
         return bool(response.get("bodyText"))
     if "body" in response:
-        return _of_json(response["body"], path)
-    return _of_text(response.get("bodyText", ""), response["headers"].get("Content-Type", ""), path)
+        return _of_json(response["body"], request)
+    return _of_text(response.get("bodyText", ""), response["headers"].get("Content-Type", ""), request)
 
 
-def _own_body(answer: Answer, path: str) -> Json:
+def _own_body(answer: Answer, request: Json) -> Json:
+    path = request["path"]
     if path.endswith("/metrics"):
         return True
     content_type = answer.headers.get("content-type", "")
     if content_type.startswith("application/json") and not path.endswith("/events/stream"):
-        return _of_json(answer.json, path)
-    return _of_text(answer.text, content_type, path)
+        return _of_json(answer.json, request)
+    return _of_text(answer.text, content_type, request)
 
 
-def _of_text(text: str, content_type: str, path: str) -> Json:
+def _of_text(text: str, content_type: str, request: Json) -> Json:
+    path = request["path"]
     if content_type.startswith("application/x-yaml"):
         return comparable(of_yaml(text))
     if path.endswith("/events/stream"):
         return bool(text.splitlines()[:1])
     if content_type.startswith("application/json") and text.strip():
-        return _of_json(json.loads(text), path)
+        return _of_json(json.loads(text), request)
     return text
 
 
-def _of_json(body: Json, path: str) -> Json:
+def _of_json(body: Json, request: Json) -> Json:
+    path = request["path"]
     if path.endswith("/events/stream"):
         return True
     if path.endswith("/events/batch") and isinstance(body, dict) and "EventRecords" in body:
         records = body["EventRecords"]
-        return {"EventRecords": event_counts(records) if records is not None else None}
+        if records is None:
+            return {"EventRecords": None}
+        return {"EventRecords": len(records) if _is_window(request) else event_counts(records)}
     return comparable(body)
 
 
@@ -240,6 +254,9 @@ def _allocated(nodes: list[Json]) -> Counter[str]:
 
 def _facts_of(story: Json, foreign: Counter[str]) -> Facts:
     facts = Facts(foreign=foreign)
+    asked: set[str] = set()
+    offered: set[str] = set()
+    limited: set[str] = set()
     for step in story["steps"]:
         message = step.get("message", {})
         if step["op"] == "node":
@@ -249,10 +266,27 @@ def _facts_of(story: Json, foreign: Counter[str]) -> Facts:
         for one in message.get("asks", ()):
             if int(one.get("maxAllocations", 1)) > 1:
                 facts.several[one["allocationKey"]] = int(one["maxAllocations"])
+        if step["op"] == "allocation":
+            asked |= {name for one in message.get("asks", ()) for name in one["resourceAsk"].get("resources", {})}
+        if step["op"] in ("register", "config"):
+            limited |= {name for one in _limits(message.get("config", "")) for name in one.get("maxresources", {})}
+        if step["op"] == "node":
+            offered |= {
+                name
+                for node in message.get("nodes", ())
+                for name in node.get("schedulableResource", {}).get("resources", {})
+            }
         if step["op"] == "register":
             switch = message.get("extraConfig", {}).get("event.trackingEnabled", "true")
             facts.switches_off_events |= switch.lower() == "false"
+    facts.diverges = bool(asked - offered) or bool(limited and asked - limited)
     return facts
+
+
+def _limits(config: str) -> Iterator[Json]:
+    """The limits of a queue file."""
+    for one in each_object(of_yaml(config) if config else {}):
+        yield from (limit for limit in one.get("limits") or () if isinstance(limit, dict))
 
 
 def _foreign(path: Path) -> Counter[str]:
