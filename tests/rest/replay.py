@@ -31,7 +31,7 @@ PHASE_NODES = "/nodes"
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class Judgement:
     """One answer."""
 
     phase: str
@@ -49,15 +49,15 @@ class Result:
     name: str
     recorded: str
     """Of which version the answers are: `head`, or `1.4`."""
-    verdicts: list[Verdict] = field(default_factory=list)
+    judgements: list[Judgement] = field(default_factory=list)
 
     def count(self, kind: str) -> int:
         """Of `equal`, `by rule` or `not equal`."""
-        return sum(1 for one in self.verdicts if _kind(one) == kind)
+        return sum(1 for one in self.judgements if _kind(one) == kind)
 
 
-def _kind(verdict: Verdict) -> str:
-    return "not equal" if verdict.left else "by rule" if verdict.rules else "equal"
+def _kind(judgement: Judgement) -> str:
+    return "not equal" if judgement.left else "by rule" if judgement.rules else "equal"
 
 
 def stories(folder: Path) -> list[str]:
@@ -94,11 +94,11 @@ class _Replay:
         self._facts = _facts_of(story, foreign)
         self._facts.of_head = version == "head"
         self._world.sinks.attach(self._note)
-        self._verdicts: list[Verdict] = []
+        self._judgements: list[Judgement] = []
 
     async def run(self, name: str) -> Result:
         await Player(self._world, self._dump).play(self._story)
-        return Result(name, self._version, self._verdicts)
+        return Result(name, self._version, self._judgements)
 
     def _note(self, facts: Any, _now: object) -> None:
         for fact in facts:
@@ -119,7 +119,7 @@ class _Replay:
                 ours = await self._ask(one["request"])
                 self._facts.moved = _moved(one["response"]["body"], ours.json, self._facts)
         for one in recorded:
-            self._verdicts.append(self._judge(label, one, await self._ask(one["request"])))
+            self._judgements.append(self._judge(label, one, await self._ask(one["request"])))
 
     async def _ask(self, request: Json) -> Answer:
         is_stream = request["path"].endswith("/events/stream")
@@ -133,7 +133,7 @@ class _Replay:
             leaves_after=STREAM_TURNS if is_stream else None,
         )
 
-    def _judge(self, label: str, recorded: Json, answer: Answer) -> Verdict:
+    def _judge(self, label: str, recorded: Json, answer: Answer) -> Judgement:
         response = recorded["response"]
         path = recorded["request"]["path"]
         expected, ours = _body(response, recorded["request"]), _own_body(answer, recorded["request"])
@@ -153,7 +153,7 @@ class _Replay:
                 left.append(difference)
             else:
                 rules.append(rule.name)
-        return Verdict(label, recorded["name"], tuple(dict.fromkeys(rules)), tuple(left))
+        return Judgement(label, recorded["name"], tuple(dict.fromkeys(rules)), tuple(left))
 
 
 def _all_differences(
@@ -303,13 +303,13 @@ def report(result: Result) -> Iterator[str]:
     """The lines about one story."""
     counts = [result.count(kind) for kind in ("equal", "by rule", "not equal")]
     yield f"{result.name} ({result.recorded}): {counts[0]} equal, {counts[1]} equal by rule, {counts[2]} not equal"
-    used = Counter(rule for one in result.verdicts if not one.left for rule in one.rules)
+    used = Counter(rule for one in result.judgements if not one.left for rule in one.rules)
     for rule, count in sorted(used.items()):
         yield f"    by rule {rule}: {count}"
-    shown = [(one, difference) for one in result.verdicts for difference in one.left]
-    for verdict, difference in shown[:FIRST_MAX]:
+    shown = [(one, difference) for one in result.judgements for difference in one.left]
+    for judgement, difference in shown[:FIRST_MAX]:
         yield (
-            f"    {verdict.phase} {verdict.name} {difference.pointer or '/'}: "
+            f"    {judgement.phase} {judgement.name} {difference.pointer or '/'}: "
             f"recorded {_short(difference.expected)}, ours {_short(difference.actual)}"
         )
     if len(shown) > FIRST_MAX:

@@ -14,11 +14,12 @@ from starlette.types import Receive, Scope, Send
 
 from schedulerd.daemon.rest.answers import Answers, busy, error_answer
 from schedulerd.daemon.rest.call import Call, RestSources
+from schedulerd.daemon.rest.configuration_routes import BODIES_MAX
 from schedulerd.daemon.rest.errors import PeerError
 from schedulerd.daemon.rest.events import STREAMS_MAX
 from schedulerd.daemon.rest.pacing import Pacer
 from schedulerd.daemon.rest.router import Router
-from schedulerd.daemon.rest.routes import BODIES_MAX, ROUTES, PeerRoute
+from schedulerd.daemon.rest.routes import ROUTES, PeerRoute
 from schedulerd.daemon.runtime.shares import NoneLeft, Shared
 
 OTHER_PATHS = frozenset(route.path for route in ROUTES if not route.path.startswith("/ws/"))
