@@ -76,9 +76,9 @@ def _walk(queues: list[Shown], above: str) -> list[tuple[Shown, str]]:
 def _yaml(value: Shown) -> str:
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
-    yaml.indent = _INDENT  # type: ignore[assignment]
-    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
-    yaml.width = 10_000  # type: ignore[assignment]
+    yaml.indent = _INDENT
+    yaml.sort_base_mapping_type_on_output = False
+    yaml.width = 10_000
     out = StringIO()
     yaml.dump(value, out)
     return out.getvalue()

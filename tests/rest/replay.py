@@ -82,12 +82,17 @@ async def _replay(folder: Path, name: str, version: str) -> Result:
     if without and version == "head" and (folder / f"1.4-{name}.jsonl.gz").exists():
         # A phase of head that the steps of 1.4 do not have: there is nothing to compare it with.
         answers, version = read_answers(folder / f"1.4-{name}.jsonl.gz"), "1.4"
-    return await _Replay(story, answers, version, _foreign(folder / f"head-{name}.story.json")).run(name)
+    foreign = _foreign(folder / f"head-{name}.story.json")
+    return await _Replay(story, answers, version, foreign, of_head=not played.exists()).run(name)
 
 
 class _Replay:
-    def __init__(self, story: Json, answers: list[Json], version: str, foreign: Counter[str]) -> None:
+    def __init__(
+        self, story: Json, answers: list[Json], version: str, foreign: Counter[str], *, of_head: bool = False
+    ) -> None:
+        """`of_head`: the story is of head too, and not only its answers."""
         self._story = story
+        self._of_head = of_head
         self._answers = answers
         self._version = version
         self._world = World()
@@ -97,7 +102,7 @@ class _Replay:
         self._judgements: list[Judgement] = []
 
     async def run(self, name: str) -> Result:
-        await Player(self._world, self._dump).play(self._story)
+        await Player(self._world, self._dump, of_head=self._of_head).play(self._story)
         return Result(name, self._version, self._judgements)
 
     def _note(self, facts: Any, _now: object) -> None:

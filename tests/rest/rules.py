@@ -185,10 +185,6 @@ def _by_shape(difference: Difference, pair: Pair, _facts: Facts) -> bool:
     return _is_route(pair.path, "/debug/stack", "/debug/fullstatedump", "/metrics") or "/debug/pprof" in pair.path
 
 
-def _no_cors(difference: Difference, _pair: Pair, _facts: Facts) -> bool:
-    return difference.pointer.startswith("Access-Control-")
-
-
 def _own_root(difference: Difference, pair: Pair, _facts: Facts) -> bool:
     return pair.path == "/"
 
@@ -352,7 +348,6 @@ def _unhealthy(difference: Difference, pair: Pair, facts: Facts) -> bool:
 EXCUSES = (
     Excuse("answered", "stack, fullstatedump and node-utilization answer themselves with 200", _answered_here),
     Excuse("shape", "dumps, profiles and metrics are compared by shape", _by_shape),
-    Excuse("cors", "no web site may read answers unless cors_origins names it", _no_cors),
     Excuse("root", "/ is the daemon's own: it says which paths there are, or serves web_root", _own_root),
     Excuse("empty", "an empty list is [] and never null, which breaks the peer's own web page", _empty_list),
     Excuse(
@@ -385,16 +380,16 @@ EXCUSES = (
     Excuse("reason", "every ask that waits says why", _reason),
     Excuse("rejected event", "a rejected application has no event that it was added", _event_of_rejected),
     Excuse("node event", "on which node an allocation is, is not compared; nor are foreign ones", _event_of_node),
-    Excuse(
-        "wrong in 1.4",
-        "1.4 places asks for resources that no node has, and counts users wrongly whose asks have resources that no "
-        "limit names: its state is another one",
-        _wrong_in_1_4,
-    ),
     Excuse("later route", "1.4 has no such route", _later_route),
     Excuse("compressed", "1.4 never compresses an answer", _compressed),
     Excuse("unhealthy", "an unhealthy scheduler is 200 with its checks, as in head", _unhealthy),
     Excuse("star", "the group * is no legal name to head", _star_group),
     Excuse("template", "1.4 knows no maxapplications of a child template", _template_applications),
     Excuse("several event", "an ask for several allocations has one event", _event_of_several),
+    Excuse(
+        "wrong in 1.4",
+        "1.4 places asks for resources that no node has, and counts users wrongly whose asks have resources that no "
+        "limit names: its state is another one",
+        _wrong_in_1_4,
+    ),
 )

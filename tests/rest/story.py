@@ -53,8 +53,10 @@ def read_answers(path: Path) -> list[Json]:
 class Player:
     """Plays the steps of a story on a world."""
 
-    def __init__(self, world: World, dump: Dump) -> None:
+    def __init__(self, world: World, dump: Dump, *, of_head: bool = False) -> None:
+        """`of_head`: the steps are in the words of the interface that head speaks."""
         self._world = world
+        self._of_head = of_head
         self._dump = dump
         self._decoder = RequestDecoder(world.clocks)
         self._uuids: defaultdict[str, list[str]] = defaultdict(list)
@@ -79,7 +81,7 @@ class Player:
                 application = ParseDict(message, si_pb2.ApplicationRequest(), ignore_unknown_fields=True)
                 self._send(self._decoder.applications(application))
             case "allocation":
-                text = json.dumps(as_of_2023(message))
+                text = json.dumps(as_of_2023(message) if self._of_head else message)
                 named = json.loads(_UUID.sub(self._uuid, text))
                 allocation = ParseDict(named, si_pb2.AllocationRequest(), ignore_unknown_fields=True)
                 self._send(self._decoder.allocations(allocation))
@@ -182,9 +184,8 @@ class Player:
 
 
 def as_of_2023(message: Json) -> Json:
-    """A request of a later interface, where asks are allocations without a node, in the words of 2023-06."""
-    if "allocations" not in message:
-        return message
+    """A request of the interface of head in the words of 2023-06: there an ask is an allocation without a node, and a
+    release is of either."""
     asks = [
         {
             "allocationKey": one.get("allocationKey", ""),
@@ -199,7 +200,14 @@ def as_of_2023(message: Json) -> Json:
             "Originator": one.get("originator", False),
             **({"preemptionPolicy": one["preemptionPolicy"]} if "preemptionPolicy" in one else {}),
         }
-        for one in message["allocations"]
+        for one in message.get("allocations", ())
         if not one.get("nodeID")
     ]
-    return {**{key: value for key, value in message.items() if key != "allocations"}, "asks": asks}
+    releases = message.get("releases", {}).get("allocationsToRelease", [])
+    of_asks = [{key: text for key, text in one.items() if key != "UUID"} for one in releases if "allocationKey" in one]
+    rest = {key: value for key, value in message.items() if key not in ("allocations", "releases")}
+    return {
+        **rest,
+        "asks": asks,
+        "releases": {"allocationsToRelease": releases, "allocationAsksToRelease": of_asks},
+    }

@@ -139,7 +139,7 @@ class HttpConnection(H11Protocol):
         super().handle_events()
         if self.cycle is not before and not self.cycle.response_complete:
             self._enter(_Phase.EXCHANGE)
-            self.scope[LONG_LIVED] = self._last_long  # type: ignore[typeddict-unknown-key]
+            self.scope[LONG_LIVED] = self._last_long  # type: ignore[literal-required]
 
     def on_response_complete(self) -> None:
         answered = self.cycle

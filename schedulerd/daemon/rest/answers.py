@@ -98,7 +98,7 @@ def accepts_gzip(request: Request) -> bool:
 
 def _is_zero_weight(parameter: str) -> bool:
     name, _, weight = parameter.partition("=")
-    return name.strip() == "q" and weight.strip().rstrip("0").rstrip(".") == ""
+    return name.strip() == "q" and not set(weight.strip()) - {"0", "."}
 
 
 async def _chunks(work: Work, value: object) -> AsyncIterator[bytes]:

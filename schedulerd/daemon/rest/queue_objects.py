@@ -147,7 +147,7 @@ class QueueObjects:
         written = self.shown.properties(self.partition.name, queue.path) if queue.managed else {}
         if not queue.managed and queue.is_leaf and queue.template is not None and queue.template.properties is not None:
             return self._template_properties(queue)
-        return inherited | written
+        return {**inherited, **written}
 
     def _template_properties(self, queue: Queue) -> dict[str, str]:
         """As written in the nearest template."""
