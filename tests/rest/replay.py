@@ -50,6 +50,8 @@ class Result:
     recorded: str
     """Of which version the answers are: `head`, or `1.4`."""
     judgements: list[Judgement] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    """Queue files of the story that could not be loaded."""
 
     def count(self, kind: str) -> int:
         """Of `equal`, `by rule` or `not equal`."""
@@ -102,8 +104,9 @@ class _Replay:
         self._judgements: list[Judgement] = []
 
     async def run(self, name: str) -> Result:
-        await Player(self._world, self._dump, of_head=self._of_head).play(self._story)
-        return Result(name, self._version, self._judgements)
+        player = Player(self._world, self._dump, of_head=self._of_head)
+        await player.play(self._story)
+        return Result(name, self._version, self._judgements, player.refused)
 
     def _note(self, facts: Any, _now: object) -> None:
         for fact in facts:
@@ -308,6 +311,8 @@ def report(result: Result) -> Iterator[str]:
     """The lines about one story."""
     counts = [result.count(kind) for kind in ("equal", "by rule", "not equal")]
     yield f"{result.name} ({result.recorded}): {counts[0]} equal, {counts[1]} equal by rule, {counts[2]} not equal"
+    for reason in result.refused:
+        yield f"    a queue file was refused: {_short(reason)}"
     used = Counter(rule for one in result.judgements if not one.left for rule in one.rules)
     for rule, count in sorted(used.items()):
         yield f"    by rule {rule}: {count}"

@@ -142,6 +142,23 @@ def _placement(pair: Pair, facts: Facts) -> bool:
     return _copy(pair) != before
 
 
+def _placeholders(pair: Pair, _facts: Facts) -> bool:
+    """Which of its equal placeholders a real ask takes is chance: those of a task group have one name."""
+    both = [[one for one in each_object(value) if _is_placeholder(one)] for value in (pair.expected, pair.actual)]
+    there, ours = (Counter(one["allocationKey"] for one in found) for found in both)
+    if there == ours:
+        return False
+    for one in (one for found in both for one in found):
+        one["allocationKey"] = f"a placeholder of {one.get('taskGroupName', '')}"
+        one.pop("nodeId", None)
+        one.pop("allocationTags", None)
+    return True
+
+
+def _is_placeholder(item: dict[str, Any]) -> bool:
+    return item.get("placeholder") is True and "allocationKey" in item
+
+
 def _copy(pair: Pair) -> str:
     return repr((pair.expected, pair.actual))
 
@@ -161,6 +178,11 @@ TRANSFORMS = (
         "placement",
         "which of several nodes is taken is not compared, if the same allocations exist and have the same sum",
         _placement,
+    ),
+    Transform(
+        "placeholder",
+        "which of its equal placeholders a real ask takes is not compared, only how many are left",
+        _placeholders,
     ),
 )
 

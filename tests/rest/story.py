@@ -13,7 +13,7 @@ from typing import Any
 from google.protobuf.json_format import ParseDict
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.config import load_queue_file
+from schedulerd.config import QueueFileInvalid, load_queue_file
 from schedulerd.core.commands import AllocationRelease, TerminationType, UpdateAllocations, UpdateConfiguration
 from schedulerd.core.facts import (
     Allocated,
@@ -59,6 +59,8 @@ class Player:
         self._of_head = of_head
         self._dump = dump
         self._decoder = RequestDecoder(world.clocks)
+        self.refused: list[str] = []
+        """Queue files that could not be loaded, with the reasons; the story goes on without them."""
         self._uuids: defaultdict[str, list[str]] = defaultdict(list)
         self._to_confirm: list[ReleaseRequested] = []
         self._seen: dict[str, set[str]] = {"nodes": set(), "accepted": set(), "rejected": set()}
@@ -73,7 +75,7 @@ class Player:
         message = step.get("message", {})
         match step["op"]:
             case "register":
-                self._register(message)
+                self._unless_refused(self._register, message)
             case "node":
                 request = ParseDict(message, si_pb2.NodeRequest(), ignore_unknown_fields=True)
                 self._send(self._decoder.nodes(request))
@@ -86,7 +88,7 @@ class Player:
                 allocation = ParseDict(named, si_pb2.AllocationRequest(), ignore_unknown_fields=True)
                 self._send(self._decoder.allocations(allocation))
             case "config":
-                self._configure(message)
+                self._unless_refused(self._configure, message)
             case "wait":
                 self._wait(step["until"], step["ms"])
             case "sleep":
@@ -99,6 +101,12 @@ class Player:
                 raise ValueError(f"the step {other} is not known")
         if step["op"] not in ("dump", "sleep", "wait"):
             self._hear(self._world.sleep(BETWEEN_MS * MILLISECOND_NS))
+
+    def _unless_refused(self, act: Callable[[Json], None], message: Json) -> None:
+        try:
+            act(message)
+        except QueueFileInvalid as error:
+            self.refused.append(str(error))
 
     def _register(self, message: Json) -> None:
         request = ParseDict(message, si_pb2.RegisterResourceManagerRequest(), ignore_unknown_fields=True)
