@@ -340,8 +340,8 @@ def note_peak(application: Application, items: Items) -> None:
     """Its allocations use more of these resources than before."""
     used, held, peak = application.allocated, application.placeholder_allocated, application.peak
     for name, _ in items:
-        total = used[name] + held[name]
-        if total > peak[name]:
+        total = used.get(name, 0) + held.get(name, 0)
+        if total > peak.get(name, 0):
             peak[name] = total
 
 
