@@ -355,8 +355,8 @@ def _later_route(difference: Difference, pair: Pair, facts: Facts) -> bool:
     if facts.of_head:
         return False
     if pair.path.endswith("/events/stream") or "/queue//application" in pair.path:
-        return difference.pointer != "status" or difference.expected == 404
-    return pair.expected == "404 page not found\n" and pair.actual != pair.expected
+        return difference.pointer != "status" or bool(difference.expected == 404)
+    return bool(pair.expected == "404 page not found\n" and pair.actual != pair.expected)
 
 
 def _compressed(difference: Difference, _pair: Pair, facts: Facts) -> bool:

@@ -50,6 +50,7 @@ class PeerApi(BaseRoute):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         response = await self._respond(request)
+        response.headers["x-content-type-options"] = "nosniff"
         self._allow_origin(request, response)
         await response(scope, receive, send)
 

@@ -11,7 +11,8 @@ HOSTNAME_ATTRIBUTE = "si/hostname"
 RACK_ATTRIBUTE = "si/rackname"
 PARTITION_ATTRIBUTE = "si/node-partition"
 
-_ALWAYS = frozenset({"nodeID", "schedulable", "isReserved"})
+_ALWAYS = frozenset({"nodeID", "schedulable", "isReserved", "attributes"})
+"""The peer's web page fails on a node without attributes."""
 
 
 def node_object(node: Node, partition: Partition, objects: ApplicationObjects) -> Fields:

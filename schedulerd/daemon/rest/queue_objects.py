@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from schedulerd.config import ShownConfiguration
+from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.sort_keys import INT32_MIN
@@ -30,6 +31,7 @@ _ALWAYS = frozenset(
         "isPriorityFence",
     }
 )
+_RUNS = frozenset({ApplicationState.STARTING, ApplicationState.RUNNING, ApplicationState.COMPLETING})
 _NOT_INHERITED = {"priority.offset": "0", "priority.policy": "default", "preemption.policy": "default"}
 """Properties that a child does not take over from its parent, with their values in the child."""
 
@@ -44,7 +46,7 @@ class QueueObjects:
     preempting: Mapping[Queue, Amounts] = field(default_factory=dict)
     """What allocations use that are being preempted."""
     allocating: Mapping[Queue, list[str]] = field(default_factory=dict)
-    """Applications that have only placeholders so far. The scheduler counts them as running already."""
+    """Applications that have placeholders and do not run yet. The scheduler counts them as running already."""
     priorities: Mapping[Queue, int] = field(default_factory=dict)
     """The highest priority of pending asks, blocked ones too, with the offsets of the queues."""
 
@@ -185,7 +187,7 @@ async def _of_applications(call: Call, partition: Partition) -> tuple[dict[Queue
     for number, app in enumerate(list(partition.applications.values())):
         if number % 256 == 0:
             await call.work.breathe()
-        if app.allocations and not app.has_run:
+        if app.allocations and not app.has_run and app.state not in _RUNS:
             for queue in app.queue.path_to_root:
                 allocating.setdefault(queue, []).append(app.application_id)
         if app.groups:

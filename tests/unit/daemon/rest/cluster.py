@@ -82,7 +82,7 @@ def fill(world: World, rm_id: str) -> None:
 
 def get(world: World, path: str, query: str = "", **headers: str) -> Answer:
     """GET, with these headers; `_` in their names is `-`."""
-    return request(world, "GET", path, query, **headers)
+    return request(world, "GET", path, query, b"", **headers)
 
 
 def request(world: World, method: str, path: str, query: str = "", body: bytes = b"", **headers: str) -> Answer:

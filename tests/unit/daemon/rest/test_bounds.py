@@ -69,7 +69,7 @@ def test_a_body_that_does_not_come_in_time(monkeypatch: pytest.MonkeyPatch) -> N
     async def send(message: Any) -> None:
         answers.append(message)
 
-    scope = {
+    scope: dict[str, Any] = {
         "type": "http",
         "method": "POST",
         "path": "/ws/v1/validate-conf",
@@ -81,7 +81,7 @@ def test_a_body_that_does_not_come_in_time(monkeypatch: pytest.MonkeyPatch) -> N
         "http_version": "1.1",
         "root_path": "",
     }
-    run(world.app(scope, receive, send))  # type: ignore[arg-type]
+    run(world.app(scope, receive, send))
     assert answers[0]["status"] == 408
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from schedulerd.config import Settings
@@ -312,8 +315,6 @@ def test_a_body_that_is_too_large_is_not_read(world: World) -> None:
 
 
 def test_so_many_bodies_are_received_at_a_time(world: World) -> None:
-    import asyncio
-
     async def main() -> list[int]:
         waiting = [asyncio.create_task(_endless(world)) for _ in range(BODIES_MAX)]
         for _ in range(20):
@@ -328,15 +329,14 @@ def test_so_many_bodies_are_received_at_a_time(world: World) -> None:
 
 async def _endless(world: World) -> None:
     """A client that never finishes its body."""
-    import asyncio
 
-    async def receive() -> dict[str, object]:
+    async def receive() -> Any:
         await asyncio.Event().wait()
         raise AssertionError
 
     async def send(_message: object) -> None: ...
 
-    scope = {
+    scope: dict[str, Any] = {
         "type": "http",
         "method": "POST",
         "path": "/ws/v1/validate-conf",
@@ -348,7 +348,7 @@ async def _endless(world: World) -> None:
         "http_version": "1.1",
         "root_path": "",
     }
-    await world.app(scope, receive, send)  # type: ignore[arg-type]
+    await world.app(scope, receive, send)
 
 
 def test_an_answer_that_would_be_too_large_is_refused_and_not_cut() -> None:
