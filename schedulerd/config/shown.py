@@ -77,7 +77,7 @@ def _yaml(value: Shown) -> str:
     yaml = YAML(typ="safe", pure=True)
     yaml.default_flow_style = False
     yaml.indent = _INDENT
-    yaml.sort_base_mapping_type_on_output = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]  # its stubs know None only
     yaml.width = 10_000
     out = StringIO()
     yaml.dump(value, out)

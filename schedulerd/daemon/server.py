@@ -204,15 +204,8 @@ class Daemon:
         """Files that the operator may change at run time, with their watches: queue files, TLS files, HTTP token."""
         gate = Gate(settings, token)
         scrapes = Scrapes(metrics.parts, lambda: metrics.left_out)
-        rest = rest_sources(
-            settings,
-            self._scheduler.cluster,
-            self._events,
-            validator,
-            metrics_endpoint(scrapes),
-            log_level.get,
-            gate.check,
-        )
+        state, metrics_route = self._scheduler.cluster, metrics_endpoint(scrapes)
+        rest = rest_sources(settings, state, self._events, validator, metrics_route, log_level.get, gate.check)
         self._history = rest.history
         self._owner.attach(rest.observe)
         self._http = _http_server(
