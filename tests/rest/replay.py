@@ -105,7 +105,11 @@ class _Replay:
 
     async def run(self, name: str) -> Result:
         player = Player(self._world, self._dump, of_head=self._of_head)
-        await player.play(self._story)
+        try:
+            await player.play(self._story)
+        except Exception as error:  # noqa: BLE001  # other stories go on, and this one does not agree
+            broken = Difference("", "a story that can be played", f"{type(error).__name__}: {error}")
+            self._judgements.append(Judgement("(played)", "to its end", (), (broken,)))
         return Result(name, self._version, self._judgements, player.refused)
 
     def _note(self, facts: Any, _now: object) -> None:

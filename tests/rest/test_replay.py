@@ -160,6 +160,19 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
     assert __main__.main() == 2
 
 
+def test_a_story_that_cannot_be_played_does_not_agree() -> None:
+    story = {"steps": [{"op": "dance"}]}
+    result = asyncio.run(replay._Replay(story, [], "head", Counter()).run("x"))
+    assert result.count("not equal") == 1
+    assert "the step dance is not known" in "".join(replay.report(result))
+
+
+def test_a_queue_file_that_is_refused_is_said() -> None:
+    story = {"steps": [{"op": "register", "message": {"rmID": "rm", "config": "partitions: 5"}}]}
+    result = asyncio.run(replay._Replay(story, [], "head", Counter()).run("x"))
+    assert "a queue file was refused: " in "".join(replay.report(result))
+
+
 def test_a_story_of_head_alone_can_be_played(tmp_path: Path) -> None:
     for name in ("head-s5b.jsonl.gz", "head-s5b.story.json"):
         (tmp_path / name).write_bytes((GOLDEN / name).read_bytes())

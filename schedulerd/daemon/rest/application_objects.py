@@ -87,7 +87,7 @@ class ApplicationObjects:
                             "count": one.wanted,
                             "minResource": amounts(one.placeholder_resources),
                             "replaced": one.replaced,
-                            "timedout": one.timed_out,
+                            "timedout": one.timed_out + one.unused,
                         },
                         frozenset({"taskGroupName", "count"}),
                     )

@@ -10,6 +10,7 @@ from schedulerd.daemon.rest import lookup
 from schedulerd.daemon.rest.application_objects import ApplicationObjects
 from schedulerd.daemon.rest.application_routes import application_objects
 from schedulerd.daemon.rest.call import Call
+from schedulerd.daemon.rest.errors import PARTITION_NOT_FOUND, PeerError
 from schedulerd.daemon.rest.go_json import PAUSE, Fields, Listed
 from schedulerd.daemon.rest.node_objects import node_object
 from schedulerd.daemon.rest.partition_routes import all_partitions
@@ -50,11 +51,11 @@ async def node_utilizations(call: Call) -> object:
 
 async def node_utilization(call: Call) -> object:
     """The resource that is used most, in the default partition; of version 1.4 of the peer."""
-    if not call.rest.cluster.resource_managers:
-        return {}
     partition = lookup.resource_manager(call).partitions.get("default")
-    name = dominant(partition) if partition is not None else ""
-    if partition is None or not name:
+    if partition is None:
+        raise PeerError(404, PARTITION_NOT_FOUND)
+    name = dominant(partition)
+    if not name:
         return {}
     for one in utilizations(partition):
         await call.work.breathe()

@@ -266,7 +266,7 @@ def test_before_anybody_registered() -> None:
     world = World()
     for path in ("/ws/v1/clusters", "/ws/v1/partitions", "/ws/v1/scheduler/node-utilizations", f"{P}/usage/users"):
         assert get(world, path).json == []
-    assert get(world, "/ws/v1/scheduler/node-utilization").json == {}
+    assert get(world, "/ws/v1/scheduler/node-utilization").json["message"] == "Partition not found"
     assert get(world, f"{P}/usage/user/ann").status == 404
     assert get(world, f"{P}/queues").json["message"] == "Partition not found"
     assert get(world, "/ws/v1/config", Accept="application/json").json["DeadlockTimeoutSeconds"] == 60
