@@ -15,6 +15,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="folder with VERSION-NAME.story.json and VERSION-NAME.jsonl.gz")
     parser.add_argument("--recorded", default="", choices=["", "head", "1.4"], help="version to compare with")
     parser.add_argument("--rules", action="store_true", help="say what each rule means")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show each difference that a rule excuses")
     options = parser.parse_args()
     if options.rules:
         for rule in (*TRANSFORMS, *EXCUSES):
@@ -26,7 +27,7 @@ def main() -> int:
     totals = [0, 0, 0]
     for name in names:
         result = replay(options.folder, name, options.recorded)
-        print("\n".join(report(result)), flush=True)
+        print("\n".join(report(result, explains=options.verbose)), flush=True)
         for index, kind in enumerate(("equal", "by rule", "not equal")):
             totals[index] += result.count(kind)
     print(f"{len(names)} stories: {totals[0]} equal, {totals[1]} equal by rule, {totals[2]} not equal")

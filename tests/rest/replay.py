@@ -27,6 +27,8 @@ HEADERS = ("Content-Type", "Allow", "Location", "Content-Encoding", "Vary")
 FIRST_MAX = 12
 """Differences of a story that are printed."""
 
+SENTENCES = {rule.name: rule.sentence for rule in (*TRANSFORMS, *EXCUSES)}
+
 PHASE_NODES = "/nodes"
 
 
@@ -36,10 +38,13 @@ class Judgement:
 
     phase: str
     name: str
+    path: str
     rules: tuple[str, ...]
     """Names of the rules that were needed."""
     left: tuple[Difference, ...]
     """What no rule excuses."""
+    excused: tuple[tuple[Difference, str], ...] = ()
+    """What a rule excuses, with its name."""
 
 
 @dataclass(slots=True)
@@ -109,7 +114,7 @@ class _Replay:
             await player.play(self._story)
         except Exception as error:  # noqa: BLE001  # other stories go on, and this one does not agree
             broken = Difference("", "a story that can be played", f"{type(error).__name__}: {error}")
-            self._judgements.append(Judgement("(played)", "to its end", (), (broken,)))
+            self._judgements.append(Judgement("(played)", "to its end", "", (), (broken,)))
         return Result(name, self._version, self._judgements, player.refused)
 
     def _note(self, facts: Any, _now: object) -> None:
@@ -158,14 +163,15 @@ class _Replay:
             rules.append("window")
         pair = Pair(recorded["name"], path, deepcopy(expected), deepcopy(ours))
         rules += [rule.name for rule in TRANSFORMS if rule.apply(pair, self._facts)]
-        left = []
+        left, excused = [], []
         for difference in _all_differences(status, headers, response, pair, answer):
             rule = next((one for one in EXCUSES if one.takes(difference, pair, self._facts)), None)
             if rule is None:
                 left.append(difference)
             else:
-                rules.append(rule.name)
-        return Judgement(label, recorded["name"], tuple(dict.fromkeys(rules)), tuple(left))
+                excused.append((difference, rule.name))
+        rules += [name for _, name in excused]
+        return Judgement(label, recorded["name"], path, tuple(dict.fromkeys(rules)), tuple(left), tuple(excused))
 
 
 def _all_differences(
@@ -311,8 +317,8 @@ def _foreign(path: Path) -> Counter[str]:
     return found
 
 
-def report(result: Result) -> Iterator[str]:
-    """The lines about one story."""
+def report(result: Result, *, explains: bool = False) -> Iterator[str]:
+    """The lines about one story. `explains`: also each difference that a rule excuses."""
     counts = [result.count(kind) for kind in ("equal", "by rule", "not equal")]
     yield f"{result.name} ({result.recorded}): {counts[0]} equal, {counts[1]} equal by rule, {counts[2]} not equal"
     for reason in result.refused:
@@ -320,10 +326,13 @@ def report(result: Result) -> Iterator[str]:
     used = Counter(rule for one in result.judgements if not one.left for rule in one.rules)
     for rule, count in sorted(used.items()):
         yield f"    by rule {rule}: {count}"
+    for one in result.judgements if explains else ():
+        for difference, rule in one.excused:
+            yield f"    {one.phase} {one.path} {difference.pointer or '/'}: {rule}: {SENTENCES[rule]}"
     shown = [(one, difference) for one in result.judgements for difference in one.left]
     for judgement, difference in shown[:FIRST_MAX]:
         yield (
-            f"    {judgement.phase} {judgement.name} {difference.pointer or '/'}: "
+            f"    {judgement.phase} {judgement.name} {judgement.path} {difference.pointer or '/'}: "
             f"recorded {_short(difference.expected)}, ours {_short(difference.actual)}"
         )
     if len(shown) > FIRST_MAX:

@@ -107,7 +107,7 @@ def build_app(sources: Sources) -> Starlette:
     ]
     if sources.rest is not None:
         routes.append(PeerApi(sources.rest))
-    if sources.web_root is not None:
+    if sources.web_root is not None:  # the last one, because it takes every path
         routes.append(web_root_mount(sources.web_root))
     return Starlette(routes=routes, exception_handlers={HTTPException: _refusal(routes), Exception: _internal_error})
 
