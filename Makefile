@@ -13,7 +13,7 @@ PYTEST := $(BIN)/python -m pytest -q -W error -n $(or $(WORKERS),logical) --dist
 LOCK := HATCH_BUILD_HOOKS_ENABLE=1 CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(LOCK_ARGS)
 
-.PHONY: demo kubernetes test check conformance sim soak mutants gangs fuzz bench profile protos lock format clean compiled compiled-test compiled-bench
+.PHONY: demo kubernetes test check conformance rest sim soak mutants gangs fuzz bench profile protos lock format clean compiled compiled-test compiled-bench
 
 # Shows how a simulated cluster fills, queues and drains. DURATION (seconds), NODES, SEED; KEEP=1 leaves the daemon up.
 demo: $(READY)
@@ -42,6 +42,10 @@ check: $(READY)
 # The recorded scenarios of YuniKorn: make conformance ARGS="sort_fifo_basic --level order -v"
 conformance: $(READY)
 	$(BIN)/python -m tests.conformance $(ARGS)
+
+# Recorded answers of YuniKorn's REST API: make rest FOLDER=recordings ARGS="--rules"
+rest: $(READY)
+	$(BIN)/python -m tests.rest $(or $(FOLDER),tests/rest/golden) $(ARGS)
 
 # Runs a random world with faults against the core, and checks the invariants after every step. A failure is shortened
 # and written to a file that can be checked again. The world is chosen by the seed, modulo the number of worlds.

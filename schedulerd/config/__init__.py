@@ -17,6 +17,7 @@ from schedulerd.config.policy_groups import (
 from schedulerd.config.queue_file import QueueFile, QueueFileInvalid, load_queue_file
 from schedulerd.config.settings import HttpAccess, Settings
 from schedulerd.config.settings_layers import ENVIRONMENT_PREFIX, SettingsInvalid, load_settings
+from schedulerd.config.shown import ShownConfiguration, show_queue_file
 from schedulerd.settings.problems import PROBLEMS_MAX, Problem, shorten
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "QueueFileText",
     "Settings",
     "SettingsInvalid",
+    "ShownConfiguration",
     "load_queue_file",
     "load_settings",
     "matches",
@@ -43,4 +45,5 @@ __all__ = [
     "read_file",
     "read_policy_group",
     "shorten",
+    "show_queue_file",
 ]

@@ -5,6 +5,7 @@ The sources of the values are the business of `settings_layers`: a setting means
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -101,6 +102,26 @@ Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 Address = Annotated[str, AfterValidator(_address)]
 
 
+ORIGINS_MAX = 100
+_ORIGIN = re.compile(r"\*|https?://[A-Za-z0-9._-]+(:[0-9]{1,5})?|https?://\[[0-9a-fA-F:.]+\](:[0-9]{1,5})?")
+
+
+def _origins(value: object) -> object:
+    """Splits the list of a flag or environment variable."""
+    return [one for one in map(str.strip, value.split(",")) if one] if isinstance(value, str) else value
+
+
+def _origin(origin: str) -> str:
+    if len(origin) > 300 or not _ORIGIN.fullmatch(origin):
+        raise ValueError("an origin is http:// or https://, a host and perhaps a port, without a path; or * for all")
+    return origin.lower()
+
+
+Origins = Annotated[
+    tuple[Annotated[str, AfterValidator(_origin)], ...], BeforeValidator(_origins), Field(max_length=ORIGINS_MAX)
+]
+
+
 def _grpc_address(value: str) -> str:
     return value if unix_path(value) is not None else _address(value)
 
@@ -148,6 +169,34 @@ class Settings(BaseModel):
     http_debug_state: Annotated[HttpAccess, BeforeValidator(_lower)] = Field(
         default=HttpAccess.ON,
         description="Which clients may read /debug/state: on, off, token or auto, as for http_loglevel.",
+    )
+    http_rest: Annotated[HttpAccess, BeforeValidator(_lower)] = Field(
+        default=HttpAccess.AUTO,
+        description="Which clients may read the REST API of YuniKorn below /ws/v1, queue files included: on, off, "
+        "token or auto, as for http_loglevel. /ws/v1/metrics is open to all, as /metrics is.",
+    )
+    http_rest_operate: Annotated[HttpAccess, BeforeValidator(_lower)] = Field(
+        default=HttpAccess.AUTO,
+        description="Which clients may read /ws/v1/stack and /ws/v1/fullstatedump: on, off, token or auto, as for "
+        "http_loglevel.",
+    )
+    rest_items_max: int = Field(
+        default=50_000,
+        ge=1,
+        le=10_000_000,
+        description="Maximum number of objects (queues, nodes, applications, asks, allocations) in an answer below "
+        "/ws/v1. A request for more is refused: nothing is left out.",
+    )
+    cors_origins: Origins = Field(
+        default=(),
+        description="Web sites whose scripts may read answers below /ws/v1, like https://ui.example.com, separated by "
+        "commas on the command line, a list in the settings file; * for all. Without any, browsers let no "
+        "other web site read them.",
+    )
+    web_root: DirectoryPath | None = Field(
+        default=None,
+        description="Directory of static files that are served at /, such as YuniKorn's web page. Regular files only; "
+        "links that lead outside of it are not followed.",
     )
     http_token_file: FilePath | None = Field(
         default=None,
@@ -409,7 +458,7 @@ class Settings(BaseModel):
 
     @model_validator(mode="after")
     def _tokens_are_known(self) -> Self:
-        for setting in ("http_loglevel", "http_debug_state"):
+        for setting in ("http_loglevel", "http_debug_state", "http_rest", "http_rest_operate"):
             if getattr(self, setting) is HttpAccess.TOKEN and self.http_token_file is None:
                 raise ValueError(f"{setting} is token, which needs http_token_file")
         return self

@@ -230,6 +230,8 @@ class RegisterResourceManager:
     policy_group: str = ""
     build_info: Mapping[str, str] = field(default_factory=dict)
     configuration: ConfigurationText = NO_CONFIGURATION
+    extra_config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """SI `extraConfig`, a secret. The core keeps it and does not read it."""
 
 
 @dataclass(slots=True)
@@ -290,6 +292,8 @@ class UpdateConfiguration:
     configuration: ConfigurationText = NO_CONFIGURATION
     instead_of: ConfigurationText | None = None
     """Apply the file only if this text is still in effect for the RM when the command is handled; None: in any case."""
+    extra_config: Mapping[str, str] | None = field(default=None, repr=False)
+    """SI `extraConfig`, a secret; None: as before."""
 
 
 @dataclass(slots=True)

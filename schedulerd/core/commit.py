@@ -325,11 +325,21 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
             else:
                 pending[name] -= amount
         available[name] -= amount
+    note_peak(application, items)
     node.rescore()
     if node.ordered:
         partition.node_order.moved(node)
     if partition.constraints.rules:
         partition.constraints.placed(allocation)
+
+
+def note_peak(application: Application, items: Items) -> None:
+    """Its allocations use more of these resources than before."""
+    used, held, peak = application.allocated, application.placeholder_allocated, application.peak
+    for name, _ in items:
+        total = used.get(name, 0) + held.get(name, 0)
+        if total > peak.get(name, 0):
+            peak[name] = total
 
 
 def _start_usage(partition: Partition, application: Application) -> None:

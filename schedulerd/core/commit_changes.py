@@ -24,6 +24,7 @@ def resize(partition: Partition, allocation: Allocation, resources: Resources) -
     _count(partition, allocation, -1)
     allocation.resize(partition.request_classes.of_other_size(old, resources))
     _count(partition, allocation, 1)
+    commit.note_peak(application, allocation.request_class.items)
     if gang is not None and is_idle:
         gang.add_idle(allocation)
         note_possible_swap(partition, application)

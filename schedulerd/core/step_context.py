@@ -67,6 +67,7 @@ class ResourceManager:
         "configuration",
         "configured_at_ns",
         "early",
+        "extra_config",
         "partitions",
         "policy_group",
         "rm_id",
@@ -80,6 +81,7 @@ class ResourceManager:
         self.version = command.version
         self.policy_group = command.policy_group
         self.build_info = command.build_info
+        self.extra_config = command.extra_config
         self.state = ResourceManagerState.STOPPED
         """Moved by its handlers only (`lifecycles.RESOURCE_MANAGER`)."""
         self.alarm: Alarm | None = None

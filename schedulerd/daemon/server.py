@@ -42,7 +42,7 @@ from schedulerd.daemon.access.tls import ServerTls, tls_files
 from schedulerd.daemon.admin.admin_service import ADMIN_SERVICE, AdminService
 from schedulerd.daemon.admin.debug_state import debug_state
 from schedulerd.daemon.admin.event_service import EventService
-from schedulerd.daemon.admin.http import HttpServer, Sources, build_app
+from schedulerd.daemon.admin.http import HttpServer, Sources, build_app, metrics_endpoint
 from schedulerd.daemon.admin.http_access import BearerToken, Gate
 from schedulerd.daemon.admin.scrapes import Scrapes
 from schedulerd.daemon.admin.state_queries import StateQueries
@@ -51,6 +51,7 @@ from schedulerd.daemon.files.file_watch import FileWatch
 from schedulerd.daemon.files.queue_files import Load, QueueFiles, ReadPolicyGroup, TextReader, log_warnings, reasons_of
 from schedulerd.daemon.files.reloads import Reloads
 from schedulerd.daemon.files.rereading import Reread
+from schedulerd.daemon.rest.assembly import rest_sources
 from schedulerd.daemon.runtime.allocator import hold_little
 from schedulerd.daemon.runtime.collector import Collector, spare_the_old
 from schedulerd.daemon.runtime.descriptors import DescriptorWatch
@@ -201,16 +202,24 @@ class Daemon:
         files = ((self._reloads, watch), (tls, tls_watch), (token, token_watch))
         self._files: list[tuple[Reread, FileWatch]] = [(one, its_watch) for one, its_watch in files if one is not None]
         """Files that the operator may change at run time, with their watches: queue files, TLS files, HTTP token."""
+        gate = Gate(settings, token)
+        scrapes = Scrapes(metrics.parts, lambda: metrics.left_out)
+        state, metrics_route = self._scheduler.cluster, metrics_endpoint(scrapes)
+        rest = rest_sources(settings, state, self._events, validator, metrics_route, log_level.get, gate.check)
+        self._history = rest.history
+        self._owner.attach(rest.observe)
         self._http = _http_server(
             settings,
             Sources(
-                gate=Gate(settings, token),
-                scrapes=Scrapes(metrics.parts, lambda: metrics.left_out),
+                gate=gate,
+                scrapes=scrapes,
                 log_level=log_level,
                 loop_age_seconds=self._probe.age_seconds,
                 not_ready_because=lambda: self._not_ready_because,
                 journal_state=lambda: journal_state(settings, self._journal),
                 looks=looks,
+                rest=rest,
+                web_root=settings.web_root,
             ),
             refusals,
         )
@@ -256,6 +265,7 @@ class Daemon:
         parts.append(asyncio.create_task(self._courier.run()))
         parts.append(asyncio.create_task(Collector(self._is_idle).run()))
         parts.append(asyncio.create_task(DescriptorWatch().run()))
+        parts.append(asyncio.create_task(self._history.run()))
         for file, watch in self._files:
             parts.append(asyncio.create_task(file.run()))
             if self._settings.queue_file_poll_s:

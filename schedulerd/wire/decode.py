@@ -76,6 +76,7 @@ class RequestDecoder:
             policy_group=request.policyGroup,
             build_info=dict(request.buildInfo),
             configuration=configuration,
+            extra_config=dict(request.extraConfig),
         )
 
     def nodes(self, request: si_pb2.NodeRequest, _size_bytes: int = 0) -> Iterator[UpdateNodes]:

@@ -15,7 +15,10 @@ from schedulerd.core.pending.enqueueing import note_possible_swap, reevaluate, s
 def expect(partition: Partition, application: Application, ask: Ask, change: int) -> None:
     """The number of pending placeholders of the ask changes by `change`."""
     gang = _gang(application, ask.asked_at_ns)
-    gang.task_group(ask.task_group).wanted += change
+    task_group = gang.task_group(ask.task_group)
+    task_group.wanted += change
+    if not task_group.placeholder_resources:
+        task_group.placeholder_resources = ask.request_class.resources
     gang.asked.add(ask.request_class.items, change)
     _count(partition, application, gang, change)
 
@@ -27,6 +30,8 @@ def has(partition: Partition, application: Application, placeholder: Allocation,
         gang.first_asked_ns, gang.completion_untold = None, False
     task_group = gang.task_group(placeholder.spec.task_group)
     task_group.placed += 1
+    if not task_group.placeholder_resources:
+        task_group.placeholder_resources = placeholder.request_class.resources
     gang.add_idle(placeholder)
     if was_pending:
         gang.asked.subtract(placeholder.request_class.items)

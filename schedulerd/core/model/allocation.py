@@ -118,6 +118,7 @@ class Allocation:
         "makes_room",
         "node",
         "placeholder",
+        "placeholder_asked_at_ns",
         "predicate_check",
         "releasing",
         "request_class",
@@ -147,6 +148,8 @@ class Allocation:
         self.alarm: Alarm | None = None
         """Rings at its execution timeout, if it has one."""
         self.placeholder = spec.placeholder and bool(spec.task_group)
+        self.placeholder_asked_at_ns: int | None = None
+        """When the placeholder was asked for whose room it took; None if it took no placeholder's."""
         self.swap: Ask | None = None
         """The ask that awaits this placeholder and gets its room."""
         self.used: Resources | None = None

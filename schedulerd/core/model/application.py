@@ -50,6 +50,7 @@ class Application(ParentEntity):
         "limit_subject",
         "limited_starts",
         "partition_name",
+        "peak",
         "pending",
         "placeholder_allocated",
         "placeholders",
@@ -108,6 +109,8 @@ class Application(ParentEntity):
         self.placeholder_allocated = Resources()
         self.placeholders = 0
         """How many of its allocations are placeholders."""
+        self.peak = Resources()
+        """For each resource the most that its allocations used at a time, placeholders included."""
         self.pending = Resources()
         self.predicate_reserved = Resources()
         """What open predicate checks hold for its asks; its sort key counts this as allocated."""

@@ -30,6 +30,7 @@ class TaskGroup:
         "gave_back",
         "name",
         "placed",
+        "placeholder_resources",
         "preempted",
         "replaced",
         "timed_out",
@@ -40,6 +41,8 @@ class TaskGroup:
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.placeholder_resources = Resources()
+        """Amounts of its first placeholder; the others have the same as a rule."""
         self.wanted = 0
         """Placeholders asked for and not withdrawn."""
         self.placed = 0

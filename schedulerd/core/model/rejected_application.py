@@ -14,6 +14,7 @@ class RejectedApplication:
         "alarm",
         "application_id",
         "partition_name",
+        "queue",
         "reason",
         "rm_id",
         "serial",
@@ -23,7 +24,14 @@ class RejectedApplication:
     )
 
     def __init__(
-        self, spec: NewApplication, rm_id: str, partition_name: str, serial: int, now_ns: int, reason: str
+        self,
+        spec: NewApplication,
+        rm_id: str,
+        partition_name: str,
+        serial: int,
+        now_ns: int,
+        reason: str,
+        queue: str = "",
     ) -> None:
         self.application_id = spec.application_id
         self.spec = spec
@@ -33,6 +41,8 @@ class RejectedApplication:
         """Order of submission in the partition."""
         self.submitted_at_ns = now_ns
         self.reason = reason
+        self.queue = queue
+        """Path of the queue that would have been its own, in lower case; '' if it was rejected before it had one."""
         self.state = ApplicationState.REJECTED
         """Rejected, and Expired when it is forgotten."""
         self.alarm: Alarm | None = None

@@ -92,7 +92,8 @@ class AdminService:
             return admin_pb2.UpdateConfigurationResponse(reason=bounded(str(error)), problems=problems)
         except Busy as error:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, str(error))
-        command = UpdateConfiguration(rm_id, loaded.partitions, loaded.configuration)
+        extra = dict(request.extraConfig) or None
+        command = UpdateConfiguration(rm_id, loaded.partitions, loaded.configuration, extra_config=extra)
         facts = await (await self._owner.submit(command, len(loaded.configuration.text)))
         told = next((fact for fact in facts if isinstance(fact, ConfigurationUpdated | ConfigurationRejected)), None)
         if told is None:  # the RM was unregistered during this call

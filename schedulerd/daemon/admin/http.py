@@ -13,6 +13,7 @@ import socket
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import uvicorn
@@ -34,6 +35,9 @@ from schedulerd.daemon.admin.http_connections import (
 )
 from schedulerd.daemon.admin.scrapes import Scrapes
 from schedulerd.daemon.admin.state_queries import StateQueries
+from schedulerd.daemon.rest.app import PeerApi
+from schedulerd.daemon.rest.call import RestSources
+from schedulerd.daemon.rest.web_root import web_root_mount
 from schedulerd.daemon.runtime.logs import LEVELS, LevelName, LogLevel
 from schedulerd.daemon.runtime.shares import NoneLeft
 
@@ -68,6 +72,20 @@ class Sources:
     """The queries of `/debug/state`."""
     loop_age_seconds_max: float = 5.0
     """`/livez` fails if the last tick is longer ago."""
+    rest: RestSources | None = None
+    """What the REST API of the peer uses; None: it is not served."""
+    web_root: Path | None = None
+    """Directory of static files that are served at `/`."""
+
+
+def metrics_endpoint(scrapes: Scrapes) -> Endpoint:
+    """The endpoint of `/metrics`; the REST API has it too."""
+
+    async def metrics(request: Request) -> Response:
+        text, content_type = await scrapes.text(request.headers.get("accept", ""))
+        return Response(text, headers={"content-type": content_type})
+
+    return metrics
 
 
 class LogLevelBody(BaseModel):
@@ -80,24 +98,18 @@ class LogLevelBody(BaseModel):
 
 def build_app(sources: Sources) -> Starlette:
     """Builds the application with all routes. Every error is JSON and says what would be right."""
-    metrics = _metrics(sources.scrapes)
     routes: list[BaseRoute] = [
-        Route("/metrics", metrics),
-        Route("/ws/v1/metrics", metrics),
+        Route("/metrics", metrics_endpoint(sources.scrapes)),
         Route("/livez", _livez(sources)),
         Route("/readyz", _readyz(sources)),
         Route("/loglevel", _loglevel(sources.log_level, sources.gate), methods=["GET", "PUT"]),
         Route("/debug/state", _debug_state(sources.looks, sources.gate)),
     ]
+    if sources.rest is not None:
+        routes.append(PeerApi(sources.rest))
+    if sources.web_root is not None:  # the last one, because it takes every path
+        routes.append(web_root_mount(sources.web_root))
     return Starlette(routes=routes, exception_handlers={HTTPException: _refusal(routes), Exception: _internal_error})
-
-
-def _metrics(scrapes: Scrapes) -> Endpoint:
-    async def metrics(request: Request) -> Response:
-        text, content_type = await scrapes.text(request.headers.get("accept", ""))
-        return Response(text, headers={"content-type": content_type})
-
-    return metrics
 
 
 def _livez(sources: Sources) -> Endpoint:
@@ -197,7 +209,7 @@ def _error(status: int, message: str, description: str, headers: dict[str, str] 
 
 
 def _refusal(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Awaitable[Response]]:
-    paths = ", ".join(route.path for route in routes if isinstance(route, Route))
+    paths = ", ".join(route.path for route in routes if isinstance(route, Route | PeerApi))
 
     async def refusal(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -14,6 +14,8 @@ from typing import Any, TypeAlias
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from schedulerd.daemon.rest.events import LONG_LIVED
+
 CONNECTIONS_MAX = 200
 """Maximum number of open connections."""
 
@@ -137,6 +139,7 @@ class HttpConnection(H11Protocol):
         super().handle_events()
         if self.cycle is not before and not self.cycle.response_complete:
             self._enter(_Phase.EXCHANGE)
+            self.scope[LONG_LIVED] = self._last_long  # type: ignore[literal-required]
 
     def on_response_complete(self) -> None:
         answered = self.cycle
@@ -162,6 +165,11 @@ class HttpConnection(H11Protocol):
         if reason:
             host, port, *_ = self.transport.get_extra_info("peername") or ("", "")
             self.all.tell(f"{host}:{port}", reason)
+
+    def _last_long(self) -> None:
+        """This exchange is an endless stream, which has bounds of its own: no time limit for the whole of it."""
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _await_next_request(self) -> None:
         """Starts the time limit for the next request once this one is complete and its response has been read."""

@@ -19,6 +19,7 @@ from schedulerd.config import (
     QueueFile,
     QueueFileInvalid,
     QueueFileText,
+    ShownConfiguration,
     shorten,
 )
 from schedulerd.core.specs import ConfigurationText, PartitionSpec
@@ -68,6 +69,10 @@ class TextReader:
     async def load(self, text: str, source: str) -> QueueFile:
         """Raises `QueueFileInvalid`, and `Busy` at once."""
         return await self._workers.run(self._process.load, text, source)
+
+    async def show(self, text: str, source: str) -> ShownConfiguration:
+        """A valid text as it is shown. Raises `QueueFileInvalid` if that costs too much, and `Busy` at once."""
+        return await self._workers.run(self._process.show, text, source)
 
     def close(self) -> None:
         """Ends the process, even while it parses a text."""

@@ -19,9 +19,17 @@ import signal
 import subprocess
 import sys
 import threading
+from enum import Enum
 from typing import IO, Any, TypeAlias
 
-from schedulerd.config import Problem, QueueFile, QueueFileInvalid, load_queue_file
+from schedulerd.config import (
+    Problem,
+    QueueFile,
+    QueueFileInvalid,
+    ShownConfiguration,
+    load_queue_file,
+    show_queue_file,
+)
 
 CPU_SECONDS_MAX = 30.0
 """Maximum processor time for one text; the slowest text of a megabyte takes ten seconds."""
@@ -40,7 +48,14 @@ _TOO_COSTLY = (
     f"{MEMORY_BYTES_MAX} bytes of memory; make it smaller"
 )
 
-_Answer: TypeAlias = "QueueFile | tuple[Problem, ...]"
+_Answer: TypeAlias = "QueueFile | ShownConfiguration | tuple[Problem, ...]"
+
+
+class Task(Enum):
+    """What the process does with a text."""
+
+    LOAD = "load"
+    SHOW = "show"
 
 
 class ReadingProcess:
@@ -63,6 +78,19 @@ class ReadingProcess:
 
     def load(self, text: str, source: str) -> QueueFile:
         """Same as `load_queue_file`, but a text that kills the process is invalid too. Raises `QueueFileInvalid`."""
+        answer = self._answer(Task.LOAD, text, source)
+        if isinstance(answer, QueueFile):
+            return answer
+        assert isinstance(answer, tuple)
+        raise QueueFileInvalid(source, answer)
+
+    def show(self, text: str, source: str) -> ShownConfiguration:
+        """Same as `show_queue_file`. Raises `QueueFileInvalid` for a text that kills the process."""
+        answer = self._answer(Task.SHOW, text, source)
+        assert isinstance(answer, ShownConfiguration)
+        return answer
+
+    def _answer(self, task: Task, text: str, source: str) -> _Answer:
         with self._turn:
             try:
                 process = self._running()
@@ -72,7 +100,7 @@ class ReadingProcess:
             patience.daemon = True
             try:
                 patience.start()
-                answer = _ask(process, (text, source))
+                return _ask(process, (task.value, text, source))
             except RuntimeError as error:  # the system cannot start another thread
                 raise _unread(source, f"the process that reads texts cannot be watched: {error}") from error
             except (OSError, EOFError) as error:
@@ -80,9 +108,6 @@ class ReadingProcess:
                 raise _unread(source, _TOO_COSTLY) from error
             finally:
                 patience.cancel()
-        if isinstance(answer, QueueFile):
-            return answer
-        raise QueueFileInvalid(source, answer)
 
     def close(self) -> None:
         """Ends the process, even while it parses a text; that `load` and every later one raise."""
@@ -132,7 +157,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             pipe.close()
 
 
-def _ask(process: subprocess.Popen[bytes], request: tuple[str, str]) -> _Answer:
+def _ask(process: subprocess.Popen[bytes], request: tuple[str, str, str]) -> _Answer:
     """Sends a request and returns its answer. Raises OSError or EOFError if the process is gone."""
     assert process.stdin is not None
     assert process.stdout is not None
@@ -166,14 +191,14 @@ def main(niceness: int) -> None:
     os.dup2(2, 1)  # what is printed by mistake must not be read as an answer
     while True:
         try:
-            text, source = _read(requests)
+            task, text, source = _read(requests)
         except EOFError:
             return
         # The signal of this timer ends the process.
         signal.setitimer(signal.ITIMER_PROF, CPU_SECONDS_MAX)
         answer: _Answer
         try:
-            answer = load_queue_file(text, source)
+            answer = load_queue_file(text, source) if task == Task.LOAD.value else show_queue_file(text)
         except QueueFileInvalid as error:
             answer = error.problems
         signal.setitimer(signal.ITIMER_PROF, 0)

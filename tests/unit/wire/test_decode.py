@@ -160,6 +160,7 @@ def test_every_registration_arrives_as_it_is(request: si_pb2.RegisterResourceMan
         policy_group=request.policyGroup,
         build_info=dict(request.buildInfo),
         configuration=configuration,
+        extra_config=dict(request.extraConfig),
     )
 
 

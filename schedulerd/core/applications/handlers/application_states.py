@@ -231,10 +231,10 @@ def _leave_queue(context: StepContext, application: Application) -> None:
     _remember(context, application)
 
 
-def reject(context: StepContext, partition: Partition, spec: NewApplication, reason: str) -> None:
-    """The application is rejected, and remembered for a while with the reason."""
+def reject(context: StepContext, partition: Partition, spec: NewApplication, reason: str, queue: str = "") -> None:
+    """The application is rejected, and remembered for a while with the reason and the queue that it would have had."""
     rejected = RejectedApplication(
-        spec, partition.rm_id, partition.name, partition.next_serial(), context.now_ns, reason
+        spec, partition.rm_id, partition.name, partition.next_serial(), context.now_ns, reason, queue
     )
     deadline_ns = context.now_ns + context.cluster.timeouts.retention_ns
     rejected.alarm = context.cluster.alarms.set(deadline_ns, RejectionTimeout(rejected))

@@ -74,7 +74,7 @@ def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Ch
         return partial(_refuse, context, rm, partition, spec, placement)
     mistake = _gang_mistake(placement, spec)
     if mistake is not None:
-        return partial(_refuse, context, rm, partition, spec, mistake)
+        return partial(_refuse, context, rm, partition, spec, mistake, queues.planned_leaf(placement).path)
     return partial(_take, context, rm, partition, spec, placement, ignored)
 
 
@@ -128,10 +128,16 @@ def _report(
 
 
 def _refuse(
-    context: StepContext, rm: ResourceManager, partition: Partition, spec: NewApplication, mistake: Mistake
+    context: StepContext,
+    rm: ResourceManager,
+    partition: Partition,
+    spec: NewApplication,
+    mistake: Mistake,
+    queue: str = "",
 ) -> None:
-    """Rejects the application, remembers it as rejected, and rejects the items that waited for it."""
-    application_states.reject(context, partition, spec, mistake.reason)
+    """Rejects the application, remembers it as rejected, and rejects the items that waited for it. `queue` is the path
+    of the queue that it would have had, if one was found."""
+    application_states.reject(context, partition, spec, mistake.reason, queue)
     reject(context, rm, spec, mistake)
     _take_early(context, rm, partition, spec.application_id, rm.early.last_serial)
 

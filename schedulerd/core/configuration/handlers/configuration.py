@@ -58,6 +58,8 @@ def _update(context: StepContext, rm: ResourceManager, command: UpdateConfigurat
     replaced = rm.configuration
     if command.configuration != replaced:
         rm.configuration, rm.configured_at_ns = command.configuration, context.now_ns
+    if command.extra_config is not None:
+        rm.extra_config = command.extra_config
     if assessment.impact:
         context.emit(ConfigurationAccepted(rm.rm_id, assessment.impact))
     if assessment.changed:

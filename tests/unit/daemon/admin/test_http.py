@@ -89,7 +89,7 @@ def daemon() -> Daemon:
     return Daemon()
 
 
-@pytest.mark.parametrize("path", ["/metrics", "/ws/v1/metrics"])
+@pytest.mark.parametrize("path", ["/metrics"])
 def test_metrics_as_text(daemon: Daemon, path: str) -> None:
     Counter("schedulerd_tests", "Tests.", registry=daemon.registry).inc(3)
     response = daemon.request("GET", path)
@@ -274,7 +274,7 @@ def test_an_unknown_path_is_told_what_there_is(daemon: Daemon) -> None:
     assert response.status_code == 404
     body = response.json()
     assert (body["status_code"], body["message"]) == (404, "Not Found")
-    assert body["description"].startswith("there is no /metric; there are /metrics, /ws/v1/metrics, /livez")
+    assert body["description"].startswith("there is no /metric; there are /metrics, /livez")
 
 
 def test_a_wrong_method_is_told_the_right_ones(daemon: Daemon) -> None:

@@ -23,6 +23,7 @@ from schedulerd.daemon.admin.http_connections import (
     HttpConnection,
     HttpConnections,
 )
+from schedulerd.daemon.rest.events import LONG_LIVED
 from tests.unit import virtual_loop
 
 GET = b"GET /small HTTP/1.1\r\nHost: daemon\r\n\r\n"
@@ -41,6 +42,12 @@ async def late(_request: Request) -> Response:
     return Response(b"ok")
 
 
+async def endless(request: Request) -> Response:
+    request.scope[LONG_LIVED]()
+    await asyncio.sleep(3 * EXCHANGE_SECONDS_MAX)
+    return Response(b"ok")
+
+
 async def body(request: Request) -> Response:
     try:
         return Response(await request.body())
@@ -48,7 +55,14 @@ async def body(request: Request) -> Response:
         return Response(status_code=400)
 
 
-APP = Starlette(routes=[Route("/small", small), Route("/late", late), Route("/body", body, methods=["PUT"])])
+APP = Starlette(
+    routes=[
+        Route("/small", small),
+        Route("/late", late),
+        Route("/endless", endless),
+        Route("/body", body, methods=["PUT"]),
+    ]
+)
 
 
 class Client:
@@ -209,6 +223,20 @@ def test_of_a_connection_that_is_closed_before_its_client_is_done_the_operator_h
         ]
         await asyncio.sleep(EXCHANGE_SECONDS_MAX)
         assert world.told[-1] == (peer, "an exchange was not over within 60 s")
+
+    run(story)
+
+
+def test_a_stream_has_no_time_limit_and_the_next_request_has_one() -> None:
+    async def story(world: World) -> None:
+        client = world.connect()
+        client.say(b"GET /endless HTTP/1.1\r\nHost: daemon\r\n\r\n")
+        await asyncio.sleep(3 * EXCHANGE_SECONDS_MAX)
+        await asyncio.sleep(0.1)
+        assert client.answers == 1
+        client.say(PUT)
+        await asyncio.sleep(EXCHANGE_SECONDS_MAX)
+        assert not client.is_open
 
     run(story)
 

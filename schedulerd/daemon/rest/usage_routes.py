@@ -1,0 +1,61 @@
+"""Routes of the usage of users and groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from schedulerd.core.partition import Partition
+from schedulerd.daemon.rest import lookup
+from schedulerd.daemon.rest.call import Call
+from schedulerd.daemon.rest.errors import GROUP_NOT_FOUND, USER_NOT_FOUND, PeerError
+from schedulerd.daemon.rest.go_json import Fields, Listed
+from schedulerd.daemon.rest.usage import Account, accounts, group_object, user_object
+
+
+async def users(call: Call) -> object:
+    """What every user uses."""
+    return await _all_usage(call, user_object, groups=False)
+
+
+async def groups(call: Call) -> object:
+    """What every group uses that a limit names."""
+    return await _all_usage(call, group_object, groups=True)
+
+
+async def user(call: Call) -> object:
+    """What one user uses."""
+    return await _one_usage(call, lookup.user_name(call), user_object, USER_NOT_FOUND, groups=False)
+
+
+async def group(call: Call) -> object:
+    """What one group uses."""
+    return await _one_usage(call, lookup.group_name(call), group_object, GROUP_NOT_FOUND, groups=True)
+
+
+UsageObject: TypeAlias = Callable[[Partition, Account], Fields]
+
+
+def _usage_partition(call: Call) -> Partition | None:
+    """The partition of a usage route. The peer looks at none: there one that it does not know has the same users."""
+    if not call.rest.cluster.resource_managers:
+        return None
+    known = lookup.resource_manager(call).partitions
+    return known.get(call.variables["partition"]) or known.get("default") or next(iter(known.values()), None)
+
+
+async def _all_usage(call: Call, shown: UsageObject, *, groups: bool) -> object:
+    partition = _usage_partition(call)
+    if partition is None:
+        return []
+    found = await accounts(partition, call.work.breathe, groups=groups)
+    call.check_size(sum(len(one.queues) for one in found.values()), "/api/v1/users")
+    return Listed(shown(partition, one) for one in found.values())
+
+
+async def _one_usage(call: Call, name: str, shown: UsageObject, missing: str, *, groups: bool) -> object:
+    partition = _usage_partition(call)
+    found = await accounts(partition, call.work.breathe, groups=groups, only=name) if partition is not None else {}
+    if partition is None or name not in found:
+        raise PeerError(404, missing)
+    return shown(partition, found[name])

@@ -1,0 +1,432 @@
+"""The documented reasons for which our answer may differ from a recorded one; docs/rest.md has the same list.
+
+A transform puts both answers in a form in which the difference does not show, if its condition holds. An excuse takes
+one difference that is left. Each says its sentence, and is about a kind of answer, never about one story.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from tests.rest.compare import MISSING, Difference, Json
+
+_CLOSED = frozenset({"Completed", "Failed", "Rejected", "Expired"})
+
+
+@dataclass
+class Facts:
+    """What is known of a story beside its answers."""
+
+    several: dict[str, int] = field(default_factory=dict)
+    """Asks for several allocations, with their number."""
+    renamed_nodes: set[str] = field(default_factory=set)
+    """Nodes that the story updates with attributes."""
+    foreign: Counter[str] = field(default_factory=Counter)
+    """Number of foreign allocations by node in the steps of head."""
+    duplicates: Counter[str] = field(default_factory=Counter)
+    """Applications that were submitted again while they lived, so far."""
+    rejected: set[str] = field(default_factory=set)
+    """Applications that were rejected so far."""
+    active: set[str] = field(default_factory=set)
+    """Applications that live now."""
+    moved: bool = False
+    """Whether, in this phase, the same allocations are on other nodes than recorded."""
+    switches_off_events: bool = False
+    """Whether the resource manager has switched event tracking off."""
+    of_head: bool = True
+    """Whether the recording is of head, and not of 1.4."""
+    diverges: bool = False
+    """Whether 1.4 does something in this story that is known to be wrong, so that its state is another one."""
+
+
+@dataclass(slots=True)
+class Pair:
+    """A recorded answer and ours."""
+
+    name: str
+    """Of the request in the recording."""
+    path: str
+    expected: Json
+    actual: Json
+
+
+class Excuse(NamedTuple):
+    """A rule for single differences."""
+
+    name: str
+    sentence: str
+    takes: Callable[[Difference, Pair, Facts], bool]
+
+
+class Transform(NamedTuple):
+    """A rule for whole answers: changes the pair, and returns whether it did."""
+
+    name: str
+    sentence: str
+    apply: Callable[[Pair, Facts], bool]
+
+
+def each_object(value: Json) -> Iterator[dict[str, Any]]:
+    """All objects in a value."""
+    if isinstance(value, dict):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from each_object(one)
+
+
+# transforms ---------------------------------------------------------------------------------------------------------
+
+
+def _several(pair: Pair, facts: Facts) -> bool:
+    """`K-0` to `K-2` of head become `K`, and our one ask of three becomes three."""
+    before = _copy(pair)
+    names = {f"{key}-{number}": key for key, count in facts.several.items() for number in range(count)}
+    pair.expected = _renamed(pair.expected, names)
+    for one in each_object(pair.actual):
+        if isinstance(one.get("requests"), list):
+            one["requests"] = [copy for ask in one["requests"] for copy in _copies(ask)]
+        if one.get("allocationKey") in facts.several:
+            one.pop("uuid", None)
+    return _copy(pair) != before
+
+
+def _copies(ask: dict[str, Any]) -> list[dict[str, Any]]:
+    count = ask.get("pendingCount", 1)
+    return [{key: value for key, value in ask.items() if key != "pendingCount"} for _ in range(count)]
+
+
+def _renamed(value: Json, names: dict[str, str]) -> Json:
+    if isinstance(value, dict):
+        return {key: _renamed(one, names) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_renamed(one, names) for one in value]
+    return names.get(value, value) if isinstance(value, str) else value
+
+
+def _foreign(pair: Pair, facts: Facts) -> bool:
+    """Foreign allocations become what they are here: a part of `occupied`, as far as the story played reports it."""
+    found = False
+    ours = {one["nodeID"]: one for one in each_object(pair.actual) if "nodeID" in one}
+    for node in each_object(pair.expected):
+        if "foreignAllocations" not in node or "nodeID" not in node:
+            continue
+        del node["foreignAllocations"]
+        found = True
+        own = ours.get(node["nodeID"], {})
+        if "occupied" not in own and "occupied" in node:
+            for name, amount in node.pop("occupied").items():
+                if isinstance(node.get("available"), dict) and name in node["available"]:
+                    node["available"][name] += amount
+    return found
+
+
+def _placement(pair: Pair, facts: Facts) -> bool:
+    """On which node an allocation is does not count, if the sums over all nodes are as recorded."""
+    if not facts.moved:
+        return False
+    before = _copy(pair)
+    for value in (pair.expected, pair.actual):
+        nodes = [one for one in each_object(value) if "nodeID" in one]
+        for node in nodes:
+            for key in ("allocated", "allocations", "available", "utilized"):
+                node.pop(key, None)
+        for one in each_object(value):
+            if "allocationKey" in one:
+                one.pop("nodeId", None)
+            if isinstance(one.get("utilization"), list):
+                one["utilization"] = sum(bucket.get("numOfNodes", 0) for bucket in one["utilization"])
+    return _copy(pair) != before
+
+
+def _placeholders(pair: Pair, _facts: Facts) -> bool:
+    """Which of its equal placeholders a real ask takes is chance: those of a task group have one name."""
+    both = [[one for one in each_object(value) if _is_placeholder(one)] for value in (pair.expected, pair.actual)]
+    there, ours = (Counter(one["allocationKey"] for one in found) for found in both)
+    if there == ours:
+        return False
+    for one in (one for found in both for one in found):
+        one["allocationKey"] = f"a placeholder of {one.get('taskGroupName', '')}"
+        one.pop("nodeId", None)
+        one.pop("allocationTags", None)
+    return True
+
+
+def _is_placeholder(item: dict[str, Any]) -> bool:
+    return item.get("placeholder") is True and "allocationKey" in item
+
+
+def _copy(pair: Pair) -> str:
+    return repr((pair.expected, pair.actual))
+
+
+TRANSFORMS = (
+    Transform(
+        "several",
+        "an ask of 2023-06 may be for several allocations, which share its key; head has an ask for each",
+        _several,
+    ),
+    Transform(
+        "foreign",
+        "2023-06 knows no foreign allocations: what others use on a node is occupied, as far as the story reports it",
+        _foreign,
+    ),
+    Transform(
+        "placement",
+        "which of several nodes is taken is not compared, if the same allocations exist and have the same sum",
+        _placement,
+    ),
+    Transform(
+        "placeholder",
+        "which of its equal placeholders a real ask takes is not compared, only how many are left",
+        _placeholders,
+    ),
+)
+
+
+# excuses ------------------------------------------------------------------------------------------------------------
+
+
+def _at(pattern: str) -> Callable[[Difference], bool]:
+    expression = re.compile(pattern)
+    return lambda difference: expression.search(difference.pointer) is not None
+
+
+def _is_route(path: str, *ends: str) -> bool:
+    return path.rstrip("/").endswith(ends)
+
+
+def _answered_here(_difference: Difference, pair: Pair, facts: Facts) -> bool:
+    if _is_route(pair.path, "/scheduler/node-utilization"):
+        return facts.of_head
+    return _is_route(pair.path, "/ws/v1/stack", "/ws/v1/fullstatedump")
+
+
+def _used_most(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    if facts.of_head or not _is_route(pair.path, "/scheduler/node-utilization"):
+        return False
+    if difference.pointer == "/type" and pair.expected.get("utilization") == pair.actual.get("utilization"):
+        return True
+    return pair.actual == {} and all(not bucket.get("numOfNodes") for bucket in pair.expected["utilization"][1:])
+
+
+def _by_shape(difference: Difference, pair: Pair, _facts: Facts) -> bool:
+    return _is_route(pair.path, "/debug/stack", "/debug/fullstatedump", "/metrics") or "/debug/pprof" in pair.path
+
+
+def _own_root(difference: Difference, pair: Pair, _facts: Facts) -> bool:
+    return pair.path == "/"
+
+
+def _empty_list(difference: Difference, pair: Pair, _facts: Facts) -> bool:
+    return difference.pointer == "" and difference.expected is None and difference.actual == []
+
+
+def _attributes(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    item = (*difference.pointer.split("/"), "")[1]
+    node = pair.actual.get("nodeID") if isinstance(pair.actual, dict) else item
+    return (
+        node in facts.renamed_nodes
+        and _at(r"(^|/)(attributes/[^/]*|hostName|rackName)$")(difference)
+        and difference.actual == MISSING
+    )
+
+
+def _duplicate(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    if not facts.duplicates:
+        return False
+    if pair.path.endswith("/applications/rejected"):
+        return difference.pointer.strip("/").split("#")[0] in facts.duplicates and difference.actual == MISSING
+    if pair.path.endswith("/partitions") and _at(r"/applications/(Rejected|total)$")(difference):
+        ours = 0 if difference.actual == MISSING else difference.actual
+        return bool(difference.expected == ours + facts.duplicates.total())
+    return False
+
+
+def _timed_out(difference: Difference, _pair: Pair, _facts: Facts) -> bool:
+    if not _at(r"/placeholderData/[^/]*/timedout$")(difference):
+        return False
+    there, ours = (0 if one == MISSING else one for one in (difference.expected, difference.actual))
+    return bool(ours >= there)
+
+
+def _leaked(difference: Difference, _pair: Pair, facts: Facts) -> bool:
+    if not _at(r"/allocatingAcceptedApps(/[^/]*)?$")(difference) or difference.actual != MISSING:
+        return False
+    named = difference.expected if isinstance(difference.expected, list) else [difference.expected]
+    return not set(named) & facts.active
+
+
+def _seconds(difference: Difference, _pair: Pair, _facts: Facts) -> bool:
+    return _at(r"/resourceHistory/[^/]+/[^/]+/[^/]+$")(difference) and all(
+        isinstance(one, int) and one > 0 for one in (difference.expected, difference.actual)
+    )
+
+
+def _status_order(difference: Difference, _pair: Pair, _facts: Facts) -> bool:
+    head = "Only following active statuses are allowed: "
+    texts = [str(one) for one in (difference.expected, difference.actual)]
+    if not all(text.startswith(head) for text in texts):
+        return False
+    there, ours = (sorted(text.removeprefix(head).split(",")) for text in texts)
+    return there == ours
+
+
+def _stricter(difference: Difference, pair: Pair, _facts: Facts) -> bool:
+    return (
+        pair.path.endswith("/validate-conf")
+        and isinstance(pair.expected, dict)
+        and isinstance(pair.actual, dict)
+        and pair.expected.get("allowed") is True
+        and pair.actual.get("allowed") is False
+        and bool(pair.actual.get("reason"))
+    )
+
+
+def _failures(difference: Difference, pair: Pair, _facts: Facts) -> bool:
+    return pair.path.endswith("/healthcheck") and difference.pointer in (
+        "/Healthy",
+        "/HealthChecks/0/Succeeded",
+        "/HealthChecks/1/Succeeded",
+    )
+
+
+def _event_switch(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    return facts.switches_off_events and "/events/" in pair.path
+
+
+_ONLY_OURS = frozenset({"2:1:205", "2:3:101", "4:1:404", "4:2:406", "4:3:406", "2:3:202"})
+_ONLY_THEIRS = frozenset({"3:1:302", "2:1:202", "2:3:0", "2:3:100", "2:2:0"})
+_OTHER_MOMENT = frozenset({"4:1:403", "3:1:305", "3:1:303", "4:1:400"})
+
+
+def _event_code(difference: Difference, pair: Pair, _facts: Facts) -> bool:
+    if "/events/" not in pair.path:
+        return False
+    code = ":".join(difference.pointer.removeprefix("/EventRecords/").split(":")[:3])
+    return (
+        (code in _ONLY_OURS and difference.expected == MISSING)
+        or (code in _ONLY_THEIRS and difference.actual == MISSING)
+        or code in _OTHER_MOMENT
+    )
+
+
+def _event_of_running(difference: Difference, pair: Pair, _facts: Facts) -> bool:
+    """An application with its first allocation runs to head, and is starting here."""
+    code, _, name = difference.pointer.removeprefix("/EventRecords/").rpartition(":")
+    return (
+        "/events/" in pair.path
+        and code == "2:1:206"
+        and difference.actual == MISSING
+        and f"2:1:205:{name}" in pair.actual["EventRecords"]
+    )
+
+
+def _reason(difference: Difference, _pair: Pair, _facts: Facts) -> bool:
+    return _at(r"/allocationLog$")(difference) and difference.expected == MISSING and difference.actual is True
+
+
+def _event_of_rejected(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    if "/events/" not in pair.path:
+        return False
+    code, _, name = difference.pointer.removeprefix("/EventRecords/").rpartition(":")
+    if code in ("4:2:405", "4:3:405"):  # in the queue that it would have had
+        return bool(facts.rejected or facts.duplicates)
+    return code == "2:2:203" and (name in facts.rejected or name in facts.duplicates)
+
+
+def _event_of_node(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    """An allocation joins or leaves a node: which one is not compared, nor foreign ones."""
+    code = ":".join(difference.pointer.removeprefix("/EventRecords/").split(":")[:3])
+    return "/events/" in pair.path and code in ("3:2:303", "3:3:303") and (facts.moved or bool(facts.foreign))
+
+
+def _event_of_several(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    code = ":".join(difference.pointer.removeprefix("/EventRecords/").split(":")[:3])
+    return "/events/" in pair.path and code in ("2:2:201", "1:2:0", "2:3:201") and bool(facts.several)
+
+
+def _wrong_in_1_4(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    return facts.diverges and not facts.of_head and difference.pointer.startswith("/")
+
+
+def _star_group(_difference: Difference, pair: Pair, facts: Facts) -> bool:
+    return not facts.of_head and pair.path.endswith("/usage/group/*")
+
+
+def _template_applications(difference: Difference, _pair: Pair, facts: Facts) -> bool:
+    return not facts.of_head and _at(r"/maxRunningApps$")(difference) and difference.expected == MISSING
+
+
+def _later_route(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    if facts.of_head:
+        return False
+    if pair.path.endswith("/events/stream") or "/queue//application" in pair.path:
+        return difference.pointer != "status" or bool(difference.expected == 404)
+    return bool(pair.expected == "404 page not found\n" and pair.actual != pair.expected)
+
+
+def _compressed(difference: Difference, _pair: Pair, facts: Facts) -> bool:
+    return not facts.of_head and difference.pointer in ("Content-Encoding", "Vary") and not difference.expected
+
+
+def _unhealthy(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    return not facts.of_head and pair.path.endswith("/healthcheck") and difference.expected in (503, MISSING)
+
+
+EXCUSES = (
+    Excuse("answered", "stack, fullstatedump and node-utilization answer themselves with 200", _answered_here),
+    Excuse(
+        "used most",
+        "of resources that are used equally 1.4 shows any, and one that was used before when nothing is used",
+        _used_most,
+    ),
+    Excuse("shape", "dumps, profiles and metrics are compared by shape", _by_shape),
+    Excuse("root", "/ is the daemon's own: it says which paths there are, or serves web_root", _own_root),
+    Excuse("empty", "an empty list is [] and never null, which breaks the peer's own web page", _empty_list),
+    Excuse(
+        "attributes", "an UPDATE of a node that has attributes has all of them; the peer keeps the first", _attributes
+    ),
+    Excuse(
+        "duplicate",
+        "an application that is submitted again while it lives is refused, and is no application of its own",
+        _duplicate,
+    ),
+    Excuse("timedout", "a placeholder counts as timed out when it is told to go, and not when it has gone", _timed_out),
+    Excuse("leaked", "the peer forgets to take ended applications off allocatingAcceptedApps", _leaked),
+    Excuse("seconds", "amounts times seconds depend on how long the story took", _seconds),
+    Excuse("order", "the peer names the statuses in an order that is random per process", _status_order),
+    Excuse("stricter", "a queue file that the scheduler would not load is not allowed", _stricter),
+    Excuse(
+        "failures",
+        "what counts as an error is rejected items of the last ten minutes; the peer counts for ever, and other things",
+        _failures,
+    ),
+    Excuse(
+        "switch", "event tracking is a setting of the daemon, and no resource manager switches it off", _event_switch
+    ),
+    Excuse("codes", "some changes have an event on one side only, or at another moment (docs/rest.md)", _event_code),
+    Excuse(
+        "starting",
+        "Starting is a state of 2023-06, with an event; head runs from the first allocation",
+        _event_of_running,
+    ),
+    Excuse("reason", "every ask that waits says why", _reason),
+    Excuse("rejected event", "a rejected application has no event that it was added", _event_of_rejected),
+    Excuse("node event", "on which node an allocation is, is not compared; nor are foreign ones", _event_of_node),
+    Excuse("later route", "1.4 has no such route", _later_route),
+    Excuse("compressed", "1.4 never compresses an answer", _compressed),
+    Excuse("unhealthy", "an unhealthy scheduler is 200 with its checks, as in head", _unhealthy),
+    Excuse("star", "the group * is no legal name to head", _star_group),
+    Excuse("template", "1.4 knows no maxapplications of a child template", _template_applications),
+    Excuse("several event", "an ask for several allocations has one event", _event_of_several),
+    Excuse(
+        "wrong in 1.4",
+        "1.4 places asks for resources that no node has, and counts users wrongly whose asks have resources that no "
+        "limit names: its state is another one",
+        _wrong_in_1_4,
+    ),
+)

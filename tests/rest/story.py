@@ -1,0 +1,221 @@
+"""A story: the steps of a resource manager, played on a world, with its dumps in between."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from collections import defaultdict
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from google.protobuf.json_format import ParseDict
+
+from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.config import QueueFileInvalid, load_queue_file
+from schedulerd.core.commands import AllocationRelease, TerminationType, UpdateAllocations, UpdateConfiguration
+from schedulerd.core.facts import (
+    Allocated,
+    ApplicationAccepted,
+    ApplicationChanged,
+    ApplicationRejected,
+    Fact,
+    NodeAccepted,
+    ReleaseRequested,
+)
+from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.specs import MILLISECOND_NS, ConfigurationText
+from schedulerd.wire.decode import RequestDecoder
+from tests.rest.world import World
+
+Json = dict[str, Any]
+
+BETWEEN_MS = 60
+"""The recorder waited so long after each step."""
+
+_UUID = re.compile(r"\$\{uuid:(.+)#(\d+)\}")
+
+Dump = Callable[[str], Awaitable[None]]
+"""Called at each dump with its label."""
+
+
+def read_story(path: Path) -> Json:
+    story: Json = json.loads(path.read_text())
+    return story
+
+
+def read_answers(path: Path) -> list[Json]:
+    with gzip.open(path, "rt") as lines:
+        return [json.loads(line) for line in lines]
+
+
+class Player:
+    """Plays the steps of a story on a world."""
+
+    def __init__(self, world: World, dump: Dump, *, of_head: bool = False) -> None:
+        """`of_head`: the steps are in the words of the interface that head speaks."""
+        self._world = world
+        self._of_head = of_head
+        self._dump = dump
+        self._decoder = RequestDecoder(world.clocks)
+        self.refused: list[str] = []
+        """Queue files that could not be loaded, with the reasons; the story goes on without them."""
+        self._uuids: defaultdict[str, list[str]] = defaultdict(list)
+        self._to_confirm: list[ReleaseRequested] = []
+        self._seen: dict[str, set[str]] = {"nodes": set(), "accepted": set(), "rejected": set()}
+        self._states: dict[str, str] = {}
+        self._new_allocations = 0
+
+    async def play(self, story: Json) -> None:
+        for step in story["steps"]:
+            await self._act(step)
+
+    async def _act(self, step: Json) -> None:
+        message = step.get("message", {})
+        match step["op"]:
+            case "register":
+                self._unless_refused(self._register, message)
+            case "node":
+                request = ParseDict(message, si_pb2.NodeRequest(), ignore_unknown_fields=True)
+                self._send(self._decoder.nodes(request))
+            case "application":
+                application = ParseDict(message, si_pb2.ApplicationRequest(), ignore_unknown_fields=True)
+                self._send(self._decoder.applications(application))
+            case "allocation":
+                text = json.dumps(as_of_2023(message) if self._of_head else message)
+                named = json.loads(_UUID.sub(self._uuid, text))
+                allocation = ParseDict(named, si_pb2.AllocationRequest(), ignore_unknown_fields=True)
+                self._send(self._decoder.allocations(allocation))
+            case "config":
+                self._unless_refused(self._configure, message)
+            case "wait":
+                self._wait(step["until"], step["ms"])
+            case "sleep":
+                self._hear(self._world.sleep(step["ms"] * MILLISECOND_NS))
+            case "confirm":
+                self._confirm(step)
+            case "dump":
+                await self._dump(step["label"])
+            case other:
+                raise ValueError(f"the step {other} is not known")
+        if step["op"] not in ("dump", "sleep", "wait"):
+            self._hear(self._world.sleep(BETWEEN_MS * MILLISECOND_NS))
+
+    def _unless_refused(self, act: Callable[[Json], None], message: Json) -> None:
+        try:
+            act(message)
+        except QueueFileInvalid as error:
+            self.refused.append(str(error))
+
+    def _register(self, message: Json) -> None:
+        request = ParseDict(message, si_pb2.RegisterResourceManagerRequest(), ignore_unknown_fields=True)
+        self._hear(
+            self._world.register(
+                request.config,
+                request.rmID,
+                version=request.version,
+                policy_group=request.policyGroup,
+                build_info=dict(request.buildInfo),
+                extra_config=dict(request.extraConfig),
+            )
+        )
+
+    def _configure(self, message: Json) -> None:
+        request = ParseDict(message, si_pb2.UpdateConfigurationRequest(), ignore_unknown_fields=True)
+        read = load_queue_file(request.config)
+        configuration = ConfigurationText(request.config, "config", read.checksum)
+        extra = dict(request.extraConfig) or None
+        command = UpdateConfiguration(request.rmID, read.partitions, configuration, extra_config=extra)
+        self._hear(self._world.step(command))
+
+    def _send(self, commands: Any) -> None:
+        for command in commands:
+            self._hear(self._world.step(command))
+
+    def _uuid(self, match: re.Match[str]) -> str:
+        known, index = self._uuids[match[1]], int(match[2])
+        return known[index] if index < len(known) else f"unknown-{match[1]}-{index}"
+
+    def _wait(self, until: Json, milliseconds: int) -> None:
+        for _ in range(0, milliseconds, 50):
+            if self._is_met(until):
+                return
+            self._hear(self._world.sleep(50 * MILLISECOND_NS))
+
+    def _is_met(self, until: Json) -> bool:
+        for kind, wanted in until.items():
+            if kind == "states":
+                if any(self._states.get(app) != state for app, state in wanted.items()):
+                    return False
+            elif kind == "newAllocs":
+                if self._new_allocations < wanted:
+                    return False
+            elif not set(wanted) <= self._seen.get(kind, set()):
+                return False
+        return True
+
+    def _confirm(self, step: Json) -> None:
+        chosen = [
+            fact
+            for fact in self._to_confirm
+            if fact.termination.name in (step["types"] or [fact.termination.name])
+            and fact.allocation_key.startswith(step.get("keyPrefix", ""))
+        ]
+        for fact in chosen[: step.get("limit") or None]:
+            self._to_confirm.remove(fact)
+            release = AllocationRelease(
+                fact.application_id,
+                fact.partition,
+                fact.uuid,
+                fact.allocation_key,
+                TerminationType[fact.termination.name],
+            )
+            self._hear(self._world.step(UpdateAllocations(fact.rm_id, releases=[release])))
+
+    def _hear(self, facts: list[Fact]) -> None:
+        for fact in facts:
+            match fact:
+                case NodeAccepted():
+                    self._seen["nodes"].add(fact.node_id)
+                case ApplicationAccepted():
+                    self._seen["accepted"].add(fact.application_id)
+                case ApplicationRejected():
+                    self._seen["rejected"].add(fact.application_id)
+                case ApplicationChanged():
+                    self._states[fact.application_id] = ApplicationState(fact.state).value
+                case Allocated(recovered=False):
+                    self._uuids[fact.allocation_key].append(fact.uuid)
+                    self._new_allocations += 1
+                case ReleaseRequested():
+                    self._to_confirm.append(fact)
+
+
+def as_of_2023(message: Json) -> Json:
+    """A request of the interface of head in the words of 2023-06: there an ask is an allocation without a node, and a
+    release is of either."""
+    asks = [
+        {
+            "allocationKey": one.get("allocationKey", ""),
+            "applicationID": one.get("applicationID", ""),
+            "partitionName": one.get("partitionName", ""),
+            "resourceAsk": one.get("resourcePerAlloc", {}),
+            "maxAllocations": 1,
+            "priority": one.get("priority", 0),
+            "tags": one.get("allocationTags", {}),
+            "taskGroupName": one.get("taskGroupName", ""),
+            "placeholder": one.get("placeholder", False),
+            "Originator": one.get("originator", False),
+            **({"preemptionPolicy": one["preemptionPolicy"]} if "preemptionPolicy" in one else {}),
+        }
+        for one in message.get("allocations", ())
+        if not one.get("nodeID")
+    ]
+    releases = message.get("releases", {}).get("allocationsToRelease", [])
+    of_asks = [{key: text for key, text in one.items() if key != "UUID"} for one in releases if "allocationKey" in one]
+    rest = {key: value for key, value in message.items() if key not in ("allocations", "releases")}
+    return {
+        **rest,
+        "asks": asks,
+        "releases": {"allocationsToRelease": releases, "allocationAsksToRelease": of_asks},
+    }

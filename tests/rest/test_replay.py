@@ -1,0 +1,180 @@
+"""The recorded stories are answered as recorded, and a wrong answer is noticed."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.rest import __main__, replay
+from tests.rest.rules import EXCUSES, TRANSFORMS
+from tests.rest.story import read_answers, read_story
+
+GOLDEN = Path(__file__).parent / "golden"
+STORIES = replay.stories(GOLDEN)
+
+Json = Any
+Change = Callable[[Json], None]
+
+
+@cache
+def played(name: str, recorded: str) -> replay.Result:
+    return replay.replay(GOLDEN, name, recorded)
+
+
+def test_the_stories() -> None:
+    assert STORIES == ["s1", "s3", "s5", "s5b", "s6", "s7"]
+
+
+@pytest.mark.parametrize("recorded", ["head", "1.4"])
+@pytest.mark.parametrize("name", STORIES)
+def test_every_recorded_answer_agrees(name: str, recorded: str) -> None:
+    result = played(name, recorded)
+    assert not [line for line in replay.report(result) if "recorded" in line and ", ours " in line]
+    assert result.count("not equal") == 0
+    judged = {(one.phase, one.name) for one in result.judgements}
+    assert judged == {(one["phase"], one["name"]) for one in read_answers(GOLDEN / f"{recorded}-{name}.jsonl.gz")}
+
+
+def test_most_answers_of_head_are_equal_without_any_rule() -> None:
+    results = [played(name, "head") for name in STORIES]
+    assert {one.recorded for one in results} == {"head"}
+    assert sum(one.count("equal") for one in results) >= 850
+
+
+def test_every_rule_is_needed() -> None:
+    used: Counter[str] = Counter()
+    for name in STORIES:
+        for recorded in ("head", "1.4"):
+            used.update(rule for one in played(name, recorded).judgements for rule in one.rules)
+    assert {rule.name for rule in (*TRANSFORMS, *EXCUSES)} - used.keys() == NEEDED_ELSEWHERE
+
+
+NEEDED_ELSEWHERE = {"shape"}
+"""Rules for answers that are not in these stories: dumps at other paths."""
+
+
+def body(change: Change) -> Change:
+    return lambda answer: change(answer["response"]["body"])
+
+
+def status(number: int) -> Change:
+    return lambda answer: answer["response"].__setitem__("status", number)
+
+
+def header(name: str, text: str) -> Change:
+    return lambda answer: answer["response"]["headers"].__setitem__(name, text)
+
+
+def put(key: str, value: Json) -> Change:
+    return body(lambda found: found.__setitem__(key, value))
+
+
+WRONG = [
+    ("queues", put("queuename", "root2")),
+    ("queues", put("runningApps", 17)),
+    ("queues", put("newKey", 1)),
+    ("queues", body(lambda found: found["children"].pop())),
+    ("queues", body(lambda found: found["children"][0].pop("isLeaf"))),
+    ("queue_root.prod.web", put("currentPriority", 4)),
+    ("queue_root.prod.web", put("isLeaf", 1)),
+    ("queue_root.prod.web", body(lambda found: found["headroom"].update(vcore=1))),
+    ("partitions", body(lambda found: found[0]["applications"].update(total=7))),
+    ("partitions", body(lambda found: found[0].update(totalContainers=11))),
+    ("partitions", body(lambda found: found[0]["capacity"]["utilization"].update(memory=18))),
+    ("usage_user_alice", body(lambda found: found["queues"]["resourceUsage"].update(memory=1))),
+    ("usage_users", body(lambda found: found.pop())),
+    ("applications_active", body(lambda found: found[0].update(applicationState="Accepted"))),
+    ("applications_active", body(lambda found: found[0]["stateLog"].pop())),
+    ("applications_active", body(lambda found: found[0].update(startTime=-62135596800000))),
+    ("applications_active", body(lambda found: found.append({"applicationID": "another"}))),
+    ("application_app-fin-1", body(lambda found: found["allocations"].pop())),
+    ("application_app-web-1", body(lambda found: found["requests"][0].update(priority="17"))),
+    ("nodes", body(lambda found: found[0].update(nodeID="node-17"))),
+    ("nodes", body(lambda found: found[0]["capacity"].update(memory=1))),
+    ("node_node-3", body(lambda found: found.update(schedulable=False))),
+    ("placementrules", body(lambda found: found.pop())),
+    ("config_json", body(lambda found: found.update(Checksum="0" * 64))),
+    ("config_yaml", lambda answer: answer["response"].update(bodyText="partitions: []\n")),
+    ("history_apps", body(lambda found: found.append({"timestamp": 1, "totalApplications": "3"}))),
+    ("healthcheck", body(lambda found: found["HealthChecks"][3].update(Succeeded=False))),
+    ("node-utilizations", body(lambda found: found[0]["utilizations"].pop())),
+    ("clusters", body(lambda found: found[0].update(clusterName="other"))),
+    ("events_batch", body(lambda found: found.update(EventRecords=found["EventRecords"][8:]))),
+    ("clusters", status(404)),
+    ("clusters", header("Content-Type", "text/plain")),
+    ("clusters", header("Location", "/elsewhere")),
+]
+
+
+@pytest.mark.parametrize(("name", "change"), WRONG, ids=[f"{n}-{name}" for n, (name, _) in enumerate(WRONG)])
+def test_a_wrong_answer_is_noticed(name: str, change: Change) -> None:
+    answers = [one for one in read_answers(GOLDEN / "head-s1.jsonl.gz") if one["phase"] == "running"]
+    answers = [one for one in answers if one["name"] == name or one["name"] == "nodes"]
+    (wrong,) = [one for one in answers if one["name"] == name]
+    change(wrong)
+    result = _run("s1", answers)
+    assert [one.name for one in result.judgements if one.left] == [name]
+
+
+MESSAGES = [
+    "apps_state_bad",
+    "err_user_bad",
+    "err_queue_unknown_apps",
+    "events_batch_count-abc",
+    "err_queue_badescape_apps",
+]
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_messages_of_errors_are_equal_word_for_word(name: str) -> None:
+    (wrong,) = [one for one in read_answers(GOLDEN / "head-s1.jsonl.gz") if one["name"] == name]
+    wrong["response"]["body"]["message"] += "."
+    (judgement,) = _run("s1", [wrong]).judgements
+    assert [one.pointer for one in judgement.left] == ["/message"]
+
+
+def _run(name: str, answers: list[Json]) -> replay.Result:
+    story = read_story(GOLDEN / f"1.4-{name}.story.json")
+    foreign = replay._foreign(GOLDEN / f"head-{name}.story.json")
+    return asyncio.run(replay._Replay(story, answers, "head", foreign).run(name))
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in GOLDEN.glob("*-s6.*"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    monkeypatch.setattr(sys, "argv", ["rest", str(tmp_path)])
+    assert __main__.main() == 0
+    assert capsys.readouterr().out.endswith("1 stories: 34 equal, 4 equal by rule, 0 not equal\n")
+    (tmp_path / "head-s6.jsonl.gz").unlink()
+    assert __main__.main() == 0
+    assert "s6 (1.4): " in capsys.readouterr().out
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert __main__.main() == 2
+
+
+def test_a_story_that_cannot_be_played_does_not_agree() -> None:
+    story = {"steps": [{"op": "dance"}]}
+    result = asyncio.run(replay._Replay(story, [], "head", Counter()).run("x"))
+    assert result.count("not equal") == 1
+    assert "the step dance is not known" in "".join(replay.report(result))
+
+
+def test_a_queue_file_that_is_refused_is_said() -> None:
+    story = {"steps": [{"op": "register", "message": {"rmID": "rm", "config": "partitions: 5"}}]}
+    result = asyncio.run(replay._Replay(story, [], "head", Counter()).run("x"))
+    assert "a queue file was refused: " in "".join(replay.report(result))
+
+
+def test_a_story_of_head_alone_can_be_played(tmp_path: Path) -> None:
+    for name in ("head-s5b.jsonl.gz", "head-s5b.story.json"):
+        (tmp_path / name).write_bytes((GOLDEN / name).read_bytes())
+    result = replay.replay(tmp_path, "s5b")
+    assert (result.recorded, result.count("not equal")) == ("head", 0)

@@ -1,0 +1,180 @@
+"""What a rule excuses, and what it does not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from tests.rest.compare import MISSING, Difference, differences, normalized
+from tests.rest.projection import to_head
+from tests.rest.rules import EXCUSES, TRANSFORMS, Facts, Pair
+
+OF_HEAD = Facts()
+
+
+def excused(difference: Difference, pair: Pair, facts: Facts = OF_HEAD) -> list[str]:
+    return [one.name for one in EXCUSES if one.takes(difference, pair, facts)]
+
+
+def transformed(name: str, expected: Any, actual: Any, facts: Facts) -> Pair:
+    pair = Pair("", "/ws/v1/partition/default/nodes", expected, actual)
+    (rule,) = [one for one in TRANSFORMS if one.name == name]
+    rule.apply(pair, facts)
+    return pair
+
+
+def test_lists_without_order_are_matched_by_what_identifies_their_items() -> None:
+    there = [{"nodeID": "b", "x": 1}, {"nodeID": "a", "x": 1}]
+    here = [{"nodeID": "a", "x": 1}, {"nodeID": "b", "x": 2}, {"nodeID": "c"}]
+    found = list(differences(there, here))
+    assert found == [Difference("/b/x", 1, 2), Difference("/c", MISSING, {"nodeID": "c"})]
+
+
+def test_an_order_that_means_something_is_compared() -> None:
+    log = [{"applicationState": "Accepted"}, {"applicationState": "Running"}]
+    assert len(list(differences({"stateLog": log}, {"stateLog": log[::-1]}))) == 2
+    assert list(differences({"children": log}, {"children": log[::-1]})) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        ({"time": 5}, {"time": "T"}),
+        ({"finishedTime": 0}, {"finishedTime": 0}),
+        ({"startTime": -62135596800000}, {"startTime": -62135596800000}),
+        ({"uuid": "x"}, {"uuid": "UUID"}),
+        ({"reason": "because"}, {"reason": "text"}),
+        ({"reason": ""}, {"reason": ""}),
+        ({"message": "Queue not found"}, {"message": "Queue not found"}),
+    ],
+)
+def test_what_is_different_in_each_run_is_taken_out(value: object, kept: object) -> None:
+    assert normalized(value) == kept
+
+
+def test_a_truth_value_is_no_number() -> None:
+    assert len(list(differences({"a": True}, {"a": 1}))) == 1
+
+
+def test_several_allocations_of_one_ask_must_be_as_many() -> None:
+    facts = Facts(several={"a": 2})
+    there = {"requests": [{"allocationKey": "a-0"}, {"allocationKey": "a-1"}]}
+    same = transformed("several", there, {"requests": [{"allocationKey": "a", "pendingCount": 2}]}, facts)
+    assert same.expected == same.actual
+    other = transformed("several", there, {"requests": [{"allocationKey": "a", "pendingCount": 3}]}, facts)
+    assert other.expected != other.actual
+
+
+def test_foreign_allocations_are_what_is_occupied() -> None:
+    node = {"nodeID": "n", "foreignAllocations": [1], "occupied": {"vcore": 5}, "available": {"vcore": 10}}
+    same = transformed("foreign", [dict(node)], [{"nodeID": "n", "occupied": {"vcore": 5}}], OF_HEAD)
+    assert same.expected == [{"nodeID": "n", "occupied": {"vcore": 5}, "available": {"vcore": 10}}]
+    not_reported = transformed("foreign", [dict(node)], [{"nodeID": "n"}], OF_HEAD)
+    assert not_reported.expected == [{"nodeID": "n", "available": {"vcore": 15}}]
+
+
+def test_where_allocations_are_counts_unless_the_sums_agree() -> None:
+    there, here = [{"nodeID": "n", "allocated": {"vcore": 1}}], [{"nodeID": "n", "allocated": {"vcore": 2}}]
+    assert transformed("placement", there, here, Facts(moved=False)).expected != here
+    same = transformed("placement", there, here, Facts(moved=True))
+    assert same.expected == same.actual
+
+
+def test_placeholders_are_counted() -> None:
+    def of(*keys: str) -> Any:
+        return [{"allocationKey": key, "placeholder": True, "taskGroupName": "tg", "nodeId": key} for key in keys]
+
+    same = transformed("placeholder", of("a", "b"), of("b", "c"), OF_HEAD)
+    assert list(differences(same.expected, same.actual)) == []
+    fewer = transformed("placeholder", of("a", "b"), of("c"), OF_HEAD)
+    assert len(list(differences(fewer.expected, fewer.actual))) == 1
+
+
+PARTITIONS = Pair("partitions", "/ws/v1/partitions", [], [])
+ONE_MORE = Facts(duplicates=Counter({"app": 1}))
+
+
+@pytest.mark.parametrize(
+    ("difference", "pair", "facts", "names"),
+    [
+        (Difference("/default/applications/total", 8, 7), PARTITIONS, ONE_MORE, ["duplicate"]),
+        (Difference("/default/applications/total", 9, 7), PARTITIONS, ONE_MORE, []),
+        (Difference("/default/applications/Running", 8, 7), PARTITIONS, ONE_MORE, []),
+        (Difference("/default/applications/total", 8, 7), PARTITIONS, OF_HEAD, []),
+        (
+            Difference("/attributes/zone", "z1", MISSING),
+            Pair("", "/node/n", {}, {"nodeID": "n"}),
+            Facts(renamed_nodes={"n"}),
+            ["attributes"],
+        ),
+        (
+            Difference("/attributes/zone", "z1", "z2"),
+            Pair("", "/node/n", {}, {"nodeID": "n"}),
+            Facts(renamed_nodes={"n"}),
+            [],
+        ),
+        (Difference("/allocatingAcceptedApps", ["x"], MISSING), PARTITIONS, OF_HEAD, ["leaked"]),
+        (Difference("/allocatingAcceptedApps", ["x"], MISSING), PARTITIONS, Facts(active={"x"}), []),
+        (Difference("/placeholderData/tg/timedout", 4, 3), PARTITIONS, OF_HEAD, []),
+        (
+            Difference("/allowed", True, False),
+            Pair("", "/ws/v1/validate-conf", {"allowed": True}, {"allowed": False, "reason": "text"}),
+            OF_HEAD,
+            ["stricter"],
+        ),
+        (
+            Difference("/allowed", False, True),
+            Pair("", "/ws/v1/validate-conf", {"allowed": False}, {"allowed": True}),
+            OF_HEAD,
+            [],
+        ),
+        (Difference("/HealthChecks/3/Succeeded", True, False), Pair("", "/healthcheck", {}, {}), OF_HEAD, []),
+        (Difference("/EventRecords/2:2:204:a", 1, MISSING), Pair("", "/events/batch", {}, {}), OF_HEAD, []),
+        (Difference("", None, {}), PARTITIONS, OF_HEAD, []),
+        (Difference("status", 404, 200), PARTITIONS, OF_HEAD, []),
+    ],
+)
+def test_excuses(difference: Difference, pair: Pair, facts: Facts, names: list[str]) -> None:
+    assert excused(difference, pair, facts) == names
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "message", "projected"),
+    [
+        ("/x", 400, "Queue not found", (404, "Queue not found")),
+        ("/usage/user/al%20ice!", 400, "User not found", (400, "Invalid user name")),
+        ("/x", 400, "Event tracking is disabled", (500, "Event tracking is disabled")),
+        ("/x", 400, "Illegal number of events: 0", (400, '0 is not a valid value for "count"')),
+        ("/x", 400, "Illegal id: -1", (400, 'strconv.ParseUint: parsing "-1": invalid syntax')),
+        ("/x", 400, "something else", (400, "something else")),
+    ],
+)
+def test_errors_of_1_4_as_head_gives_them(path: str, status: int, message: str, projected: tuple[int, str]) -> None:
+    error = {"status_code": status, "message": message, "description": message}
+    found, _, body, _ = to_head(path, status, {}, error, {})
+    assert (found, body["message"]) == projected
+
+
+def test_objects_of_1_4_as_head_gives_them() -> None:
+    there = {
+        "applicationState": "Starting",
+        "stateLog": [{"applicationState": one} for one in ("Accepted", "Starting", "Running")],
+        "reservations": ["node-1|key"],
+        "pendingResource": {"pods": 0, "vcore": 5},
+        "allocations": [{"allocationKey": "a", "uuid": "UUID", "partition": "default"}],
+        "resourceUsage": {"Resources": {"vcore": 1, "pods": 0}},
+    }
+    ours = {"applicationState": "Running", "startTime": 5, "resourceHistory": {}}
+    _, _, expected, actual = to_head("/x", 200, {}, there, ours)
+    assert expected == {
+        "applicationState": "Running",
+        "stateLog": [{"applicationState": "Accepted"}, {"applicationState": "Running"}],
+        "reservations": ["key"],
+        "pendingResource": {"vcore": 5},
+        "allocations": [{"allocationKey": "a"}],
+        "resourceUsage": {"vcore": 1},
+    }
+    assert actual == {"applicationState": "Running"}
+    assert to_head("/x", 200, {}, None, [])[2] == []
