@@ -41,7 +41,7 @@ def rounded(amounts: Mapping[str, int]) -> dict[str, int]:
     return {name: to_millis(amount) if name == CPU else to_units(amount) for name, amount in amounts.items()}
 
 
-def read_quantities(quantities: Quantities | None) -> dict[str, int]:
+def read_quantities(quantities: Mapping[str, str | int] | None) -> dict[str, int]:
     """Quantities as the scheduler counts them (a node's `allocatable`). Raises MalformedQuantity."""
     return rounded(_read(quantities))
 
@@ -143,7 +143,7 @@ def _is_of_pods(name: str) -> bool:
     return name in (CPU, MEMORY) or name.startswith(_HUGE_PAGES)
 
 
-def _read(quantities: Quantities | None) -> Nanos:
+def _read(quantities: Mapping[str, str | int] | None) -> Nanos:
     return {name: nanos(quantity) for name, quantity in quantities.items()} if quantities else {}
 
 

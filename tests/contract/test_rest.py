@@ -73,7 +73,7 @@ def test_compression_and_the_page(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("setting", "status"), [("off", 403), ("token", 401), ("on", 200)])
-def test_who_may_read(tmp_path: Path, setting: str, status: int) -> None:
+def test_roles_that_may_read(tmp_path: Path, setting: str, status: int) -> None:
     token = tmp_path / "token"
     token.write_text("a-token-of-the-operator")
     with DaemonProcess("--http-rest", setting, "--http-token-file", str(token)) as daemon:

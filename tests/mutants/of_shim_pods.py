@@ -10,15 +10,17 @@ from schedulerd.kubernetes.cluster import (
     answers,
     applications,
     asking,
+    claims,
     conditions,
     nodes,
     pods,
     questions,
+    refused,
 )
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
-from schedulerd.kubernetes.predicates import cluster_view
+from schedulerd.kubernetes.predicates import callbacks, cluster_view
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.reasons import node_counts
 from schedulerd.kubernetes.reasons.backlog import Backlog
@@ -108,13 +110,13 @@ MUTANTS = (
     Mutant(
         "pods that were refused because of others are not asked for again",
         Rule.SHIM_ASKS,
-        Replaced(pods.wake_refused, nothing),
+        Replaced(refused.wake_refused, nothing),
         (ALLOCATIONS,),
     ),
     Mutant(
         "pods do not wait for their claims",
         Rule.SHIM_ASKS,
-        Replaced(asking.claims.missing, gives("")),
+        Replaced(claims.missing, gives("")),
         (ASKING,),
     ),
     Mutant(
@@ -133,7 +135,7 @@ MUTANTS = (
     Mutant(
         "pods of which others decide are not asked about",
         Rule.SHIM_CLASSES,
-        Replaced(cluster_view.callback_plugins, gives(())),
+        Replaced(callbacks.callback_plugins, gives(())),
         (ASKING,),
     ),
     Mutant(

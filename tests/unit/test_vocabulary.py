@@ -187,7 +187,7 @@ RETIRED: dict[str, tuple[tuple[str, ...], str]] = {
         ("schedulerd/core/cycle.py", "schedulerd/core/commit", "schedulerd/core/pending", "schedulerd/core/predicates"),
         "reservations_to_check",
     ),
-    "_claim": (CODE, "_preemption_context"),
+    "_claim": (("schedulerd/core",), "_preemption_context"),
     "_may_claim": (CODE, "_may_preempt"),
     "has_claim": (CODE, "has_entitled"),
     "roof": (CORE, "limiting_level"),

@@ -31,8 +31,9 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.facts import Fact
 from schedulerd.core.partition import Partition
-from schedulerd.core.predicates.facts import PendingReasonChanged, PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.scheduling_states.facts import PendingReasonChanged
 from schedulerd.core.specs import NO_CONFIGURATION, Timeouts
 from schedulerd.instant import Instant
 from schedulerd.wire.callback import CallBuilder, InterfaceVersion, read_hello

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from schedulerd.client import AllocationRelease
+from schedulerd.core.scheduler import Scheduler
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.cluster import Cluster
@@ -28,6 +29,8 @@ RESTS = 100
 class CoreWorld(ToyWorld):
     """`core` is the daemon; the one of the toy world is not used."""
 
+    core: CoreDaemon
+
     def __init__(self, seed: int, *, kills: bool = True) -> None:
         super().__init__(seed)
         self.kills = kills
@@ -38,7 +41,7 @@ class CoreWorld(ToyWorld):
 
     def _connect(self) -> None:
         """A shim that has begun, and the daemon with which it registers."""
-        known = self.core.scheduler if self.deaths else None
+        known: Scheduler | None = self.core.scheduler if self.deaths else None
         self.link = DaemonLink(self.cluster, self._handle, self._note_wanted)
         self.core = CoreDaemon(self.link, self._uuids)
         self.core.now_ns = self.now_ns

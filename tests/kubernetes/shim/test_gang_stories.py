@@ -102,7 +102,7 @@ async def autoscaling(world: World) -> AsyncIterator[Autoscaler]:
                 await world.api.delete(r.NODES, name)
             autoscaler.added = [world.node_name(name) if name in added else name for name in autoscaler.added]
             for name in added:
-                await world.node(name, **TEMPLATE)
+                await world.node(name, None, **TEMPLATE)
 
     task = asyncio.create_task(look())
     try:

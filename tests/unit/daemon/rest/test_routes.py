@@ -262,7 +262,7 @@ def test_extra_configuration_is_shown_without_secrets() -> None:
         assert "hunter2" not in get(world, path).text
 
 
-def test_before_anybody_registered() -> None:
+def test_before_any_registration() -> None:
     world = World()
     for path in ("/ws/v1/clusters", "/ws/v1/partitions", "/ws/v1/scheduler/node-utilizations", f"{P}/usage/users"):
         assert get(world, path).json == []
