@@ -200,9 +200,8 @@ def _is_route(path: str, *ends: str) -> bool:
 
 
 def _answered_here(_difference: Difference, pair: Pair, facts: Facts) -> bool:
-    if _is_route(pair.path, "/scheduler/node-utilization"):
-        return facts.of_head
-    return _is_route(pair.path, "/ws/v1/stack", "/ws/v1/fullstatedump")
+    own = ("/ws/v1/stack", "/ws/v1/fullstatedump", "/scheduler/node-utilization")
+    return facts.of_head and _is_route(pair.path, *own)
 
 
 def _used_most(difference: Difference, pair: Pair, facts: Facts) -> bool:
@@ -214,7 +213,17 @@ def _used_most(difference: Difference, pair: Pair, facts: Facts) -> bool:
 
 
 def _by_shape(difference: Difference, pair: Pair, _facts: Facts) -> bool:
-    return _is_route(pair.path, "/debug/stack", "/debug/fullstatedump", "/metrics") or "/debug/pprof" in pair.path
+    """Of a dump the keys at the top have to be there, of stacks only a text."""
+    if _is_route(pair.path, "/stack"):
+        return difference.pointer in ("", "Content-Type") and bool(pair.actual)
+    if not _is_route(pair.path, "/fullstatedump"):
+        return False
+    is_inside = difference.pointer.count("/") > 1
+    return is_inside or (difference.pointer.startswith("/") and difference.actual != MISSING)
+
+
+def _profiles(_difference: Difference, pair: Pair, _facts: Facts) -> bool:
+    return "/debug/pprof" in pair.path
 
 
 def _own_root(difference: Difference, pair: Pair, _facts: Facts) -> bool:
@@ -384,7 +393,8 @@ EXCUSES = (
         "of resources that are used equally 1.4 shows any, and one that was used before when nothing is used",
         _used_most,
     ),
-    Excuse("shape", "dumps, profiles and metrics are compared by shape", _by_shape),
+    Excuse("shape", "dumps and stacks are compared by shape", _by_shape),
+    Excuse("profiles", "there are no profiles of Go", _profiles),
     Excuse("root", "/ is the daemon's own: it says which paths there are, or serves web_root", _own_root),
     Excuse("empty", "an empty list is [] and never null, which breaks the peer's own web page", _empty_list),
     Excuse(

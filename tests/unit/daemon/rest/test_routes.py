@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from schedulerd.config import Settings
-from schedulerd.core.commands import NodeAction, NodeUpdate, UpdateNodes
+from schedulerd.config import Settings, load_queue_file
+from schedulerd.core.commands import NodeAction, NodeUpdate, UpdateConfiguration, UpdateNodes
 from schedulerd.core.resources import Resources
+from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.rest.answers import JSON_TYPE
 from schedulerd.daemon.rest.configuration_routes import BODIES_MAX
 from schedulerd.daemon.rest.errors import INVALID_QUEUE
@@ -260,6 +261,22 @@ def test_extra_configuration_is_shown_without_secrets() -> None:
     assert get(world, "/ws/v1/config", Accept="application/json").json["Extra"] == expected
     for path in ("/ws/v1/config", "/ws/v1/fullstatedump", "/ws/v1/clusters"):
         assert "hunter2" not in get(world, path).text
+
+
+def test_extra_configuration_is_replaced_by_an_update_that_has_some() -> None:
+    world = World()
+    world.register(QUEUES, RM, extra_config={"log.level": "INFO"})
+
+    def shown() -> object:
+        return get(world, "/ws/v1/config", Accept="application/json").json["Extra"]
+
+    read = load_queue_file(QUEUES)
+    configuration = ConfigurationText(QUEUES, "test", read.checksum)
+    world.step(UpdateConfiguration(RM, read.partitions, configuration))
+    assert shown() == {"log.level": "INFO"}
+    world.step(UpdateConfiguration(RM, read.partitions, configuration, extra_config={"log.level": "DEBUG"}))
+    assert shown() == {"log.level": "DEBUG"}
+    assert "DEBUG" not in repr(UpdateConfiguration(RM, (), configuration, extra_config={"log.level": "DEBUG"}))
 
 
 def test_before_anybody_registered() -> None:
