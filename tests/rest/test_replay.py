@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from tests.rest import __main__, replay
-from tests.rest.rules import EXCUSES, TRANSFORMS
+from tests.rest.rules import EXCUSES
 from tests.rest.story import read_answers, read_story
+from tests.rest.transforms import TRANSFORMS
 
 GOLDEN = Path(__file__).parent / "golden"
 STORIES = replay.stories(GOLDEN)
