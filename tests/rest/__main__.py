@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from tests.rest.replay import replay, report, stories
-from tests.rest.rules import EXCUSES, TRANSFORMS
+from tests.rest.rules import EXCUSES
+from tests.rest.transforms import TRANSFORMS
 
 
 def main() -> int:

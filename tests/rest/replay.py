@@ -17,8 +17,9 @@ from tests.rest import projection
 from tests.rest.asgi import STREAM_TURNS, Answer, ask
 from tests.rest.body import comparable, event_counts, of_yaml
 from tests.rest.compare import Difference, Json, differences
-from tests.rest.rules import EXCUSES, TRANSFORMS, Facts, Pair, each_object
+from tests.rest.rules import EXCUSES
 from tests.rest.story import Player, read_answers, read_story
+from tests.rest.transforms import TRANSFORMS, Facts, Pair, each_object
 from tests.rest.world import World
 
 HEADERS = ("Content-Type", "Allow", "Location", "Content-Encoding", "Vary")

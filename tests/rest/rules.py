@@ -1,57 +1,17 @@
 """The documented reasons for which our answer may differ from a recorded one; docs/rest.md has the same list.
 
-A transform puts both answers in a form in which the difference does not show, if its condition holds. An excuse takes
-one difference that is left. Each says its sentence, and is about a kind of answer, never about one story.
+An excuse takes one difference that is left when the transforms (`transforms.py`) are done. Each rule says its sentence,
+and is about a kind of answer, never about one story.
 """
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import NamedTuple
 
-from tests.rest.compare import MISSING, Difference, Json
-
-_CLOSED = frozenset({"Completed", "Failed", "Rejected", "Expired"})
-
-
-@dataclass
-class Facts:
-    """What is known of a story beside its answers."""
-
-    several: dict[str, int] = field(default_factory=dict)
-    """Asks for several allocations, with their number."""
-    renamed_nodes: set[str] = field(default_factory=set)
-    """Nodes that the story updates with attributes."""
-    foreign: Counter[str] = field(default_factory=Counter)
-    """Number of foreign allocations by node in the steps of head."""
-    duplicates: Counter[str] = field(default_factory=Counter)
-    """Applications that were submitted again while they lived, so far."""
-    rejected: set[str] = field(default_factory=set)
-    """Applications that were rejected so far."""
-    active: set[str] = field(default_factory=set)
-    """Applications that live now."""
-    moved: bool = False
-    """Whether, in this phase, the same allocations are on other nodes than recorded."""
-    switches_off_events: bool = False
-    """Whether the resource manager has switched event tracking off."""
-    of_head: bool = True
-    """Whether the recording is of head, and not of 1.4."""
-    diverges: bool = False
-    """Whether 1.4 does something in this story that is known to be wrong, so that its state is another one."""
-
-
-@dataclass(slots=True)
-class Pair:
-    """A recorded answer and ours."""
-
-    name: str
-    """Of the request in the recording."""
-    path: str
-    expected: Json
-    actual: Json
+from tests.rest.compare import MISSING, Difference
+from tests.rest.transforms import Facts, Pair
 
 
 class Excuse(NamedTuple):
@@ -60,134 +20,6 @@ class Excuse(NamedTuple):
     name: str
     sentence: str
     takes: Callable[[Difference, Pair, Facts], bool]
-
-
-class Transform(NamedTuple):
-    """A rule for whole answers: changes the pair, and returns whether it did."""
-
-    name: str
-    sentence: str
-    apply: Callable[[Pair, Facts], bool]
-
-
-def each_object(value: Json) -> Iterator[dict[str, Any]]:
-    """All objects in a value."""
-    if isinstance(value, dict):
-        yield value
-    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        yield from each_object(one)
-
-
-# transforms ---------------------------------------------------------------------------------------------------------
-
-
-def _several(pair: Pair, facts: Facts) -> bool:
-    """`K-0` to `K-2` of head become `K`, and our one ask of three becomes three."""
-    before = _copy(pair)
-    names = {f"{key}-{number}": key for key, count in facts.several.items() for number in range(count)}
-    pair.expected = _renamed(pair.expected, names)
-    for one in each_object(pair.actual):
-        if isinstance(one.get("requests"), list):
-            one["requests"] = [copy for ask in one["requests"] for copy in _copies(ask)]
-        if one.get("allocationKey") in facts.several:
-            one.pop("uuid", None)
-    return _copy(pair) != before
-
-
-def _copies(ask: dict[str, Any]) -> list[dict[str, Any]]:
-    count = ask.get("pendingCount", 1)
-    return [{key: value for key, value in ask.items() if key != "pendingCount"} for _ in range(count)]
-
-
-def _renamed(value: Json, names: dict[str, str]) -> Json:
-    if isinstance(value, dict):
-        return {key: _renamed(one, names) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_renamed(one, names) for one in value]
-    return names.get(value, value) if isinstance(value, str) else value
-
-
-def _foreign(pair: Pair, facts: Facts) -> bool:
-    """Foreign allocations become what they are here: a part of `occupied`, as far as the story played reports it."""
-    found = False
-    ours = {one["nodeID"]: one for one in each_object(pair.actual) if "nodeID" in one}
-    for node in each_object(pair.expected):
-        if "foreignAllocations" not in node or "nodeID" not in node:
-            continue
-        del node["foreignAllocations"]
-        found = True
-        own = ours.get(node["nodeID"], {})
-        if "occupied" not in own and "occupied" in node:
-            for name, amount in node.pop("occupied").items():
-                if isinstance(node.get("available"), dict) and name in node["available"]:
-                    node["available"][name] += amount
-    return found
-
-
-def _placement(pair: Pair, facts: Facts) -> bool:
-    """On which node an allocation is does not count, if the sums over all nodes are as recorded."""
-    if not facts.moved:
-        return False
-    before = _copy(pair)
-    for value in (pair.expected, pair.actual):
-        nodes = [one for one in each_object(value) if "nodeID" in one]
-        for node in nodes:
-            for key in ("allocated", "allocations", "available", "utilized"):
-                node.pop(key, None)
-        for one in each_object(value):
-            if "allocationKey" in one:
-                one.pop("nodeId", None)
-            if isinstance(one.get("utilization"), list):
-                one["utilization"] = sum(bucket.get("numOfNodes", 0) for bucket in one["utilization"])
-    return _copy(pair) != before
-
-
-def _placeholders(pair: Pair, _facts: Facts) -> bool:
-    """Which of its equal placeholders a real ask takes is chance: those of a task group have one name."""
-    both = [[one for one in each_object(value) if _is_placeholder(one)] for value in (pair.expected, pair.actual)]
-    there, ours = (Counter(one["allocationKey"] for one in found) for found in both)
-    if there == ours:
-        return False
-    for one in (one for found in both for one in found):
-        one["allocationKey"] = f"a placeholder of {one.get('taskGroupName', '')}"
-        one.pop("nodeId", None)
-        one.pop("allocationTags", None)
-    return True
-
-
-def _is_placeholder(item: dict[str, Any]) -> bool:
-    return item.get("placeholder") is True and "allocationKey" in item
-
-
-def _copy(pair: Pair) -> str:
-    return repr((pair.expected, pair.actual))
-
-
-TRANSFORMS = (
-    Transform(
-        "several",
-        "an ask of 2023-06 may be for several allocations, which share its key; head has an ask for each",
-        _several,
-    ),
-    Transform(
-        "foreign",
-        "2023-06 knows no foreign allocations: what others use on a node is occupied, as far as the story reports it",
-        _foreign,
-    ),
-    Transform(
-        "placement",
-        "which of several nodes is taken is not compared, if the same allocations exist and have the same sum",
-        _placement,
-    ),
-    Transform(
-        "placeholder",
-        "which of its equal placeholders a real ask takes is not compared, only how many are left",
-        _placeholders,
-    ),
-)
-
-
-# excuses ------------------------------------------------------------------------------------------------------------
 
 
 def _at(pattern: str) -> Callable[[Difference], bool]:
@@ -200,9 +32,8 @@ def _is_route(path: str, *ends: str) -> bool:
 
 
 def _answered_here(_difference: Difference, pair: Pair, facts: Facts) -> bool:
-    if _is_route(pair.path, "/scheduler/node-utilization"):
-        return facts.of_head
-    return _is_route(pair.path, "/ws/v1/stack", "/ws/v1/fullstatedump")
+    own = ("/ws/v1/stack", "/ws/v1/fullstatedump", "/scheduler/node-utilization")
+    return facts.of_head and _is_route(pair.path, *own)
 
 
 def _used_most(difference: Difference, pair: Pair, facts: Facts) -> bool:
@@ -214,7 +45,17 @@ def _used_most(difference: Difference, pair: Pair, facts: Facts) -> bool:
 
 
 def _by_shape(difference: Difference, pair: Pair, _facts: Facts) -> bool:
-    return _is_route(pair.path, "/debug/stack", "/debug/fullstatedump", "/metrics") or "/debug/pprof" in pair.path
+    """Of a dump the keys at the top have to be there, of stacks only a text."""
+    if _is_route(pair.path, "/stack"):
+        return difference.pointer in ("", "Content-Type") and bool(pair.actual)
+    if not _is_route(pair.path, "/fullstatedump"):
+        return False
+    is_inside = difference.pointer.count("/") > 1
+    return is_inside or (difference.pointer.startswith("/") and difference.actual != MISSING)
+
+
+def _profiles(_difference: Difference, pair: Pair, _facts: Facts) -> bool:
+    return "/debug/pprof" in pair.path
 
 
 def _own_root(difference: Difference, pair: Pair, _facts: Facts) -> bool:
@@ -384,7 +225,8 @@ EXCUSES = (
         "of resources that are used equally 1.4 shows any, and one that was used before when nothing is used",
         _used_most,
     ),
-    Excuse("shape", "dumps, profiles and metrics are compared by shape", _by_shape),
+    Excuse("shape", "dumps and stacks are compared by shape", _by_shape),
+    Excuse("profiles", "there are no profiles of Go", _profiles),
     Excuse("root", "/ is the daemon's own: it says which paths there are, or serves web_root", _own_root),
     Excuse("empty", "an empty list is [] and never null, which breaks the peer's own web page", _empty_list),
     Excuse(

@@ -9,7 +9,8 @@ import pytest
 
 from tests.rest.compare import MISSING, Difference, differences, normalized
 from tests.rest.projection import to_head
-from tests.rest.rules import EXCUSES, TRANSFORMS, Facts, Pair
+from tests.rest.rules import EXCUSES
+from tests.rest.transforms import TRANSFORMS, Facts, Pair
 
 OF_HEAD = Facts()
 

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-from typing import Any
-
 import pytest
 
 from schedulerd.config import Settings
 from schedulerd.core.commands import NodeAction, NodeUpdate, UpdateNodes
 from schedulerd.core.resources import Resources
 from schedulerd.daemon.rest.answers import JSON_TYPE
-from schedulerd.daemon.rest.configuration_routes import BODIES_MAX
 from schedulerd.daemon.rest.errors import INVALID_QUEUE
 from schedulerd.daemon.rest.routes import EVERYBODY, ROUTES
-from schedulerd.settings.document import TEXT_BYTES_MAX
-from tests.rest.asgi import ask
 from tests.rest.world import World
-from tests.unit.daemon.rest.cluster import QUEUES, RM, cluster, fill, get, request, run
+from tests.unit.daemon.rest.cluster import QUEUES, RM, cluster, fill, get, request
 
 P = "/ws/v1/partition/default"
 
@@ -243,25 +237,6 @@ def test_utilization_by_tenths(world: World) -> None:
     assert get(world, "/ws/v1/scheduler/node-utilization").json["type"] == "memory"
 
 
-def test_the_queue_file_as_yaml_and_as_json(world: World) -> None:
-    for accept in ("*/*", "application/json; charset=utf-8", "text/html"):
-        answer = get(world, "/ws/v1/config", Accept=accept)
-        assert answer.headers["content-type"] == "application/x-yaml; charset=UTF-8"
-        assert answer.text.startswith("partitions:\n")
-    answer = get(world, "/ws/v1/config", Accept="application/json")
-    assert answer.json["Partitions"][0]["Queues"][0]["Name"] == "root"
-    assert len(answer.json["Checksum"]) == 64
-
-
-def test_extra_configuration_is_shown_without_secrets() -> None:
-    world = World()
-    world.register(QUEUES, RM, extra_config={"log.level": "INFO", "db.password": "hunter2", "eventual": "x"})
-    expected = {"db.password": "***", "eventual": "***", "log.level": "INFO"}
-    assert get(world, "/ws/v1/config", Accept="application/json").json["Extra"] == expected
-    for path in ("/ws/v1/config", "/ws/v1/fullstatedump", "/ws/v1/clusters"):
-        assert "hunter2" not in get(world, path).text
-
-
 def test_before_any_registration() -> None:
     world = World()
     for path in ("/ws/v1/clusters", "/ws/v1/partitions", "/ws/v1/scheduler/node-utilizations", f"{P}/usage/users"):
@@ -288,67 +263,6 @@ def test_each_resource_manager_has_its_own_default_partition() -> None:
     assert get(world, "/ws/v1/config").status == 404
     assert get(world, "/ws/v1/config", "rm=rm-2").status == 200
     assert get(world, f"{P}/usage/users").status == 404
-
-
-@pytest.mark.parametrize(
-    ("body", "allowed"),
-    [
-        (b"", True),
-        (QUEUES.encode(), True),
-        (b'{"partitions": []}', True),
-        (b"partitions: 5", False),
-        (b"a: [", False),
-        (b"\xff\xfe", False),
-        (b"a: &a [*a]", False),
-    ],
-)
-def test_whether_a_queue_file_would_do(world: World, body: bytes, allowed: bool) -> None:
-    answer = request(world, "POST", "/ws/v1/validate-conf", body=body)
-    assert (answer.status, answer.json["allowed"]) == (200, allowed)
-    assert bool(answer.json.get("reason")) is not allowed
-
-
-def test_a_body_that_is_too_large_is_not_read(world: World) -> None:
-    answer = request(world, "POST", "/ws/v1/validate-conf", body=b"#" * (TEXT_BYTES_MAX + 1))
-    assert answer.status == 413
-    assert request(world, "POST", "/ws/v1/validate-conf", body=b"#" * TEXT_BYTES_MAX).status == 200
-
-
-def test_so_many_bodies_are_received_at_a_time(world: World) -> None:
-    async def main() -> list[int]:
-        waiting = [asyncio.create_task(_endless(world)) for _ in range(BODIES_MAX)]
-        for _ in range(20):
-            await asyncio.sleep(0)
-        answer = await ask(world.app, "POST", "/ws/v1/validate-conf")
-        for one in waiting:
-            one.cancel()
-        return [answer.status, int(answer.headers["retry-after"])]
-
-    assert run(main()) == [503, 5]
-
-
-async def _endless(world: World) -> None:
-    """A client that never finishes its body."""
-
-    async def receive() -> Any:
-        await asyncio.Event().wait()
-        raise AssertionError
-
-    async def send(_message: object) -> None: ...
-
-    scope: dict[str, Any] = {
-        "type": "http",
-        "method": "POST",
-        "path": "/ws/v1/validate-conf",
-        "query_string": b"",
-        "headers": [],
-        "client": None,
-        "server": None,
-        "scheme": "http",
-        "http_version": "1.1",
-        "root_path": "",
-    }
-    await world.app(scope, receive, send)
 
 
 def test_an_answer_that_would_be_too_large_is_refused_and_not_cut() -> None:
