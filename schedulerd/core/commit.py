@@ -187,6 +187,7 @@ def free(partition: Partition, allocation: Allocation) -> None:
         commit_room.end_release(partition, allocation)
     if allocation.used is not None:
         report_use(partition, allocation, None)
+    note_peak(application, items)
     del application.allocations[allocation.uuid]
     del partition.allocations[allocation.uuid]
     del ask.allocations[allocation.uuid]
@@ -325,7 +326,6 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
             else:
                 pending[name] -= amount
         available[name] -= amount
-    note_peak(application, items)
     node.rescore()
     if node.ordered:
         partition.node_order.moved(node)
@@ -334,7 +334,7 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
 
 
 def note_peak(application: Application, items: Items) -> None:
-    """Its allocations use more of these resources than before."""
+    """Its allocations are about to use less of these resources."""
     used, held, peak = application.allocated, application.placeholder_allocated, application.peak
     for name, _ in items:
         total = used.get(name, 0) + held.get(name, 0)

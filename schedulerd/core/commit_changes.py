@@ -21,10 +21,10 @@ def resize(partition: Partition, allocation: Allocation, resources: Resources) -
     is_idle = task_group is not None and task_group.is_idle(allocation)
     if task_group is not None and is_idle:
         task_group.drop_idle(allocation)
+    commit.note_peak(application, old.items)
     _count(partition, allocation, -1)
     allocation.resize(partition.request_classes.of_other_size(old, resources))
     _count(partition, allocation, 1)
-    commit.note_peak(application, allocation.request_class.items)
     if gang is not None and is_idle:
         gang.add_idle(allocation)
         note_possible_swap(partition, application)

@@ -110,7 +110,7 @@ class Application(ParentEntity):
         self.placeholders = 0
         """How many of its allocations are placeholders."""
         self.peak = Resources()
-        """For each resource the most that its allocations used at a time, placeholders included."""
+        """What `most_used` was when its allocations last became fewer: an allocation costs nothing here."""
         self.pending = Resources()
         self.predicate_reserved = Resources()
         """What open predicate checks hold for its asks; its sort key counts this as allocated."""
@@ -126,6 +126,11 @@ class Application(ParentEntity):
         """Whether the number of running applications is limited somewhere on its path."""
         self.awaits_start = False
         """True in a state-aware leaf while another application may start."""
+
+    def most_used(self) -> Resources:
+        """For each resource the most that its allocations used at a time, placeholders included."""
+        used = self.allocated.plus(self.placeholder_allocated)
+        return Resources({name: max(used[name], self.peak[name]) for name in {**self.peak, **used}})
 
     @property
     def is_terminal(self) -> bool:

@@ -66,7 +66,7 @@ class ApplicationObjects:
             {
                 "applicationID": app.application_id,
                 "usedResource": amounts(app.allocated),
-                "maxUsedResource": amounts(app.peak),
+                "maxUsedResource": amounts(app.most_used()),
                 "pendingResource": amounts(app.pending),
                 "partition": app.partition_name,
                 "queueName": app.queue.path,
