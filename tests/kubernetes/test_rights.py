@@ -4,18 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
-from pydantic import BaseModel
 
-from schedulerd.address import split_address
 from schedulerd.cli import cli
-from schedulerd.config.settings import Settings
 from schedulerd.kubernetes.api import resources as r
-from schedulerd.kubernetes.shim.settings import ENVIRONMENT_PREFIX, KubernetesSettings
 from schedulerd.kubernetes.shim.watches import WATCHED
-from schedulerd.settings.layers import load_layers
+from tests.kubernetes.command_lines import http_port
 from tests.kubernetes.rights import check_rights, granted, manifests
 
 WRITES = {
@@ -28,17 +23,15 @@ WRITES = {
     ("patch", "events.k8s.io", "events"),
 }
 """With `get` for answers that are lost. `tests/kubernetes/api` has the writes one by one."""
-GANGS = (
-    (r.POD_GROUPS.group, r.POD_GROUPS.plural),
-    ("scheduling.k8s.io", "podgroups"),
-    ("scheduling.k8s.io", "workloads"),
-)
+READS = {
+    (verb, one.group, one.plural)
+    for one in (*(one.resource for one in WATCHED), r.POD_GROUPS)
+    for verb in ("list", "watch")
+}
 
 
 def test_the_role_allows_what_is_watched_and_written_and_nothing_else() -> None:
-    watched = [(one.resource.group, one.resource.plural) for one in WATCHED]
-    reads = {(verb, group, plural) for group, plural in (*watched, *GANGS) for verb in ("list", "watch")}
-    assert granted() == reads | WRITES
+    assert granted() == READS | WRITES
 
 
 def test_the_account_is_bound_to_the_role() -> None:
@@ -58,24 +51,12 @@ def test_a_right_that_is_missing_is_named() -> None:
 
 def test_the_containers_start_with_settings_that_there_are(tmp_path: Path) -> None:
     """Their command lines are understood, and the daemon takes the queue file."""
-    config, deployment, _ = manifests("schedulerd.yaml")
+    config, deployment, *_ = manifests("schedulerd.yaml")
     queues = tmp_path / "queues.yaml"
     queues.write_text(config["data"]["queues.yaml"])
-    models: dict[str, tuple[type[BaseModel], str]] = {
-        "serve": (Settings, "SCHEDULERD_"),
-        "kubernetes": (KubernetesSettings, ENVIRONMENT_PREFIX),
-    }
     containers = deployment["spec"]["template"]["spec"]["containers"]
-    assert [one["args"][0] for one in containers] == list(models)
+    assert [one["args"][0] for one in containers] == ["serve", "kubernetes"]
     for container in containers:
-        name, *flags = (one.replace("/etc/schedulerd", str(tmp_path)) for one in container["args"])
-        command = cli.get_command(click.Context(cli), name)
-        assert command is not None
-        given = command.make_context(name, list(flags)).params
-        model, prefix = models[name]
-        file = given.pop("settings")
-        settings = load_layers(model, prefix, given, {}, file)
-        port = split_address(getattr(settings, "http_bind"))[1]  # noqa: B009 - both models have it
-        assert port == container["ports"][0]["containerPort"]
+        assert http_port(container, tmp_path) == container["ports"][0]["containerPort"]
     done = CliRunner().invoke(cli, ["validate", str(queues)])
     assert done.exit_code == 0, done.output
