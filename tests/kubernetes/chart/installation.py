@@ -81,8 +81,7 @@ class Installation:
         own = [await self.node(name, taints=[{"key": "own", "effect": "NoSchedule"}]) for name in ("own-1", "own-2")]
         self.kubelet = NodeKubelet(self.api, own, {"schedulerd": image()})
         await self._stack.enter_async_context(self.kubelet)
-        played = await self._stack.enter_async_context(Kubelet(self.api, self.name))
-        played.lost.update(own)
+        await self._stack.enter_async_context(Kubelet(self.api, self.name, except_images=["schedulerd"]))
         self._is_started = True
 
     async def node(self, name: str, **spec: Any) -> str:

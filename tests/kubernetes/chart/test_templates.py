@@ -10,6 +10,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
+from kubernetes_validate.utils import all_versions, major_minor
 
 import schedulerd
 from schedulerd.kubernetes.shim.settings import KubernetesSettings
@@ -62,7 +63,7 @@ MATRIX: dict[str, JSON] = {
         "podSecurityContext": None,
     },
 }
-VERSIONS = [one for one in kubernetes_validate.versions() if tuple(map(int, one.split(".")))[:2] >= (1, 28)]
+VERSIONS = [one for one in map(major_minor, all_versions()) if int(one.partition(".")[2]) >= 28]
 """Of Kubernetes, for which there are schemas."""
 
 

@@ -56,6 +56,7 @@ class Container:
         self.is_started = self.is_ready = False
         """By their probes; without one, when the process runs."""
         self.exit_codes: list[int] = []
+        """Of each process that has ended."""
         self._failures = 0
         self._next_liveness_s = 0.0
         self._process: asyncio.subprocess.Process | None = None
@@ -79,8 +80,9 @@ class Container:
             self._process.send_signal(number)
 
     async def ended(self) -> None:
+        """Waits until the process has ended, and notes its exit code."""
         if self._process is not None:
-            await self._process.wait()
+            self.exit_codes[self.restarts :] = [await self._process.wait()]
 
     async def probe(self, kind: str) -> bool:
         """`startupProbe`, `livenessProbe` or `readinessProbe`, once; without one it is as it should be."""

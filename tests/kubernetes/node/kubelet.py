@@ -40,29 +40,33 @@ class RunningPod:
 
     async def run(self) -> None:
         async with self.sandbox:
-            volumes = Volumes(self._api, self.pod, self.sandbox.folder / "volumes")
-            while not await volumes.refresh():
-                if await self._pause():
-                    break
-            else:
-                for spec in self.pod["spec"]["containers"]:
-                    one = Container(self.pod, spec, self.sandbox, volumes.paths, self._links)
-                    self.containers[one.name] = one
-                    await one.start(self._image(spec))
-                while not await self._pause() and not await self._has_ended():
-                    await volumes.refresh()
-                    await self._look()
             try:
+                await self._start_and_look_after()
                 await self._stop()
             finally:
                 for container in self.containers.values():
                     container.signal(signal.SIGKILL)
+                    await container.ended()
         if self.is_leaving.is_set():
             body = {"gracePeriodSeconds": 0, "preconditions": {"uid": self.pod["metadata"]["uid"]}}
             await self._api.call("DELETE", self._path(), body)
 
+    async def _start_and_look_after(self) -> None:
+        """Until all containers have ended for good, or the pod is being deleted."""
+        volumes = Volumes(self._api, self.pod, self.sandbox.folder / "volumes")
+        while not await volumes.refresh():
+            if await self._pause():
+                return
+        for spec in self.pod["spec"]["containers"]:
+            one = Container(self.pod, spec, self.sandbox, volumes.paths, self._links)
+            self.containers[one.name] = one
+            await one.start(self._image(spec))
+        while not await self._pause() and not await self._has_ended():
+            await volumes.refresh()
+            await self._look()
+
     def _image(self, spec: JSON) -> Image:
-        return self._images[spec["image"].partition("@")[0].rpartition(":")[0]]
+        return self._images[_image_name(spec)]
 
     def _path(self, subresource: str = "") -> str:
         return PODS.path(self.pod["metadata"]["namespace"], self.name, subresource)
@@ -88,7 +92,7 @@ class RunningPod:
         for spec, one in zip(self.pod["spec"]["containers"], self.containers.values(), strict=True):
             if one.exit_code is not None:
                 if is_kept:
-                    one.exit_codes.append(one.exit_code)
+                    await one.ended()
                     await one.start(self._image(spec))
                 continue
             if not one.is_started:
@@ -111,29 +115,25 @@ class RunningPod:
             self._said = status
 
     async def _stop(self) -> None:
-        """SIGTERM to all at once, and SIGKILL when their time is over."""
+        """SIGTERM to all at once, and a time to end."""
         for one in self.containers.values():
             one.signal(signal.SIGTERM)
         grace_s = self.pod["spec"].get("terminationGracePeriodSeconds", 30)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 await asyncio.gather(*(one.ended() for one in self.containers.values()))
-        for one in self.containers.values():
-            one.signal(signal.SIGKILL)
-            await one.ended()
-            if one.exit_code is not None:
-                one.exit_codes.append(one.exit_code)
 
 
 class NodeKubelet:
-    """A context: runs the pods of some nodes in a namespace. Pods of `default-scheduler` are bound to them in turn.
+    """A context: runs the pods of a namespace that have one of these images, on whatever node they are. Pods of
+    `default-scheduler` are bound to `nodes` in turn.
 
     Nothing here sees more than the API server tells; `pods` is for tests to look into processes.
     """
 
     def __init__(self, api: Api, nodes: list[str], images: dict[str, Image]) -> None:
+        """`images` by name, without tag."""
         self._api = api
-        self._nodes = nodes
         self._images = images
         self._next_node = itertools.cycle(nodes)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -185,7 +185,7 @@ class NodeKubelet:
             and "deletionTimestamp" not in pod["metadata"]
         ):
             await self._api.bind(pod["metadata"]["name"], next(self._next_node), uid=uid)
-        if node not in self._nodes:
+        if not node or any(_image_name(spec) not in self._images for spec in pod["spec"]["containers"]):
             return
         if uid not in self.pods:
             running = self.pods[uid] = RunningPod(self._api, pod, self._images, await self._links())
@@ -219,3 +219,7 @@ class NodeKubelet:
     def _done(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or task.exception() is None:
             self._tasks.discard(task)
+
+
+def _image_name(container: JSON) -> str:
+    return str(container["image"]).partition(":")[0]

@@ -1,0 +1,117 @@
+"""Makes what a release consists of, in dist/: `make dist`.
+
+- a wheel for every machine, whose core is interpreted, and one for this machine and Python, whose core is compiled;
+- the SBOM of both and of the image (CycloneDX), made of requirements.lock;
+- SHA256SUMS.
+
+What is committed is built, in a copy, and nothing else. The same commit gives the same bytes; for the compiled wheel
+that needs the same compiler. The version is that of `schedulerd/__init__.py`, and a tag `v...` of the commit must say
+the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import io
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+VERSION_FILES = {
+    "schedulerd/__init__.py": r'^__version__ = "(.+)"$',
+    "charts/schedulerd/Chart.yaml": r"^version: (.+)$",
+}
+"""Where the version is written, and as what."""
+
+
+class Unreleasable(Exception):
+    """The commit cannot be released as it is; the message says why."""
+
+
+def git(repository: Path, *arguments: str) -> bytes:
+    return subprocess.run(["git", "-C", str(repository), *arguments], check=True, capture_output=True).stdout
+
+
+def version(repository: Path) -> str:
+    """The version that all files agree on, and the tag of the commit, if it has one. Raises `Unreleasable`."""
+    found = {}
+    for name, pattern in VERSION_FILES.items():
+        match = re.search(pattern, git(repository, "show", f"HEAD:{name}").decode(), re.MULTILINE)
+        if match is None:
+            raise Unreleasable(f"{name} has no version: it must have a line like {pattern}")
+        found[name] = match[1]
+    for tag in git(repository, "tag", "--points-at", "HEAD", "--list", "v*").decode().split():
+        found[f"the tag {tag}"] = tag.removeprefix("v")
+    if len(set(found.values())) > 1:
+        said = ", ".join(f"{where} has {one}" for where, one in found.items())
+        raise Unreleasable(f"there must be one version, but {said}")
+    return next(iter(found.values()))
+
+
+def wheels(repository: Path, output: Path, *, compiled: bool) -> None:
+    """Builds the wheels of the commit HEAD into `output`."""
+    time_s = git(repository, "log", "-1", "--format=%ct").decode().strip()
+    for is_compiled in (False, True) if compiled else (False,):
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder, "source")
+            with tarfile.open(fileobj=io.BytesIO(git(repository, "archive", "HEAD"))) as archive:
+                archive.extractall(source, filter="data")
+            # Compilers write the folder into what they make, unless they are told another name for it.
+            renamed = f"-ffile-prefix-map={source}=."
+            environment = {
+                **os.environ,
+                "SOURCE_DATE_EPOCH": time_s,
+                "HATCH_BUILD_HOOKS_ENABLE": str(int(is_compiled)),
+                "CFLAGS": f"{os.environ.get('CFLAGS', '')} {renamed}".strip(),
+            }
+            command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(output)]
+            subprocess.run(command, cwd=source, env=environment, check=True, stdout=subprocess.DEVNULL)
+
+
+def sbom(repository: Path, output: Path) -> None:
+    """What the wheels and the image depend on, with the hashes that pip checks. Without a time or a random number."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("requirements.lock", "pyproject.toml"):
+            Path(folder, name).write_bytes(git(repository, "show", f"HEAD:{name}"))
+        lock, project = Path(folder, "requirements.lock"), Path(folder, "pyproject.toml")
+        command = [sys.executable, "-m", "cyclonedx_py", "requirements", "--pyproject", str(project)]
+        command += ["--output-reproducible", "--output-file", str(output), str(lock)]
+        subprocess.run(command, check=True, capture_output=True)
+
+
+def sums(folder: Path) -> None:
+    lines = [
+        f"{hashlib.sha256(path.read_bytes()).hexdigest()}  {path.name}\n"
+        for path in sorted(folder.iterdir())
+        if path.name != "SHA256SUMS"
+    ]
+    (folder / "SHA256SUMS").write_text("".join(lines))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Makes what a release consists of.")
+    parser.add_argument("--output", type=Path, default=REPOSITORY / "dist")
+    parser.add_argument("--repository", type=Path, default=REPOSITORY)
+    parser.add_argument("--pure-only", action="store_true", help="no compiled wheel, which needs a C compiler")
+    given = parser.parse_args()
+    output = given.output.resolve()
+    try:
+        number = version(given.repository)
+    except Unreleasable as error:
+        sys.exit(f"Error: {error}")
+    output.mkdir(parents=True, exist_ok=True)
+    if any(output.iterdir()):
+        sys.exit(f"Error: {output} must be empty, so that a release has nothing of another one")
+    wheels(given.repository, output, compiled=not given.pure_only)
+    sbom(given.repository, output / f"schedulerd-{number}.cdx.json")
+    sums(output)
+
+
+if __name__ == "__main__":
+    main()
