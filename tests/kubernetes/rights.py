@@ -26,12 +26,12 @@ def manifests(name: str) -> list[dict[str, Any]]:
     return list(YAML(typ="safe").load_all((MANIFESTS / name).read_text()))
 
 
-def rights_of(objects: Iterable[dict[str, Any]]) -> frozenset[Right]:
-    """What all roles among the objects allow, in the cluster or in their namespace."""
+def rights_of(objects: Iterable[dict[str, Any]], *kinds: str) -> frozenset[Right]:
+    """What roles of these kinds among the objects allow; without kinds, what all do."""
     return frozenset(
         (verb, group, resource)
         for role in objects
-        if role["kind"] in ("ClusterRole", "Role")
+        if role["kind"] in (kinds or ("ClusterRole", "Role"))
         for rule in role["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -40,8 +40,8 @@ def rights_of(objects: Iterable[dict[str, Any]]) -> frozenset[Right]:
 
 
 @cache
-def granted() -> frozenset[Right]:
-    return rights_of(manifests("rbac.yaml"))
+def granted(*kinds: str) -> frozenset[Right]:
+    return rights_of(manifests("rbac.yaml"), *kinds)
 
 
 def check_rights(accesses: Iterable[tuple[str, str, str, str]]) -> None:

@@ -31,7 +31,7 @@ READS = {
 
 
 def test_the_role_allows_what_is_watched_and_written_and_nothing_else() -> None:
-    assert granted() == READS | WRITES
+    assert granted("ClusterRole") == READS | WRITES
 
 
 def test_the_account_is_bound_to_the_role() -> None:

@@ -47,6 +47,8 @@ class Installation:
         self._real = real
         self.api = Api(real)
         self.name = self.api.namespace
+        self.fullname = f"{self.name}-schedulerd"
+        """Of most objects that the chart makes."""
         self._stack = contextlib.AsyncExitStack()
         self._nodes: list[str] = []
         self._is_installed = False
@@ -177,6 +179,16 @@ class Installation:
 
 def phase(pod: JSON | None) -> str:
     return "" if pod is None else str(pod.get("status", {}).get("phase", ""))
+
+
+def node_of(pod: JSON) -> str:
+    return str(pod["spec"].get("nodeName", ""))
+
+
+def condition_of(pod: JSON, kind: str) -> JSON:
+    """Empty if there is none."""
+    found = (one for one in pod.get("status", {}).get("conditions") or () if one["type"] == kind)
+    return next(found, {})
 
 
 def log_events(pod: RunningPod, container: str) -> list[JSON]:

@@ -3,13 +3,50 @@ and do what users want with the rights of their service account alone."""
 
 from __future__ import annotations
 
+import asyncio
+import json
+import signal
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
-from tests.kubernetes.chart.installation import Installation
+from schedulerd.kubernetes.api import resources as r
+from tests.kubernetes.chart.installation import (
+    DEPLOYMENTS,
+    LIMIT_SECONDS,
+    Installation,
+    condition_of,
+    log_events,
+    node_of,
+    phase,
+)
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer
 
 pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
+JSON = dict[str, Any]
+QUEUES = """
+partitions:
+  - name: default
+    preemption: {enabled: true}
+    queues:
+      - name: root
+        submitacl: "*"
+        queues:
+          - {name: default}
+          - {name: greedy}
+          - name: team
+            resources: {guaranteed: {vcore: 2}}
+            properties: {preemption.delay: 1s}
+"""
+
+
+async def until(is_reached: Callable[[], Any]) -> None:
+    """Waits for what a process does that tells nobody."""
+    async with asyncio.timeout(LIMIT_SECONDS):
+        while not is_reached():  # noqa: ASYNC110 - a log tells nobody that it has grown
+            await asyncio.sleep(0.1)
 
 
 async def test_a_pod_is_placed_and_helm_tests_it(real: RealServer) -> None:
@@ -18,6 +55,143 @@ async def test_a_pod_is_placed_and_helm_tests_it(real: RealServer) -> None:
         await world.install()
         await world.pod("p")
         pods = await world.until_running("p")
-        assert pods["p"]["spec"]["nodeName"] == f"{world.name}-a"
+        assert node_of(pods["p"]) == f"{world.name}-a"
         out = await world.helm("test", world.name)
         assert "Succeeded" in out, out
+        answer = await world.api.call("GET", f"/apis/policy/v1beta1/namespaces/{world.name}/poddisruptionbudgets")
+        assert [one["metadata"]["name"] for one in answer.json["items"]] == [world.fullname]
+        answer = await world.api.call("GET", "/apis/flowcontrol.apiserver.k8s.io/v1beta1/flowschemas")
+        made = {one["metadata"]["name"] for one in answer.json["items"]}
+        assert {f"{world.fullname}-leases", f"{world.fullname}-bindings"} <= made, "in the version that this server has"
+        await world.uninstall()
+        pods = await world.until(lambda pods: set(pods) == {"p"})
+        assert phase(pods["p"]) == "Running", "what runs goes on"
+
+
+async def test_a_queue_file_is_changed_without_a_restart(real: RealServer) -> None:
+    async def checksums() -> set[str]:
+        samples = await world.samples("daemon", "schedulerd_config_info")
+        return {labels["checksum"] for labels, _ in samples}
+
+    async def in_force() -> str:
+        (checksum,) = await checksums()
+        return checksum
+
+    async with Installation(real) as world:
+        await world.node("a")
+        # The ConfigMap of a YuniKorn installation, whose other keys are files beside the queue file.
+        data = {"queues.yaml": QUEUES, "service.clusterId": "mycluster", "log.level": "INFO"}
+        config = await world.api.post(r.CONFIG_MAPS, {"metadata": {"name": "yunikorn-configs"}, "data": data})
+        assert config.status == 201, config
+        await world.install(queueFile={"existingConfigMap": "yunikorn-configs"})
+        (pod,) = world.running()
+        first = await in_force()
+        assert (
+            first == next(one for one in log_events(pod, "daemon") if one["event"] == "queue file in force")["checksum"]
+        )
+        await world.pod("p", metadata={"labels": {"queue": "root.new"}})
+        await world.until(lambda pods: condition_of(pods["p"], "PodScheduled").get("status") == "False")
+
+        data["queues.yaml"] = QUEUES + "          - {name: new}\n"
+        await world.api.patch(r.CONFIG_MAPS, "yunikorn-configs", {"data": data})
+        reloaded = "queue file reloaded"
+        await until(lambda: any(one["event"] == reloaded for one in log_events(pod, "daemon")))
+        second = await in_force()
+        assert second != first
+        assert second == next(one for one in log_events(pod, "daemon") if one["event"] == reloaded)["checksum"]
+
+        data["queues.yaml"] = "partitions: [nonsense]"
+        await world.api.patch(r.CONFIG_MAPS, "yunikorn-configs", {"data": data})
+        refused = "queue file not reloaded: nothing changed"
+        await until(lambda: any(one["event"] == refused for one in log_events(pod, "daemon")))
+        assert await in_force() == second
+        assert world.running() == [pod]
+        assert [one.restarts for one in pod.containers.values()] == [0, 0]
+
+
+async def test_containers_that_end_are_started_again_and_go_on(real: RealServer) -> None:
+    async with Installation(real) as world:
+        await world.node("a")
+        await world.install()
+        (pod,) = world.running()
+        for number, name in enumerate(("daemon", "shim")):
+            pod.containers[name].signal(signal.SIGKILL)
+            await until(lambda name=name: pod.containers[name].restarts == 1)
+            await world.pod(f"after-{number}")
+            await world.until_running(f"after-{number}")
+        assert [one.exit_codes for one in pod.containers.values()] == [[-signal.SIGKILL]] * 2
+        # A stopped process answers no probe.
+        pod.containers["daemon"].signal(signal.SIGSTOP)
+        await world.until(lambda pods: condition_of(pods[pod.name], "Ready")["status"] == "False")
+        pod.containers["daemon"].signal(signal.SIGCONT)
+        await world.until(lambda pods: condition_of(pods[pod.name], "Ready")["status"] == "True")
+
+
+async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServer) -> None:
+    def gang(kind: str) -> JSON:
+        group = {"name": "workers", "minMember": 2, "minResource": {"cpu": "1"}}
+        return {
+            "labels": {"queue": "root.default", "applicationId": f"gang-{kind}"},
+            "annotations": {
+                "schedulerd.io/task-groups": json.dumps([group]),
+                "schedulerd.io/task-group-name": "workers",
+                "schedulerd.io/placeholders": kind,
+            },
+        }
+
+    async with Installation(real) as world:
+        await world.node("a")
+        await world.install(queueFile={"text": QUEUES}, daemon={"extraArgs": ["--preemption-attempt-s=0.2"]})
+        for kind in ("pods", "virtual"):
+            for number in range(2):
+                await world.pod(f"{kind}-{number}", metadata=gang(kind))
+            await world.until_running(f"{kind}-0", f"{kind}-1")
+        await world.until(lambda pods: not any(name.startswith("tg-") for name in pods))
+        for name in ("pods-0", "pods-1", "virtual-0", "virtual-1"):
+            await world.api.delete(r.PODS, name)
+        greedy = [f"greedy-{number}" for number in range(4)]
+        for name in greedy:
+            await world.pod(name, metadata={"labels": {"queue": "root.greedy", "applicationId": "greedy"}})
+        await world.until_running(*greedy)
+        await world.pod("team", metadata={"labels": {"queue": "root.team", "applicationId": "team"}})
+        pods = await world.until_running("team")
+        assert len(set(greedy) & set(pods)) == 3
+        requests = await world.samples("shim", "schedulerd_kubernetes_requests_total")
+        assert not [labels for labels, _ in requests if labels["code"] in ("401", "403")]
+
+
+async def test_without_the_right_to_create_pods_placeholders_are_refused_and_said_to_be(real: RealServer) -> None:
+    group = {"name": "workers", "minMember": 1, "minResource": {"cpu": "1"}}
+    annotations = {"schedulerd.io/task-groups": json.dumps([group]), "schedulerd.io/task-group-name": "workers"}
+    async with Installation(real) as world:
+        await world.node("a")
+        await world.install(gangs={"placeholders": "virtual"})
+        await world.pod("virtual", metadata={"annotations": annotations, "labels": {"applicationId": "virtual"}})
+        await world.until_running("virtual")
+        asked = {**annotations, "schedulerd.io/placeholders": "pods"}
+        await world.pod("pods", metadata={"annotations": asked, "labels": {"applicationId": "pods"}})
+        pods = await world.until(
+            lambda pods: "forbidden" in condition_of(pods["pods"], "PodScheduled").get("message", "")
+        )
+        assert not node_of(pods["pods"])
+
+
+async def test_an_upgrade_and_a_rollback(real: RealServer) -> None:
+    async with Installation(real) as world:
+        await world.node("a")
+        await world.install()
+        await world.pod("before")
+        await world.until_running("before")
+        (old,) = world.running()
+        await world.upgrade(shim={"extraArgs": ["--writes-per-s=500"]}, podLabels={"new": "label"})
+        (new,) = world.running()
+        assert new is not old
+        assert old.containers["shim"].exit_codes == [0]
+        assert old.containers["daemon"].exit_codes == [0]
+        await world.pod("after")
+        await world.until_running("before", "after")
+        await world.helm("rollback", world.name, "--wait", f"--timeout={LIMIT_SECONDS:g}s")
+        deployment = await world.api.call("GET", DEPLOYMENTS.format(world.name, world.fullname))
+        assert "new" not in deployment.json["spec"]["template"]["metadata"]["labels"]
+        await world.pod("last")
+        await world.until_running("before", "after", "last")

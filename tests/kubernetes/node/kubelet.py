@@ -139,6 +139,8 @@ class NodeKubelet:
         self._tasks: set[asyncio.Task[None]] = set()
         self.pods: dict[str, RunningPod] = {}
         """By uid."""
+        self._seen: set[str] = set()
+        """Uids, also of pods that are gone: of those a watch may tell more."""
 
     async def __aenter__(self) -> NodeKubelet:
         self._spawn(self._follow())
@@ -187,10 +189,11 @@ class NodeKubelet:
             await self._api.bind(pod["metadata"]["name"], next(self._next_node), uid=uid)
         if not node or any(_image_name(spec) not in self._images for spec in pod["spec"]["containers"]):
             return
-        if uid not in self.pods:
+        if uid not in self._seen:
+            self._seen.add(uid)
             running = self.pods[uid] = RunningPod(self._api, pod, self._images, await self._links())
             self._spawn(self._run(running))
-        if "deletionTimestamp" in pod["metadata"]:
+        if "deletionTimestamp" in pod["metadata"] and uid in self.pods:
             self.pods[uid].is_leaving.set()
 
     async def _run(self, running: RunningPod) -> None:
