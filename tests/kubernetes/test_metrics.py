@@ -14,6 +14,7 @@ from schedulerd.kubernetes.api import ApiMetrics
 from schedulerd.kubernetes.api.metrics import REQUEST_SECONDS, WAIT_SECONDS, Histogram
 from schedulerd.kubernetes.cluster.events import BindEnded, BindResult, Event, Gone, Put
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
+from schedulerd.kubernetes.election import Leadership, LeaseName
 from schedulerd.kubernetes.shim.binding_times import BindingTimes
 from schedulerd.kubernetes.shim.exposition import registry
 from schedulerd.kubernetes.shim.families import FAMILIES, PREFIX, Kind
@@ -44,11 +45,13 @@ def busy() -> ApiMetrics:
 async def test_every_family_is_exposed_and_documented() -> None:
     async with World() as world:
         shim = Shim(world.transport, ShimOptions("localhost:1"))
-        made = registry(busy(), lambda: shim, lambda: 42.0)
+        shim.takeover_s = 0.1
+        leadership = Leadership(world.new_transport, LeaseName("default", "l"), "me")
+        made = registry(busy(), lambda: shim, lambda: 42.0, leadership)
         text = generate_latest(made).decode()
     exposed = {}
     for family in text_string_to_metric_families(text):
-        if family.name.startswith(PREFIX):
+        if family.name.startswith("schedulerd_"):
             name = family.name + ("_total" if family.type == "counter" else "")
             labels = {label for sample in family.samples for label in sample.labels} - {"le"}
             exposed[name] = (family.type, labels, family.documentation)
@@ -56,7 +59,7 @@ async def test_every_family_is_exposed_and_documented() -> None:
     assert f'{PREFIX}watch_silence_seconds{{resource="pods"}} 2.0' in text
     openmetrics = generate_openmetrics(made).decode()  # type: ignore[no-untyped-call]
     assert list(parse_openmetrics(openmetrics))  # type: ignore[no-untyped-call]
-    rows = {row["name"]: row for row in ROW.finditer(REFERENCE.read_text()) if row["name"].startswith(PREFIX)}
+    rows = {row["name"]: row for row in ROW.finditer(REFERENCE.read_text()) if row["name"].startswith("schedulerd_")}
     written = {name: (row["kind"], row["labels"].strip(), row["meaning"]) for name, row in rows.items()}
     documented = {
         one.name: (one.kind.value, ", ".join(f"`{label}`" for label in one.labels), one.documentation)
@@ -76,6 +79,7 @@ def test_names_keep_the_conventions() -> None:
 def test_there_is_something_to_show_before_the_server_has_answered() -> None:
     text = generate_latest(registry(ApiMetrics(), lambda: None, lambda: 0.0)).decode()
     assert f"{PREFIX}ready 0.0" in text
+    assert "schedulerd_leader 1.0" in text, "there is no election"
 
 
 class TestBindingTimes:
@@ -103,3 +107,14 @@ class TestBindingTimes:
         assert self.observed((1.0, Put(waiting)), (2.0, Gone(waiting)), (6.0, Put(placed))) == (0, 0.0)
         assert self.observed((1.0, Put(foreign)), (6.0, Put(placed))) == (0, 0.0)
         assert self.observed((1.0, Put(waiting)), (2.0, BindEnded("p", "n", BindResult.FAILED))) == (0, 0.0)
+
+    def test_a_standby_counts_nothing_and_the_leader_the_whole_wait(self) -> None:
+        waiting = builders.pod("p", schedulerName="schedulerd")
+        other = builders.pod("q", schedulerName="schedulerd")
+        times = BindingTimes(ClusterSettings().scheduler_names)
+        times.is_counting = False
+        times.observe(1.0, [Put(waiting), Put(other)])
+        times.observe(2.0, [Put(builders.pod("q", schedulerName="schedulerd", nodeName="n"))])
+        times.is_counting = True
+        times.observe(5.0, [BindEnded("p", "n", BindResult.DONE)])
+        assert (times.seconds.observations, times.seconds.total) == (1, 4.0)

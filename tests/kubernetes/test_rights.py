@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from schedulerd.cli import cli
 from schedulerd.kubernetes.api import resources as r
+from schedulerd.kubernetes.shim.settings import KubernetesSettings
 from schedulerd.kubernetes.shim.watches import WATCHED
 from tests.kubernetes.command_lines import http_port
 from tests.kubernetes.rights import check_rights, granted, manifests
@@ -23,6 +24,11 @@ WRITES = {
     ("patch", "events.k8s.io", "events"),
 }
 """With `get` for answers that are lost. `tests/kubernetes/api` has the writes one by one."""
+IN_ITS_NAMESPACE = {
+    *((verb, r.LEASES.group, r.LEASES.plural) for verb in ("get", "list", "watch", "create", "update")),
+    ("patch", "", "pods"),
+}
+"""With leader election."""
 READS = {
     (verb, one.group, one.plural)
     for one in (*(one.resource for one in WATCHED), r.POD_GROUPS)
@@ -32,15 +38,27 @@ READS = {
 
 def test_the_role_allows_what_is_watched_and_written_and_nothing_else() -> None:
     assert granted("ClusterRole") == READS | WRITES
+    assert granted("Role") == IN_ITS_NAMESPACE
+
+
+def test_leases_are_those_of_its_namespace_and_of_its_name() -> None:
+    (role,) = [one for one in manifests("rbac.yaml") if one["kind"] == "Role"]
+    assert role["metadata"]["namespace"] == "schedulerd"
+    for rule in role["rules"]:
+        if rule["resources"] == ["leases"] and rule["verbs"] != ["create"]:
+            assert rule["resourceNames"] == [KubernetesSettings().lease_name]
 
 
 def test_the_account_is_bound_to_the_role() -> None:
     objects = {one["kind"]: one for one in manifests("rbac.yaml")}
-    account, role, binding = (objects[kind] for kind in ("ServiceAccount", "ClusterRole", "ClusterRoleBinding"))
-    assert binding["roleRef"]["name"] == role["metadata"]["name"]
-    (subject,) = binding["subjects"]
-    assert subject["name"] == account["metadata"]["name"]
-    assert subject["namespace"] == account["metadata"]["namespace"] == objects["Namespace"]["metadata"]["name"]
+    account = objects["ServiceAccount"]
+    for kind in ("ClusterRole", "Role"):
+        role, binding = objects[kind], objects[f"{kind}Binding"]
+        assert binding["roleRef"]["kind"] == kind
+        assert binding["roleRef"]["name"] == role["metadata"]["name"]
+        (subject,) = binding["subjects"]
+        assert subject["name"] == account["metadata"]["name"]
+        assert subject["namespace"] == account["metadata"]["namespace"] == objects["Namespace"]["metadata"]["name"]
 
 
 def test_a_right_that_is_missing_is_named() -> None:

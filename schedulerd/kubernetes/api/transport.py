@@ -301,10 +301,13 @@ async def _exchange(
     if gate is not None and gate() <= 0.0:
         raise WriteForbidden(f"{request}: not the leader when the write should have left")
     connection = await connections.connection(credentials.tls)
-    try:
+
+    def check() -> None:
         if gate is not None and gate() <= 0.0:
             raise WriteForbidden(f"{request}: not the leader when a connection was there")
-        return await connection.exchange(content, request.bytes_max, ERROR_BYTES_MAX)
+
+    try:
+        return await connection.exchange(content, request.bytes_max, ERROR_BYTES_MAX, check)
     finally:
         connections.release(connection)
 

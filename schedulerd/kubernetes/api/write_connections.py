@@ -92,11 +92,19 @@ class WriteConnection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def exchange(self, content: bytes, bytes_max: int, error_bytes_max: int) -> Response:
-        """Sends a request, in this turn of the loop. Raises OSError, `AnswerUnusable`."""
+    async def exchange(
+        self, content: bytes, bytes_max: int, error_bytes_max: int, check: Callable[[], None] | None = None
+    ) -> Response:
+        """Sends a request, in this turn of the loop. Raises OSError, `AnswerUnusable`, and what `check` raises.
+
+        `check` is called at the last moment: between it and the system call that sends there is nothing that takes
+        time but encryption, so that a process that is stopped and continued later has hardly anything to send.
+        """
         assert self._transport is not None
         self._bytes_max, self._error_bytes_max = bytes_max, error_bytes_max
         self._clear()
+        if check is not None:
+            check()
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write(content)
         try:

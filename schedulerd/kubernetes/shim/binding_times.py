@@ -14,6 +14,8 @@ BINDING_SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0,
 class BindingTimes:
     def __init__(self, scheduler_names: Collection[str]) -> None:
         self.seconds = Histogram(BINDING_SECONDS)
+        self.is_counting = True
+        """This process schedules: what a standby sees bound is counted by the leader."""
         self._names = scheduler_names
         self._seen_s: dict[str, float] = {}
         """By uid: pods without a node that no gate holds."""
@@ -38,5 +40,5 @@ class BindingTimes:
 
     def _bound(self, now_s: float, uid: str) -> None:
         seen_s = self._seen_s.pop(uid, None)
-        if seen_s is not None:
+        if seen_s is not None and self.is_counting:
             self.seconds.observe(now_s - seen_s)

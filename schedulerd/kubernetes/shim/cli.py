@@ -20,6 +20,7 @@ from schedulerd.client import SchedulerError, Superseded
 from schedulerd.kubernetes.api import ApiError, BackoffSettings, PoolSettings, Transport
 from schedulerd.kubernetes.api.backoff import Backoff
 from schedulerd.kubernetes.auth import AccessUnusable, load_access
+from schedulerd.kubernetes.election import Leadership, LeaseLost, LeaseName, identity
 from schedulerd.kubernetes.shim.exposition import registry
 from schedulerd.kubernetes.shim.http import HttpServer
 from schedulerd.kubernetes.shim.log import configure
@@ -39,6 +40,8 @@ EXIT_BUG = 70
 EXIT_STUCK = 71
 EXIT_SUPERSEDED = 75
 """Another shim has registered with the same rmID."""
+EXIT_LEASE_LOST = 76
+"""This process led, and does no longer: the next start stands by."""
 EXIT_CONFIG = 78
 
 STOP_SECONDS = 10.0
@@ -100,6 +103,9 @@ async def _run(settings: KubernetesSettings) -> int:
             error,
         )
         return EXIT_SUPERSEDED
+    except LeaseLost as error:
+        LOG.error("this process leads no longer, and ends; pods keep running: %s", error)
+        return EXIT_LEASE_LOST
     except SchedulerError as error:
         LOG.error("the daemon at %s cannot be used: %s", settings.daemon, error)
         return EXIT_UNAVAILABLE
@@ -116,15 +122,31 @@ class _PortUnusable(Exception):
 
 
 class _Process:
-    """The shim with its HTTP server, which is there before everything else."""
+    """The shim with its lease and its HTTP server, which is there before everything else."""
 
     def __init__(self, transport: Transport, settings: KubernetesSettings) -> None:
         self._transport = transport
         self._settings = settings
         self._shim: Shim | None = None
+        self._leadership = self._made_leadership() if settings.leader_elect else None
         clock = asyncio.get_running_loop().time
-        metrics = registry(transport.metrics, lambda: self._shim, clock)
-        self._http = HttpServer(settings.http_bind, metrics, self._waits_for)
+        metrics = registry(transport.metrics, lambda: self._shim, clock, self._leadership)
+        self._http = HttpServer(settings.http_bind, metrics, self._waits_for, self._leader)
+
+    def _made_leadership(self) -> Leadership:
+        settings, access = self._settings, self._transport.access
+        name = LeaseName(settings.lease_namespace or access.namespace, settings.lease_name)
+        return Leadership(
+            lambda: Transport(load_access(settings.kubeconfig, settings.context)),
+            name,
+            identity(settings.lease_identity or socket.gethostname()),
+            settings.lease_times(),
+        )
+
+    def _leader(self) -> tuple[bool, str]:
+        """Whether this process leads, and who does."""
+        leadership = self._leadership
+        return (True, socket.gethostname()) if leadership is None else (leadership.is_leader, leadership.leader)
 
     def _waits_for(self) -> str:
         return "the API server has not answered" if self._shim is None else self._shim.waits_for
@@ -157,10 +179,15 @@ class _Process:
             cluster=settings.cluster(has_disruption_condition=await _wait_for_server(self._transport)),
             gang_sources=settings.gang_sources(),
             pool=pool,
+            pod_name=settings.pod_name,
         )
         LOG.info("scheduling pods of %s", ", ".join(settings.scheduler_name))
-        self._shim = Shim(self._transport, options)
-        await self._shim.run()
+        self._shim = Shim(self._transport, options, self._leadership)
+        if self._leadership is None:
+            await self._shim.run()
+            return
+        async with self._leadership:
+            await self._shim.run()
 
 
 async def _wait_for_server(transport: Transport) -> bool:
@@ -202,12 +229,14 @@ kubernetes = click.Command(
 
     Connects a daemon (schedulerd serve) with an API server: pods with schedulerName: schedulerd are placed by the
     queues of the daemon, and bound to their nodes. Nothing is stored; it may be ended and started at any time, and
-    pods keep running.
+    pods keep running. With --leader-elect several of them may run, each with a daemon of its own: one schedules, the
+    others stand by.
 
     Each setting is a flag, an environment variable (--rm-id is SCHEDULERD_KUBERNETES_RM_ID), or a line of the
     settings file (rm_id). A flag has precedence over the environment, and the environment over the file.
 
     A daemon or API server that goes away is waited for. Exit codes: 0 ended by a signal, 69 the daemon or the HTTP port
     cannot be used, 70 a bug of schedulerd, 71 the end took too long, 75 another shim with the same rm_id has taken
-    over, 78 settings, kubeconfig or service account cannot be used, 128 + N ended by a second signal N.""",
+    over, 76 the Lease is lost, 78 settings, kubeconfig or service account cannot be used, 128 + N ended by a second
+    signal N.""",
 )

@@ -14,6 +14,7 @@ from prometheus_client.utils import floatToGoString
 from schedulerd.kubernetes.api import ApiMetrics, Urgency
 from schedulerd.kubernetes.api.metrics import Histogram
 from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from schedulerd.kubernetes.election import Leadership
 from schedulerd.kubernetes.shim import families as f
 from schedulerd.kubernetes.shim.families import Family, Kind
 from schedulerd.kubernetes.shim.shim import Shim
@@ -21,19 +22,32 @@ from schedulerd.kubernetes.shim.shim import Shim
 Values = Iterable[tuple[Sequence[str], float]]
 
 
-def registry(metrics: ApiMetrics, shim: Callable[[], Shim | None], clock: Callable[[], float]) -> CollectorRegistry:
-    """With the metrics of the process and of Python. `clock` is that of the event loop."""
+def registry(
+    metrics: ApiMetrics,
+    shim: Callable[[], Shim | None],
+    clock: Callable[[], float],
+    leadership: Leadership | None = None,
+) -> CollectorRegistry:
+    """With the metrics of the process and of Python. `clock` is that of the event loop. Without a `leadership` there
+    is no leader election."""
     made = CollectorRegistry()
-    made.register(_Collector(metrics, shim, clock))
+    made.register(_Collector(metrics, shim, clock, leadership))
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=made)
     return made
 
 
 class _Collector(Collector):
-    def __init__(self, metrics: ApiMetrics, shim: Callable[[], Shim | None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        metrics: ApiMetrics,
+        shim: Callable[[], Shim | None],
+        clock: Callable[[], float],
+        leadership: Leadership | None,
+    ) -> None:
         self._metrics = metrics
         self._shim = shim
+        self._leadership = leadership
         self._clock = clock
 
     def describe(self) -> list[Metric]:
@@ -41,6 +55,7 @@ class _Collector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield from _of_shim(self._shim())
+        yield from _of_lease(self._leadership)
         yield from _of_requests(self._metrics)
         yield from _of_watches(self._metrics, self._clock())
         yield from _of_writes(self._metrics)
@@ -58,8 +73,20 @@ def _of_shim(shim: Shim | None) -> Iterator[Metric]:
     yield _values(f.APPLICATIONS, (((state.value,), applications[state]) for state in ApplicationState))
     yield _single(f.NODES, len(model.nodes.known))
     yield _histograms(f.BINDING, [((), shim.binding_times.seconds)])
+    if shim.takeover_s is not None:
+        yield _single(f.TAKEOVER, shim.takeover_s)
     yield _single(f.DAEMON_RESUMED, client.times_resumed if client is not None else 0)
     yield _single(f.DAEMON_RESYNCED, client.times_resynced if client is not None else 0)
+
+
+def _of_lease(leadership: Leadership | None) -> Iterator[Metric]:
+    if leadership is None:
+        yield _single(f.LEADER, 1)
+        return
+    yield _single(f.LEADER, leadership.is_leader)
+    yield _single(f.LEASE_SECONDS_LEFT, max(0.0, leadership.seconds_left()))
+    yield _values(f.LEASE_RENEWALS, [((result,), count) for result, count in leadership.renewals.items()])
+    yield _single(f.LEASE_TRANSITIONS, leadership.transitions)
 
 
 def _of_requests(metrics: ApiMetrics) -> Iterator[Metric]:

@@ -49,7 +49,23 @@ def _histogram(name: str, labels: tuple[str, ...], documentation: str) -> Family
     return _family(f"{name}_seconds", Kind.HISTOGRAM, labels, documentation)
 
 
-READY = _gauge("ready", (), "1 if everything is listed and reported to the daemon, which is connected.")
+LEADER = Family("schedulerd_leader", Kind.GAUGE, (), "1 if this process schedules: it holds the Lease, or needs none.")
+FAMILIES.append(LEADER)
+LEASE_SECONDS_LEFT = _gauge(
+    "lease_seconds_left", (), "For how long writes may still leave without another renewal of the Lease."
+)
+LEASE_RENEWALS = _counter(
+    "lease_renewals", ("result",), "Attempts to take or renew the Lease, by result: done, failed, conflict."
+)
+LEASE_TRANSITIONS = _gauge("lease_transitions", (), "How often the Lease has changed its holder, as it says itself.")
+TAKEOVER = _gauge(
+    "takeover_seconds", (), "At the leader: from getting the Lease until everything was reported to the daemon."
+)
+READY = _gauge(
+    "ready",
+    (),
+    "1 if everything is listed and reported to the daemon, which is connected; at a standby, if it could take over.",
+)
 PODS = _gauge("pods", ("state",), "Pods that have not ended and are scheduled by this scheduler, by state.")
 APPLICATIONS = _gauge("applications", ("state",), "Applications of these pods, by state.")
 NODES = _gauge("nodes", (), "Nodes of the cluster.")

@@ -20,12 +20,20 @@ STOP_SECONDS = 0.5
 
 
 class HttpServer:
-    """Of `address`, HOST:PORT. `waits_for` says why the process is not ready; empty if it is."""
+    """Of `address`, HOST:PORT. `waits_for` says why the process is not ready; empty if it is. `leader` says whether
+    this process leads, and who does."""
 
-    def __init__(self, address: str, registry: CollectorRegistry, waits_for: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        address: str,
+        registry: CollectorRegistry,
+        waits_for: Callable[[], str],
+        leader: Callable[[], tuple[bool, str]],
+    ) -> None:
         self._host, self._port = split_address(address)
         self._registry = registry
         self._waits_for = waits_for
+        self._leader = leader
         self._runner: web.AppRunner | None = None
 
     async def start(self) -> int:
@@ -34,6 +42,7 @@ class HttpServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
+        app.router.add_get("/leader", self._leads)
         self._runner = web.AppRunner(
             app, access_log=None, keepalive_timeout=IDLE_SECONDS, shutdown_timeout=STOP_SECONDS
         )
@@ -55,4 +64,11 @@ class HttpServer:
 
     async def _readyz(self, request: web.Request) -> web.Response:
         problem = self._waits_for()
-        return web.Response(text=f"{problem or 'ok'}\n", status=503 if problem else 200)
+        if problem:
+            return web.Response(text=f"{problem}\n", status=503)
+        leads, leader = self._leader()
+        return web.Response(text="ok\n" if leads else f"ok: standing by, the leader is {leader or 'nobody'}\n")
+
+    async def _leads(self, request: web.Request) -> web.Response:
+        leads, leader = self._leader()
+        return web.Response(text=f"{leader or 'nobody'}\n", status=200 if leads else 503)

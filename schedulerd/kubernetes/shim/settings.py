@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FilePath
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FilePath, model_validator
 
 from schedulerd.address import split_address, unix_path
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS, ClusterSettings
+from schedulerd.kubernetes.election import LeaseTimes
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
 
 ENVIRONMENT_PREFIX = "SCHEDULERD_KUBERNETES_"
@@ -129,6 +130,44 @@ class KubernetesSettings(BaseModel):
         description="Pods with a scheduling group of Kubernetes itself (scheduling.k8s.io, alpha) are a gang, where "
         "the API server has such objects.",
     )
+    leader_elect: bool = Field(
+        default=False,
+        description="Of several processes only the one that holds a Lease schedules; the others stand by. Needed with "
+        "more than one replica.",
+    )
+    lease_name: Annotated[str, Field(min_length=1, max_length=253)] = Field(
+        default="schedulerd", description="Name of the Lease: one per cluster and scheduler name."
+    )
+    lease_namespace: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=63,
+        description="Namespace of the Lease. Without it, that of the service account or of the context.",
+    )
+    lease_identity: str = Field(
+        default="",
+        max_length=200,
+        description="How the Lease names this process; a random suffix is added. Without it, the host's name, which in "
+        "a pod is the pod's.",
+    )
+    lease_duration_s: int = Field(
+        default=15, ge=1, le=3_600, description="Seconds without a renewal after which another process takes over."
+    )
+    lease_renew_deadline_s: Seconds = Field(
+        default=10,
+        description="Seconds without a renewal after which the leader writes nothing any longer and ends; less than "
+        "the duration.",
+    )
+    lease_retry_s: Seconds = Field(
+        default=2, description="Seconds between two renewals; the deadline is more than 1.2 times as long."
+    )
+    pod_name: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=253,
+        description="Name of the pod of this process, in the namespace of the Lease: its label schedulerd.io/role is "
+        "set to leader or standby, so that a Service can select the leader.",
+    )
     leave_out_node_s: Seconds = Field(
         default=60,
         description="Seconds for which a node is left out for a pod that could not be bound to it.",
@@ -160,6 +199,23 @@ class KubernetesSettings(BaseModel):
     log_format: Annotated[LogFormat, BeforeValidator(_lower)] = Field(
         default=LogFormat.JSON, description="json: one JSON object per line; console: text for people."
     )
+
+    @model_validator(mode="after")
+    def _lease_times_fit(self) -> Self:
+        if not self.lease_renew_deadline_s < self.lease_duration_s:
+            raise ValueError(
+                f"lease_renew_deadline_s = {self.lease_renew_deadline_s:g} must be less than "
+                f"lease_duration_s = {self.lease_duration_s}: between the two nobody writes"
+            )
+        if not self.lease_renew_deadline_s > 1.2 * self.lease_retry_s:
+            raise ValueError(
+                f"lease_renew_deadline_s = {self.lease_renew_deadline_s:g} must be more than 1.2 times "
+                f"lease_retry_s = {self.lease_retry_s:g}: a renewal that fails is to be tried again"
+            )
+        return self
+
+    def lease_times(self) -> LeaseTimes:
+        return LeaseTimes(self.lease_duration_s, self.lease_renew_deadline_s, self.lease_retry_s)
 
     def cluster(self, *, has_disruption_condition: bool) -> ClusterSettings:
         return ClusterSettings(

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+import math
 from dataclasses import dataclass, field
 
-from schedulerd.client import Client
+from schedulerd.client import Client, SchedulerError
 from schedulerd.kubernetes.api import (
     ApiError,
     BackoffSettings,
@@ -21,12 +21,18 @@ from schedulerd.kubernetes.api import (
     server_version,
 )
 from schedulerd.kubernetes.api.backoff import Backoff
+from schedulerd.kubernetes.api.transport import ungated
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.events import Event, GangSourceServed
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
+from schedulerd.kubernetes.election import Leadership
+from schedulerd.kubernetes.shim.background import Fail, beside
 from schedulerd.kubernetes.shim.binding_times import BindingTimes
+from schedulerd.kubernetes.shim.daemon_watch import DaemonWatch
 from schedulerd.kubernetes.shim.driver import Driver
+from schedulerd.kubernetes.shim.leader_events import tell
+from schedulerd.kubernetes.shim.role_label import keep_role_label
 from schedulerd.kubernetes.shim.watches import (
     WATCHED,
     Watched,
@@ -40,6 +46,9 @@ LOG = logging.getLogger(__name__)
 
 BATCH_EVENTS_MAX = 2_000
 """Watch events of one step, unless one batch has more."""
+HANDOVER_SECONDS = 1.0
+"""For writes that are under way when a leader is told to end: the next one waits for the lease."""
+UNREGISTER_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +64,8 @@ class ShimOptions:
     """For writes to leave at the end."""
     gang_sources: frozenset[GangSource] = frozenset({GangSource.COSCHEDULING})
     """Kinds of objects by which pods become gangs, where the API server has them."""
+    pod_name: str | None = None
+    """Pod of this process, whose label says whether it leads."""
     discover_s: float = 60.0
     """Between two looks for those that it does not have."""
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
@@ -65,13 +76,20 @@ class ShimOptions:
 class Shim:
     """One run: `run` it until it is cancelled, or fails."""
 
-    def __init__(self, transport: Transport, options: ShimOptions) -> None:
+    def __init__(self, transport: Transport, options: ShimOptions, leadership: Leadership | None = None) -> None:
+        """With a `leadership`, which its owner enters and leaves, it stands by until it is elected, and what it writes
+        leaves only while it leads."""
         self.cluster = Cluster(options.cluster)
         self.is_started = asyncio.Event()
         """Set when everything that was there is reported to the daemon."""
         self.binding_times = BindingTimes(options.cluster.scheduler_names)
         self.client: Client | None = None
-        """Of the daemon, once everything is listed."""
+        """Of the daemon, once everything is listed and this process leads."""
+        self.leadership = leadership
+        self.takeover_s: float | None = None
+        """From the election until everything was reported to the daemon."""
+        self._daemon_watch: DaemonWatch | None = None
+        """While it stands by."""
         self._transport = transport
         self._options = options
         self._queue = EventQueue()
@@ -81,7 +99,10 @@ class Shim:
 
     @property
     def waits_for(self) -> str:
-        """What keeps it from scheduling; empty if nothing does."""
+        """What keeps it from scheduling, or from standing by; empty if nothing does."""
+        if self._daemon_watch is not None:
+            is_reachable = self._daemon_watch.is_reachable
+            return "" if is_reachable else f"the daemon at {self._options.daemon} cannot be reached"
         if self.client is None:
             return "the API server has not listed everything"
         if not self.is_started.is_set():
@@ -89,14 +110,15 @@ class Shim:
         return "" if self.client.is_settled else f"the connection to the daemon at {self._options.daemon} is lost"
 
     async def run(self) -> None:
-        """Ends with an error of `schedulerd.client`, or with the cancellation of its task."""
+        """Ends with an error of `schedulerd.client`, with `LeaseLost`, or with the cancellation of its task."""
         main = asyncio.current_task()
         assert main is not None
         failures: list[Exception] = []
 
         def fail(error: Exception) -> None:
             failures.append(error)
-            main.cancel()
+            if len(failures) == 1:
+                main.cancel()
 
         try:
             await self._run(fail)
@@ -106,61 +128,89 @@ class Shim:
             main.uncancel()
             raise failures[0] from None
 
-    async def _run(self, fail: Callable[[Exception], None]) -> None:
-        options = self._options
-        pool = WritePool(self._transport, options.pool)
+    async def _run(self, fail: Fail) -> None:
+        options, leadership = self._options, self.leadership
+        may_write = ungated if leadership is None else leadership.seconds_left
+        pool = WritePool(self._transport, options.pool, may_write=may_write)
         recorder = Recorder(pool, min(options.cluster.scheduler_names), options.instance)
         driver = Driver(self.cluster, pool, recorder, self.binding_times, fail)
         try:
             sources = await self._served_sources()
-            async with self._watching(fail, sources):
+            watched = [*WATCHED, *sources.values()]
+            watches = reflectors(self._transport, self._queue, options.watch, watched)
+            async with beside(fail, *(one.run() for one in watches)):
                 driver.handle([GangSourceServed(source) for source in sources])
-                await self._sync(driver, [*WATCHED, *sources.values()])
+                await self._sync(driver, watched)
                 LOG.info("all resources are listed: %s", self._counts())
-                client = self.client = Client(
-                    options.daemon,
-                    driver.link,
-                    rm_id=options.rm_id,
-                    policy_group=options.policy_group,
-                    connect_timeout_s=options.connect_timeout_s,
-                    build_info={"rm": "schedulerd kubernetes"},
-                )
-                driver.connect(client)
-                async with client:
-                    await driver.start()
-                    self.is_started.set()
-                    LOG.info("started: everything is reported to the daemon at %s", options.daemon)
-                    discovery = asyncio.create_task(self._discover(driver, set(sources), fail))
-                    try:
-                        await self._follow(driver, client)
-                    finally:
-                        discovery.cancel()
+                async with beside(fail, self._discover(driver, set(sources), fail)):
+                    if leadership is None:
+                        await self._schedule(driver)
+                    else:
+                        await self._lead(driver, recorder, leadership, fail)
         finally:
             driver.close()
-            await pool.close(options.drain_timeout_s)
+            await pool.close(self._drain_s())
 
-    @contextlib.asynccontextmanager
-    async def _watching(
-        self, fail: Callable[[Exception], None], sources: dict[GangSource, Watched]
-    ) -> AsyncIterator[None]:
-        def ended(task: asyncio.Task[None]) -> None:
-            error = None if task.cancelled() else task.exception()
-            if isinstance(error, Exception):
-                fail(error)
+    async def _lead(self, driver: Driver, recorder: Recorder, leadership: Leadership, fail: Fail) -> None:
+        """Stands by until this process is elected, and schedules until it has to end."""
+        pod = self._options.pod_name
+        labels = [] if pod is None else [keep_role_label(self._transport, leadership, pod)]
+        async with beside(fail, *labels):
+            await self._stand_by(driver, leadership, fail)
+            elected_s = asyncio.get_running_loop().time()
+            async with beside(fail, leadership.lost(), self._time_takeover(elected_s)):
+                tell(recorder, leadership, "became leader")
+                try:
+                    await self._schedule(driver)
+                finally:
+                    if leadership.is_leader:
+                        tell(recorder, leadership, "stopped leading")
 
-        watched = [*WATCHED, *sources.values()]
-        tasks = [
-            asyncio.create_task(one.run())
-            for one in reflectors(self._transport, self._queue, self._options.watch, watched)
-        ]
-        for task in tasks:
-            task.add_done_callback(ended)
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+    async def _stand_by(self, driver: Driver, leadership: Leadership, fail: Fail) -> None:
+        """Follows the cluster meanwhile, so that nothing is to be listed when this process is elected."""
+        daemon = self._daemon_watch = DaemonWatch(self._options.daemon, leadership.may_lead)
+        self.binding_times.is_counting = False  # what the leader binds
+        async with beside(fail, daemon.run(), self._follow(driver, None)):
+            LOG.info("standing by")
+            await leadership.elected()
+        self._daemon_watch = None
+        self.binding_times.is_counting = True
+
+    async def _time_takeover(self, elected_s: float) -> None:
+        await self.is_started.wait()
+        self.takeover_s = asyncio.get_running_loop().time() - elected_s
+        LOG.info("took over within %.3f s", self.takeover_s)
+
+    async def _schedule(self, driver: Driver) -> None:
+        """Reports everything to the daemon, and goes on."""
+        options = self._options
+        client = self.client = Client(
+            options.daemon,
+            driver.link,
+            rm_id=options.rm_id,
+            policy_group=options.policy_group,
+            connect_timeout_s=options.connect_timeout_s,
+            # Another replica has a daemon of its own.
+            reconnect_timeout_s=math.inf if self.leadership is None else options.connect_timeout_s,
+            build_info={"rm": "schedulerd kubernetes"},
+        )
+        driver.connect(client)
+        async with client:
+            try:
+                await driver.start()
+                self.is_started.set()
+                LOG.info("started: everything is reported to the daemon at %s", options.daemon)
+                await self._follow(driver, client)
+            finally:
+                if self.leadership is not None:
+                    driver.close()
+                    await _unregister(client)
+
+    def _drain_s(self) -> float:
+        """How long writes may take that are under way at the end."""
+        if self.leadership is None:
+            return self._options.drain_timeout_s
+        return min(self._options.drain_timeout_s, HANDOVER_SECONDS) if self.leadership.is_leader else 0.0
 
     async def _served_sources(self) -> dict[GangSource, Watched]:
         """The kinds of gangs that the server has objects for. A server that cannot be reached is waited for."""
@@ -172,10 +222,9 @@ class Shim:
                 LOG.warning("waiting for the API server: %s", error)
                 await asyncio.sleep(backoff.failed(asyncio.get_running_loop().time()))
 
-    async def _discover(self, driver: Driver, known: set[GangSource], fail: Callable[[Exception], None]) -> None:
+    async def _discover(self, driver: Driver, known: set[GangSource], fail: Fail) -> None:
         """Looks for kinds of gangs that come later: custom resources may be installed at any time."""
-        tasks: list[asyncio.Task[None]] = []
-        try:
+        async with contextlib.AsyncExitStack() as stack:
             while missing := self._options.gang_sources - known:
                 await asyncio.sleep(self._options.discover_s)
                 try:
@@ -188,17 +237,8 @@ class Shim:
                     known.add(source)
                     driver.handle([GangSourceServed(source)])
                     (one,) = reflectors(self._transport, self._queue, self._options.watch, [watched])
-                    tasks.append(asyncio.create_task(one.run()))
-            await asyncio.gather(*tasks)
-        except asyncio.CancelledError:
-            raise
-        except Exception as error:
-            fail(error)
-            raise
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+                    await stack.enter_async_context(beside(fail, one.run()))
+            await asyncio.Event().wait()
 
     async def _sync(self, driver: Driver, watched: list[Watched]) -> None:
         """Takes what is there until every resource was listed as a whole."""
@@ -209,18 +249,29 @@ class Shim:
             if is_synced(told):
                 missing.discard(str(resource))
 
-    async def _follow(self, driver: Driver, client: Client) -> None:
+    async def _follow(self, driver: Driver, client: Client | None) -> None:
+        """Takes what the watches tell, for ever."""
         while True:
             _, told = await self._queue.get()
             events: list[Event] = list(cluster_events(told))
             while len(events) < BATCH_EVENTS_MAX and len(self._queue):
                 events.extend(cluster_events(self._queue.get_nowait()[1]))
             driver.handle(events)
-            await client.drain()
+            if client is not None:
+                await client.drain()
 
     def _counts(self) -> str:
         model = self.cluster.model
         return f"{len(model.nodes.known)} nodes, {len(model.pods)} pods to schedule, {len(model.namespaces)} namespaces"
+
+
+async def _unregister(client: Client) -> None:
+    """The daemon of a replica that leads no longer has nothing to schedule."""
+    try:
+        async with asyncio.timeout(UNREGISTER_SECONDS):
+            await client.unregister()
+    except (SchedulerError, TimeoutError) as error:
+        LOG.warning("the daemon keeps what was reported to it: %s", str(error) or "no answer")
 
 
 async def has_disruption_condition(transport: Transport) -> bool:

@@ -18,9 +18,9 @@ RECORD = LeaseRecord("a", 15, micro_time(1.0), micro_time(1.0), 0)
 async def lease(world: World) -> str:
     outcome = await submit(world, CreateLease("default", "l", RECORD))
     assert outcome.result is Result.DONE
-    record, version = lease_of(outcome.object)
-    assert record == RECORD
-    return version
+    made = lease_of(outcome.object)
+    assert made.spec == RECORD
+    return made.metadata.resource_version
 
 
 async def test_of_two_who_want_a_lease_one_gets_it() -> None:
@@ -29,14 +29,14 @@ async def test_of_two_who_want_a_lease_one_gets_it() -> None:
         version = await lease(world)
         other = LeaseRecord("b", 15, micro_time(2.0), micro_time(2.0), 1)
         lost = await submit(world, CreateLease("default", "l", other))
-        assert (lost.result, lease_of(lost.object)[0]) == (Result.CONFLICT, RECORD)
+        assert (lost.result, lease_of(lost.object).spec) == (Result.CONFLICT, RECORD)
         renewed = LeaseRecord("a", 15, micro_time(1.0), micro_time(3.0), 0)
         done = await submit(world, UpdateLease("default", "l", renewed, version))
-        assert (done.result, lease_of(done.object)[0]) == (Result.DONE, renewed)
+        assert (done.result, lease_of(done.object).spec) == (Result.DONE, renewed)
         late = await submit(world, UpdateLease("default", "l", other, version))
-        assert (late.result, lease_of(late.object)[0]) == (Result.CONFLICT, renewed)
+        assert (late.result, lease_of(late.object).spec) == (Result.CONFLICT, renewed)
         found = await submit(world, GetLease("default", "l"))
-        assert lease_of(found.object)[0] == renewed
+        assert lease_of(found.object).spec == renewed
 
 
 @pytest.mark.parametrize("fault", PERFORMED[:3], ids=title)
@@ -46,7 +46,7 @@ async def test_a_renewal_whose_answer_is_lost_is_looked_up(fault: Fault) -> None
         renewed = LeaseRecord("a", 15, micro_time(1.0), micro_time(3.0), 0)
         world.cluster.faults.add(fault, method="PUT")
         outcome = await submit(world, UpdateLease("default", "l", renewed, version))
-        assert (outcome.result, lease_of(outcome.object)[0]) == (Result.DONE, renewed)
+        assert (outcome.result, lease_of(outcome.object).spec) == (Result.DONE, renewed)
         assert dict(world.metrics.lost_answers) == {("lease_update", "performed"): 1}
 
 
@@ -55,7 +55,7 @@ async def test_a_lease_created_without_an_answer_is_looked_up(fault: Fault) -> N
     async with World() as world:
         world.cluster.faults.add(fault, method="POST")
         outcome = await submit(world, CreateLease("default", "l", RECORD))
-        assert (outcome.result, lease_of(outcome.object)[0]) == (Result.DONE, RECORD)
+        assert (outcome.result, lease_of(outcome.object).spec) == (Result.DONE, RECORD)
         assert len(world.requests("POST")) == 1
 
 

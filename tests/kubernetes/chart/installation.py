@@ -27,6 +27,7 @@ from tests.packaging.dockerfile import parse
 JSON = dict[str, Any]
 REPOSITORY = CHART.parents[1]
 LIMIT_SECONDS = 60.0
+SHORT_LEASE = {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPeriodSeconds": 0.5}
 DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments/{}"
 
 
@@ -130,7 +131,7 @@ class Installation:
         return await self._apply("upgrade", values)
 
     async def _apply(self, command: str, values: JSON) -> str:
-        given = {"schedulerNames": [self.name], **values}
+        given = {"schedulerNames": [self.name], "leaderElection": SHORT_LEASE, **values}
         return await self.helm(command, self.name, str(CHART), "--wait", f"--timeout={LIMIT_SECONDS:g}s", values=given)
 
     async def uninstall(self) -> None:
@@ -141,10 +142,20 @@ class Installation:
         """schedulerd's own pods that are not being deleted."""
         return [pod for pod in self.kubelet.pods.values() if not pod.is_leaving.is_set()]
 
+    async def leader(self) -> RunningPod:
+        """Waits for it."""
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while True:
+                for pod in self.running():
+                    with contextlib.suppress(OSError):
+                        if (await self.get("shim", "/leader", pod))[0] == 200:
+                            return pod
+                await asyncio.sleep(0.1)
+
     async def get(self, container: str, path: str, pod: RunningPod | None = None) -> tuple[int, str]:
-        """From a container of a pod of schedulerd; without it, of the only one."""
+        """From a container of a pod of schedulerd; without it, of the leader."""
         if pod is None:
-            (pod,) = self.running()
+            pod = await self.leader()
         return await pod.sandbox.get({"daemon": 9080, "shim": 9081}[container], path, LIMIT_SECONDS)
 
     async def samples(self, container: str, family: str) -> list[tuple[dict[str, str], float]]:

@@ -4,6 +4,7 @@ and do what users want with the rights of their service account alone."""
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import signal
 from collections.abc import Callable
@@ -84,7 +85,7 @@ async def test_a_queue_file_is_changed_without_a_restart(real: RealServer) -> No
         config = await world.api.post(r.CONFIG_MAPS, {"metadata": {"name": "yunikorn-configs"}, "data": data})
         assert config.status == 201, config
         await world.install(queueFile={"existingConfigMap": "yunikorn-configs"})
-        (pod,) = world.running()
+        pod, before = await world.leader(), world.running()
         first = await in_force()
         assert (
             first == next(one for one in log_events(pod, "daemon") if one["event"] == "queue file in force")["checksum"]
@@ -105,26 +106,52 @@ async def test_a_queue_file_is_changed_without_a_restart(real: RealServer) -> No
         refused = "queue file not reloaded: nothing changed"
         await until(lambda: any(one["event"] == refused for one in log_events(pod, "daemon")))
         assert await in_force() == second
-        assert world.running() == [pod]
-        assert [one.restarts for one in pod.containers.values()] == [0, 0]
+        assert world.running() == before
+        assert [one.restarts for pod in before for one in pod.containers.values()] == [0, 0] * 2
 
 
 async def test_containers_that_end_are_started_again_and_go_on(real: RealServer) -> None:
     async with Installation(real) as world:
         await world.node("a")
         await world.install()
-        (pod,) = world.running()
+        pod = await world.leader()
         for number, name in enumerate(("daemon", "shim")):
-            pod.containers[name].signal(signal.SIGKILL)
-            await until(lambda name=name: pod.containers[name].restarts == 1)
+            container = (await world.leader()).containers[name]
+            before = container.restarts
+            container.signal(signal.SIGKILL)
+            await until(lambda container=container, before=before: container.restarts == before + 1)
             await world.pod(f"after-{number}")
             await world.until_running(f"after-{number}")
-        assert [one.exit_codes for one in pod.containers.values()] == [[-signal.SIGKILL]] * 2
+        assert await world.leader() is not pod, "the other replica was faster than the kubelet"
         # A stopped process answers no probe.
         pod.containers["daemon"].signal(signal.SIGSTOP)
         await world.until(lambda pods: condition_of(pods[pod.name], "Ready")["status"] == "False")
         pod.containers["daemon"].signal(signal.SIGCONT)
         await world.until(lambda pods: condition_of(pods[pod.name], "Ready")["status"] == "True")
+
+
+async def test_the_service_of_the_leader_follows_it(real: RealServer) -> None:
+    async def selected() -> list[str]:
+        """Names of the pods that the Service reaches."""
+        path = f"/api/v1/namespaces/{world.name}/services/{world.fullname}-leader"
+        selector = (await world.api.call("GET", path)).json["spec"]["selector"]
+        wanted = ",".join(f"{key}={value}" for key, value in selector.items())
+        pods = (await world.api.get(r.PODS, labelSelector=wanted)).json["items"]
+        return [one["metadata"]["name"] for one in pods if condition_of(one, "Ready").get("status") == "True"]
+
+    async with Installation(real) as world:
+        await world.install()
+        first = await world.leader()
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while await selected() != [first.name]:  # noqa: ASYNC110 - the label comes a moment after the lease
+                await asyncio.sleep(0.1)
+        await world.api.delete(r.PODS, first.name)
+        await until(first.is_leaving.is_set)
+        second = await world.leader()
+        assert second is not first
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while await selected() != [second.name]:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
 
 
 async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServer) -> None:
@@ -176,22 +203,38 @@ async def test_without_the_right_to_create_pods_placeholders_are_refused_and_sai
         assert not node_of(pods["pods"])
 
 
-async def test_an_upgrade_and_a_rollback(real: RealServer) -> None:
+async def test_pods_are_placed_during_an_upgrade_and_a_rollback(real: RealServer) -> None:
+    async def submit() -> None:
+        """A pod now and then, each of which ends soon."""
+        for number in itertools.count():
+            await world.pod(f"p-{number}", cpu="10m")
+            names.append(f"p-{number}")
+            await asyncio.sleep(0.2)
+
     async with Installation(real) as world:
         await world.node("a")
         await world.install()
-        await world.pod("before")
-        await world.until_running("before")
-        (old,) = world.running()
-        await world.upgrade(shim={"extraArgs": ["--writes-per-s=500"]}, podLabels={"new": "label"})
-        (new,) = world.running()
-        assert new is not old
-        assert old.containers["shim"].exit_codes == [0]
-        assert old.containers["daemon"].exit_codes == [0]
-        await world.pod("after")
-        await world.until_running("before", "after")
-        await world.helm("rollback", world.name, "--wait", f"--timeout={LIMIT_SECONDS:g}s")
+        old, names = world.running(), list[str]()
+        async with asyncio.TaskGroup() as group:
+            submitting = group.create_task(submit())
+            await world.upgrade(shim={"extraArgs": ["--writes-per-s=500"]}, podLabels={"new": "label"})
+            new = world.running()
+            await world.helm("rollback", world.name, "--wait", f"--timeout={LIMIT_SECONDS:g}s")
+            submitting.cancel()
+        assert not {one.name for one in old} & {one.name for one in new}
+        for pod in old:
+            assert {name: one.exit_codes for name, one in pod.containers.items()} == {"daemon": [0], "shim": [0]}
         deployment = await world.api.call("GET", DEPLOYMENTS.format(world.name, world.fullname))
         assert "new" not in deployment.json["spec"]["template"]["metadata"]["labels"]
-        await world.pod("last")
-        await world.until_running("before", "after", "last")
+        assert len(names) > 5
+        await world.until_running(*names)
+
+
+async def test_one_replica_without_leader_election(real: RealServer) -> None:
+    async with Installation(real) as world:
+        await world.node("a")
+        await world.install(replicas=1, leaderElection={"enabled": False})
+        await world.pod("p")
+        await world.until_running("p")
+        (pod,) = world.running()
+        assert (await world.get("shim", "/readyz", pod))[0] == 200

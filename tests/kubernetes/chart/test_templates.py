@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +12,14 @@ import pytest
 from kubernetes_validate.utils import all_versions, major_minor
 
 import schedulerd
-from schedulerd.kubernetes.shim.settings import KubernetesSettings
 from tests.kubernetes.chart.helm import CHART, CUSTOM, HelmFailed, needs_helm, one_of, render, run
 from tests.kubernetes.command_lines import settings_of
 from tests.kubernetes.rights import SCHEDULING_GROUPS, Right, granted, rights_of
 
 pytestmark = needs_helm
 JSON = dict[str, Any]
-LEADER = {"replicas": 2, "leaderElection": {"enabled": True}}
+ALONE = {"replicas": 1, "leaderElection": {"enabled": False}}
 EVERYTHING = {
-    **LEADER,
     "fullnameOverride": "batch",
     "commonLabels": {"team": "platform"},
     "image": {"repository": "registry.example/schedulerd", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
@@ -49,7 +46,7 @@ EVERYTHING = {
 OFF: JSON = {"enabled": False}
 MATRIX: dict[str, JSON] = {
     "defaults": {},
-    "two replicas": LEADER,
+    "alone": ALONE,
     "everything": EVERYTHING,
     "virtual placeholders": {"gangs": {"placeholders": "virtual", "podGroups": "false"}},
     "objects of others": {
@@ -65,11 +62,6 @@ MATRIX: dict[str, JSON] = {
 }
 VERSIONS = [one for one in map(major_minor, all_versions()) if int(one.partition(".")[2]) >= 28]
 """Of Kubernetes, for which there are schemas."""
-
-
-@cache
-def understands(setting: str) -> bool:
-    return setting in KubernetesSettings.model_fields
 
 
 def test_there_are_schemas_of_many_versions() -> None:
@@ -100,13 +92,12 @@ def test_every_version_of_kubernetes_takes_the_objects(name: str, version: str) 
 @pytest.mark.parametrize("name", MATRIX)
 def test_the_command_lines_are_understood(name: str, tmp_path: Path) -> None:
     values = MATRIX[name]
-    if values.get("leaderElection") and not understands("leader_elect"):
-        pytest.skip("this version of the shim has no leader election")
     (tmp_path / "queues.yaml").touch()
     pod = one_of(render(values), "Deployment")["spec"]["template"]["spec"]
     daemon, shim = (settings_of(one, tmp_path).model_dump() for one in pod["containers"])
     assert daemon["grpc_bind"] == shim["daemon"] == "unix:/run/schedulerd/grpc.sock"
     assert shim["scheduler_name"] == tuple(values.get("schedulerNames", ["schedulerd"]))
+    assert shim["leader_elect"] is (name != "alone")
 
 
 @pytest.mark.parametrize("name", MATRIX)
@@ -151,7 +142,7 @@ def test_pod_groups_that_are_not_watched_need_no_rights() -> None:
 
 
 def test_with_leader_election_there_are_rights_on_one_lease_in_the_own_namespace() -> None:
-    role = one_of(render(LEADER), "Role")
+    role = one_of(render(), "Role")
     assert role["metadata"]["namespace"] == "schedulerd"
     named = [rule for rule in role["rules"] if rule.get("resourceNames") == ["schedulerd"]]
     assert [rule["verbs"] for rule in named] == [["get", "list", "watch", "update"]]
@@ -162,9 +153,9 @@ def test_with_leader_election_there_are_rights_on_one_lease_in_the_own_namespace
 
 
 def test_without_leader_election_there_is_never_more_than_one() -> None:
-    off = {"leaderElection": {"enabled": False}, "replicas": 1}
-    assert one_of(render(off), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
-    strategy = one_of(render(LEADER), "Deployment")["spec"]["strategy"]
+    assert one_of(render(ALONE), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    assert not [one for one in render(ALONE) if one["kind"] in ("Role", "RoleBinding")]
+    strategy = one_of(render(), "Deployment")["spec"]["strategy"]
     assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 
 
@@ -203,7 +194,7 @@ def test_kinds_that_the_server_lacks_are_left_out() -> None:
         ({"replica": 2}, "replica"),
         ({"image": {"repo": "x"}}, "repo"),
         ({"replicas": "two"}, "/replicas"),
-        ({"replicas": 2, "leaderElection": {"enabled": False}}, "replicas: more than 1 needs leaderElection.enabled"),
+        ({"leaderElection": {"enabled": False}}, "replicas: more than 1 needs leaderElection.enabled"),
         ({"replicas": -1}, "/replicas"),
         ({"image": {"tag": "a b"}}, "/image/tag"),
         ({"image": {"digest": "sha256:12"}}, "/image/digest"),

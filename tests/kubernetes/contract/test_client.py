@@ -154,14 +154,14 @@ async def test_leases(api: Api) -> None:
         created = await submit(CreateLease(api.namespace, "l", record))
         assert created.result is Result.DONE
         assert (await submit(CreateLease(api.namespace, "l", LeaseRecord("b", 15)))).result is Result.CONFLICT
-        version = lease_of(created.object)[1]
+        version = lease_of(created.object).metadata.resource_version
         renewed = LeaseRecord("a", 15, micro_time(1.0), micro_time(3.5), 0)
         assert (await submit(UpdateLease(api.namespace, "l", renewed, version))).result is Result.DONE
         # The same once more, as after a lost answer: it is there.
         again = await submit(UpdateLease(api.namespace, "l", renewed, version))
-        assert (again.result, lease_of(again.object)[0]) == (Result.DONE, renewed)
+        assert (again.result, lease_of(again.object).spec) == (Result.DONE, renewed)
         late = await submit(UpdateLease(api.namespace, "l", LeaseRecord("b", 15), version))
-        assert (late.result, lease_of(late.object)[0]) == (Result.CONFLICT, renewed)
+        assert (late.result, lease_of(late.object).spec) == (Result.CONFLICT, renewed)
 
 
 async def test_events(api: Api) -> None:

@@ -119,6 +119,8 @@ class Cluster:
         paths = {
             "Namespace": "/api/v1/namespaces",
             "ServiceAccount": "/api/v1/namespaces/schedulerd/serviceaccounts",
+            "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/schedulerd/roles",
+            "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/schedulerd/rolebindings",
             "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
             "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
         }

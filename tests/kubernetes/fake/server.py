@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -35,6 +35,16 @@ class Target:
         self.kind, self.namespace, self.name, self.subresource = kind, namespace, name, subresource
 
 
+class Sent(NamedTuple):
+    """A request that is to change something."""
+
+    at_s: float
+    """Of the loop's clock."""
+    token: str
+    method: str
+    path: str
+
+
 class Server:
     """The request handler. Its attributes are switches for tests."""
 
@@ -57,6 +67,10 @@ class Server:
         """Method (WATCH for watches) and path with query of every request that came."""
         self.performed: list[tuple[str, str]] = []
         """Those that changed something."""
+        self.sent: list[Sent] = []
+        """Every request that came and was to change something."""
+        self.done: list[Sent] = []
+        """Those that did."""
         self.accesses: set[tuple[str, str, str, str]] = set()
         """Of every request: the first word of `User-Agent`, and verb, group and resource as RBAC has them."""
         self.in_flight = self.in_flight_most = 0
@@ -90,6 +104,8 @@ class Server:
         is_watch = request.query.get("watch") in ("1", "true")
         method = "WATCH" if is_watch else request.method
         self.requests.append((method, request.path_qs))
+        if method not in ("GET", "WATCH"):
+            self.sent.append(_sent(request))
         self.in_flight += not is_watch
         self.in_flight_most = max(self.in_flight, self.in_flight_most)
         try:
@@ -168,6 +184,7 @@ class Server:
                 raise Failure(405, "the server does not allow this method on the requested resource")
         if self._store.version != version:
             self.performed.append((method, request.path))
+            self.done.append(_sent(request))
         return _json(thing, code)
 
     def _authenticate(self, request: web.Request) -> None:
@@ -307,6 +324,11 @@ class Server:
             minute.cancel()
             self.watches.remove(watch)
         return response
+
+
+def _sent(request: web.Request) -> Sent:
+    token = request.headers.get("Authorization", "").partition(" ")[2]
+    return Sent(asyncio.get_running_loop().time(), token, request.method, request.path)
 
 
 def _access(method: str, target: Target) -> tuple[str, str, str]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Self
 
 import httpx
 import pytest
@@ -53,7 +54,7 @@ class Command:
         self.url = ""
         """Of its HTTP server, once the log has said so."""
 
-    async def __aenter__(self) -> Command:
+    async def __aenter__(self) -> Self:
         self.process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-W", "error", "-m", "schedulerd", "kubernetes", *self._flags),

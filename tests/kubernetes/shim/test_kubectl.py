@@ -16,6 +16,7 @@ import pytest
 from schedulerd.kubernetes.api import Transport
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.auth import Access, Material
+from schedulerd.kubernetes.election import Leadership, LeaseName, LeaseTimes, identity
 from tests.kubernetes.contract.api import Api
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer, assets, write_kubeconfig
@@ -329,3 +330,27 @@ async def test_a_queue_gets_its_guarantee_by_preemption(world: World, daemon_fla
         pods = await told.until("greedy", lambda pods: len(running(pods)) == 2 == len(waiting(pods)))
         await told.until_described(waiting(pods)[0], "FailedScheduling", "1 Insufficient cpu")
         await world.agrees()
+
+
+async def test_the_rights_are_enough_to_lead_and_for_no_other_lease(
+    world: World, daemon_flags: tuple[str, ...]
+) -> None:
+    times = LeaseTimes(15, 10.0, 0.5)
+    async with story(world, "a") as told:
+        name = LeaseName("schedulerd", "schedulerd")
+        async with Leadership(world.api.transport, name, identity("me"), times) as leadership:
+            leadership.may_lead(True)
+            async with asyncio.timeout(LIMIT_SECONDS):
+                await leadership.elected()
+            held = await told.kubectl("get", "lease", "-n", name.namespace, name.name)
+            assert leadership.identity in held
+            await asyncio.sleep(2 * times.retry_s)
+            assert leadership.renewals["done"] >= 2
+        async with Leadership(
+            world.api.transport, LeaseName("schedulerd", "other"), identity("me"), times
+        ) as leadership:
+            leadership.may_lead(True)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(3.0):
+                    await leadership.elected()
+            assert not leadership.is_leader

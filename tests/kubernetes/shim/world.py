@@ -160,11 +160,11 @@ class World:
         self._own_daemon = DaemonProcess(*self._daemon_flags, "--grpc-bind", target)
         self._own_daemon.__enter__()
 
-    async def agrees(self) -> None:
+    async def agrees(self, daemon: DaemonProcess | None = None) -> None:
         """Waits until API server and daemon agree about all pods that run; fails with what they do not agree about."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + LIMIT_SECONDS
-        while found := await self._disagreements():
+        while found := await self._disagreements(daemon or self.daemon):
             assert loop.time() < end_s, "\n".join(found)
             await asyncio.sleep(0.05)
 
@@ -178,10 +178,10 @@ class World:
                         return dict(event)
                 await asyncio.sleep(0.1)
 
-    async def _disagreements(self) -> list[str]:
+    async def _disagreements(self, daemon: DaemonProcess) -> list[str]:
         pods = (await self.api.get(r.PODS)).json["items"]
         nodes = (await self.api.get(r.NODES)).json["items"]
-        return await asyncio.to_thread(disagreements, pods, nodes, self.daemon.state, self.rm_id, {self.scheduler})
+        return await asyncio.to_thread(disagreements, pods, nodes, daemon.state, self.rm_id, {self.scheduler})
 
     def node_name(self, name: str) -> str:
         return f"{self.api.namespace}-{name}"

@@ -13,6 +13,7 @@ import msgspec
 
 from schedulerd.kubernetes.api.errors import Refused
 from schedulerd.kubernetes.api.resources import LEASES
+from schedulerd.kubernetes.api.watch_events import PlainMetadata
 from schedulerd.kubernetes.api.writes.base import Caller, Outcome, Result, Retry, Urgency, Write
 
 
@@ -26,17 +27,20 @@ class LeaseRecord(msgspec.Struct, rename="camel", frozen=True):
     lease_transitions: int | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    uid: str = ""
-    resource_version: str = ""
+class LeaseMetadata(PlainMetadata, rename="camel"):
+    """With what other people write there, which an update must keep."""
+
+    labels: dict[str, str] | None = None
+    owner_references: list[dict[str, Any]] | None = None
+    finalizers: list[str] | None = None
 
 
-class _Lease(msgspec.Struct):
-    metadata: _Metadata
+class Lease(msgspec.Struct):
+    metadata: LeaseMetadata
     spec: LeaseRecord = LeaseRecord()
 
 
-_LEASE = msgspec.json.Decoder(_Lease)
+_LEASE = msgspec.json.Decoder(Lease)
 
 
 def micro_time(wall_s: float) -> str:
@@ -44,10 +48,9 @@ def micro_time(wall_s: float) -> str:
     return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
 
 
-def lease_of(body: bytes) -> tuple[LeaseRecord, str]:
-    """The record and the resource version of a lease in JSON, which is `Outcome.object`."""
-    lease = _LEASE.decode(body)
-    return lease.spec, lease.metadata.resource_version
+def lease_of(body: bytes) -> Lease:
+    """A lease in JSON, which is `Outcome.object`."""
+    return _LEASE.decode(body)
 
 
 class _LeaseWrite(Write):
@@ -81,10 +84,18 @@ class _LeaseWrite(Write):
             return None
         return Outcome(Result.CONFLICT, message, object=body)
 
-    def _body(self, record: LeaseRecord, version: str) -> bytes:
+    def _body(self, record: LeaseRecord, version: str, kept: LeaseMetadata | None = None) -> bytes:
         metadata: dict[str, Any] = {"name": self.name, "namespace": self.namespace}
         if version:
             metadata["resourceVersion"] = version
+        if kept is not None:
+            others = {
+                "labels": kept.labels,
+                "annotations": kept.annotations,
+                "ownerReferences": kept.owner_references,
+                "finalizers": kept.finalizers,
+            }
+            metadata |= {key: value for key, value in others.items() if value}
         return msgspec.json.encode(
             {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": metadata, "spec": record}
         )
@@ -130,9 +141,17 @@ class UpdateLease(_LeaseWrite):
 
     kind = "lease_update"
 
-    def __init__(self, namespace: str, name: str, record: LeaseRecord, resource_version: str) -> None:
+    def __init__(
+        self,
+        namespace: str,
+        name: str,
+        record: LeaseRecord,
+        resource_version: str,
+        metadata: LeaseMetadata | None = None,
+    ) -> None:
+        """`metadata` is that of the lease in this version: labels and the like are kept."""
         super().__init__(namespace, name)
-        self._record, self._version = record, resource_version
+        self._record, self._version, self._metadata = record, resource_version, metadata
 
     async def attempt(self, caller: Caller) -> Outcome | Retry:
         record, version = self._record, self._version
@@ -140,7 +159,7 @@ class UpdateLease(_LeaseWrite):
             return found
         try:
             path = LEASES.path(self.namespace, self.name)
-            answer = await caller.send("PUT", LEASES, path, self._body(record, version))
+            answer = await caller.send("PUT", LEASES, path, self._body(record, version, self._metadata))
         except Refused as error:
             status = error.status
             if status.code == 404:

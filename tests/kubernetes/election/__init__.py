@@ -1,0 +1,1 @@
+"""Leader election: the pure elector, the keeper on a virtual loop, and the thread."""
