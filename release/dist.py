@@ -63,12 +63,12 @@ def wheels(repository: Path, output: Path, *, compiled: bool) -> None:
             with tarfile.open(fileobj=io.BytesIO(git(repository, "archive", "HEAD"))) as archive:
                 archive.extractall(source, filter="data")
             # Compilers write the folder into what they make, unless they are told another name for it.
-            renamed = f"-ffile-prefix-map={source}=."
             environment = {
                 **os.environ,
                 "SOURCE_DATE_EPOCH": time_s,
                 "HATCH_BUILD_HOOKS_ENABLE": str(int(is_compiled)),
-                "CFLAGS": f"{os.environ.get('CFLAGS', '')} {renamed}".strip(),
+                "HATCH_MYPYC_BUILD_DIR": str(Path(folder, "build")),
+                "CFLAGS": f"{os.environ.get('CFLAGS', '')} -ffile-prefix-map={folder}=.".strip(),
             }
             command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(output)]
             subprocess.run(command, cwd=source, env=environment, check=True, stdout=subprocess.DEVNULL)

@@ -110,7 +110,9 @@ class TestBuiltImage:
         serve = [*IMAGE.last("ENTRYPOINT").words(), *map(build.inside, IMAGE.last("CMD").words())]
         writable = build.inside("/opt")
         script = f"""
-            for at in $(cut -d' ' -f5 /proc/self/mountinfo); do mount -o remount,bind,ro $at 2>&- || true; done
+            for at in $(cut -d' ' -f5 /proc/self/mountinfo | grep -Ev '^/(proc|sys|dev)'); do
+                mount -o remount,bind,ro $at 2>&- || true
+            done
             exec unshare --user --map-user={user} --map-group={group} setpriv --no-new-privs sh -ec '
                 test "$(id -u):$(id -g)" = {user}:{group}
                 ! touch {writable}/file 2>&-
