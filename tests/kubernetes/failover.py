@@ -40,6 +40,8 @@ SCHEDULER, RM_ID, LEASE = "schedulerd", "kubernetes", "schedulerd"
 LIMIT_SECONDS = 90.0
 EXIT_LEASE_LOST = 76
 LEASES = "/leases"
+FAULTS = {"lose": 0.03, "cut": 0.03, "fail_after": 0.02, "cut_watch": 0.2, "end_watch": 0.2}
+"""Probabilities of each request or watch, while there is load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +69,13 @@ class Replica:
         self._shim: subprocess.Popen[bytes] | None = None
         self._said = 0
         """Bytes of the log that are of earlier starts."""
+        self.is_supervised = False
+        """A shim that ends by itself is started again."""
 
     def start(self) -> None:
         """Blocks until the daemon serves."""
         self.daemon = DaemonProcess().__enter__()
-        self._start_shim()
-
-    def restart_shim(self) -> None:
-        """What the kubelet does with a container that has ended."""
-        self._start_shim()
+        self.start_shim()
 
     def kill(self) -> None:
         """The pod is gone at once, as with its node."""
@@ -93,17 +93,10 @@ class Replica:
         """Of the shim, since its last start."""
         return self._log.read_bytes()[self._said :].decode()
 
-    async def until(self, text: str) -> None:
-        """Until the shim's log says so."""
-        async with asyncio.timeout(LIMIT_SECONDS):
-            while text not in self.log:
-                assert self.shim.poll() is None, f"{self.name} has ended with {self.shim.returncode}:\n{self.log}"
-                await asyncio.sleep(0.02)
-
     async def ended(self) -> int:
         return await asyncio.to_thread(self.shim.wait, LIMIT_SECONDS)
 
-    def _start_shim(self) -> None:
+    def start_shim(self) -> None:
         self._said = self._log.stat().st_size if self._log.exists() else 0
         times = self._times
         command = [sys.executable, "-W", "error", "-m", "schedulerd", "kubernetes", "--kubeconfig", str(self._config)]
@@ -113,6 +106,7 @@ class Replica:
         command += ["--lease-renew-deadline-s", str(times.deadline_s), "--lease-retry-s", str(times.retry_s)]
         with self._log.open("ab") as log:
             self._shim = subprocess.Popen(command, stderr=log, env=dict(os.environ))
+        self.is_supervised = True
 
 
 class Cluster:
@@ -124,7 +118,10 @@ class Cluster:
         self.fake = FakeCluster(tcp=True)
         self.held: list[tuple[float, str]] = []
         """When the lease changed its holder, and to whom; empty: to nobody."""
-        self._changed = asyncio.Event()
+        self.lost = 0
+        """Leases that were lost without an incident: on a machine that is too busy."""
+        self.crashes: list[str] = []
+        """Shims that ended by themselves, and not because of the lease."""
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[Cluster]:
@@ -136,8 +133,10 @@ class Cluster:
                 try:
                     for replica in self.replicas:
                         await asyncio.to_thread(replica.start)
+                    supervising = asyncio.create_task(self._supervise())
                     await self.until_warm()
                     yield self
+                    supervising.cancel()
                 finally:
                     for replica in self.replicas:
                         with contextlib.suppress(AssertionError, AttributeError):
@@ -145,7 +144,9 @@ class Cluster:
 
     @property
     def leader(self) -> Replica:
-        return next(one for one in self.replicas if one.name == self.held[-1][1])
+        """That leads, or did so last."""
+        name = next(holder for _, holder in reversed(self.held) if holder)
+        return next(one for one in self.replicas if one.name == name)
 
     @property
     def standby(self) -> Replica:
@@ -154,10 +155,25 @@ class Cluster:
     async def until_warm(self) -> None:
         """One leads and has reported everything, the other one stands by."""
         async with asyncio.timeout(LIMIT_SECONDS):
-            while not self.held or not self.held[-1][1]:
-                await self.news()
-        await self.leader.until("started: everything is reported")
-        await self.standby.until("standing by")
+            while not self._is_warm():  # noqa: ASYNC110 - processes tell nobody
+                await asyncio.sleep(0.02)
+
+    def _is_warm(self) -> bool:
+        if not self.held or not self.held[-1][1] or any(one.shim.poll() is not None for one in self.replicas):
+            return False
+        return "started: everything is reported" in self.leader.log and "standing by" in self.standby.log
+
+    async def _supervise(self) -> None:
+        """What the kubelet does with containers that end."""
+        while True:
+            for one in self.replicas:
+                if one.is_supervised and (code := one.shim.poll()) is not None:
+                    LOG.info("%s has ended with %d:\n%s", one.name, code, one.log[-1500:])
+                    self.lost += code == EXIT_LEASE_LOST
+                    if code != EXIT_LEASE_LOST:
+                        self.crashes.append(f"{one.name} has ended with {code}")
+                    one.start_shim()
+            await asyncio.sleep(0.05)
 
     async def next_binding(self, before: str, since: int) -> float:
         """When the next binding was stored that another replica than `before` has sent; `since` is a number of
@@ -169,12 +185,9 @@ class Cluster:
                         return write.at_s
                 await asyncio.sleep(0.002)
 
-    async def news(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
-
     def check(self) -> None:
-        """Nothing was performed for a replica that did not hold the lease."""
+        """Nothing was performed for a replica that did not hold the lease, and nobody has crashed."""
+        assert not self.crashes, self.crashes
         wrong = [one for one in self.fake.server.done if not one.path.endswith(LEASES) and not self._may(one)]
         assert not wrong, f"written without the lease: {wrong[:5]}; the lease: {self.held}"
         self.fake.server.done.clear()
@@ -192,7 +205,6 @@ class Cluster:
         holder = (change.object["spec"].get("holderIdentity") or "").partition("_")[0]
         if not self.held or self.held[-1][1] != holder:
             self.held.append((asyncio.get_running_loop().time(), holder))
-            self._changed.set()
 
 
 async def kill(cluster: Cluster) -> float:
@@ -218,6 +230,7 @@ async def term(cluster: Cluster) -> float:
 
 async def _takeover(cluster: Cluster, end: Callable[[Replica], None], again: Callable[[Replica], None]) -> float:
     leader, since = cluster.leader, len(cluster.fake.server.done)
+    leader.is_supervised = False
     ended_s = asyncio.get_running_loop().time()
     end(leader)
     bound_s = await cluster.next_binding(leader.name, since)
@@ -228,6 +241,7 @@ async def _takeover(cluster: Cluster, end: Callable[[Replica], None], again: Cal
 async def stop(cluster: Cluster, seconds: float) -> float:
     """SIGSTOP for the leader's shim, and SIGCONT after so long: it writes nothing, and ends."""
     leader, since = cluster.leader, len(cluster.fake.server.done)
+    leader.is_supervised = False
     loop = asyncio.get_running_loop()
     stopped_s = loop.time()
     leader.shim.send_signal(signal.SIGSTOP)
@@ -239,7 +253,7 @@ async def stop(cluster: Cluster, seconds: float) -> float:
     late = [one for one in cluster.fake.server.sent[sent:] if one.token == leader.name]
     assert not late, f"{leader.name} wrote after it had been stopped: {late}"
     assert code == EXIT_LEASE_LOST, f"{leader.name} has ended with {code}:\n{leader.log[-3000:]}"
-    leader.restart_shim()
+    leader.start_shim()
     return bound_s - stopped_s
 
 
@@ -249,20 +263,23 @@ async def round_of(cluster: Cluster, happen: Callable[[Cluster], object], load_s
     loading = asyncio.create_task(cluster.load.run(1, lasts=lambda: not is_over.is_set()))
     try:
         await asyncio.sleep(load_s * (0.5 + cluster.random.random()))
+        await cluster.until_warm()
         seconds = await happen(cluster)  # type: ignore[misc]
         await asyncio.sleep(load_s * cluster.random.random())
     finally:
         is_over.set()
+        cluster.fake.faults.stop()
+        cluster.fake.faults.released.clear()
         await loading
     await cluster.until_warm()
     await cluster.load.settle(LIMIT_SECONDS)
-    await cluster.load.agrees(cluster.leader.daemon.state, RM_ID)
+    await cluster.load.agrees(lambda **query: cluster.leader.daemon.state(**query), RM_ID)
     cluster.check()
     return float(seconds)
 
 
 async def run(
-    times: Times, incidents: dict[str, int], *, seed: int, stop_s: float, load_s: float
+    times: Times, incidents: dict[str, int], *, seed: int, stop_s: float, load_s: float, with_faults: bool = False
 ) -> dict[str, list[float]]:
     """Raises AssertionError if something does not hold; by incident the seconds until the next binding."""
     happen: dict[str, Callable[[Cluster], object]] = {
@@ -274,6 +291,8 @@ async def run(
     async with Cluster(times, Random(seed)).running() as cluster:
         for name, count in incidents.items():
             for number in range(count):
+                if with_faults:
+                    cluster.fake.faults.draw(cluster.random, FAULTS)
                 try:
                     seconds = await round_of(cluster, happen[name], load_s)
                 except (AssertionError, TimeoutError) as error:
@@ -283,6 +302,7 @@ async def run(
                 LOG.info(
                     "%s %d: next binding after %.2f s; %d pods so far", name, number + 1, seconds, cluster.load.made
                 )
+        LOG.info("%d leases were lost without an incident", cluster.lost)
     return found
 
 
@@ -294,13 +314,18 @@ def main() -> None:
     parser.add_argument("--stop-s", type=float, default=30.0)
     parser.add_argument("--load-s", type=float, default=2.0, help="seconds of load before and after, on average")
     parser.add_argument("--lease", default="15/10/2", help="duration/renew deadline/retry in seconds")
+    parser.add_argument(
+        "--faults", action="store_true", help="requests and watches are cut, and answers lost, meanwhile"
+    )
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
     logging.getLogger("httpx").setLevel(logging.WARNING)
     incidents = {"kill": given.kills, "term": given.terms, "stop": given.stops}
     times = Times.read(given.lease)
-    found = asyncio.run(run(times, incidents, seed=given.seed, stop_s=given.stop_s, load_s=given.load_s))
+    found = asyncio.run(
+        run(times, incidents, seed=given.seed, stop_s=given.stop_s, load_s=given.load_s, with_faults=given.faults)
+    )
     for name, seconds in found.items():
         LOG.info(
             "%s, lease %s: %d times, next binding after p50 %.2f s, max %.2f s",

@@ -106,6 +106,9 @@ async def _run(settings: KubernetesSettings) -> int:
     except LeaseLost as error:
         LOG.error("this process leads no longer, and ends; pods keep running: %s", error)
         return EXIT_LEASE_LOST
+    except AccessUnusable as error:
+        LOG.error("no access to an API server for the lease: %s", error)
+        return EXIT_CONFIG
     except SchedulerError as error:
         LOG.error("the daemon at %s cannot be used: %s", settings.daemon, error)
         return EXIT_UNAVAILABLE

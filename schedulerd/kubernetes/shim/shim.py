@@ -266,7 +266,10 @@ class Shim:
 
 
 async def _unregister(client: Client) -> None:
-    """The daemon of a replica that leads no longer has nothing to schedule."""
+    """The daemon of a replica that leads no longer has nothing to schedule. One that is gone, or that another shim has
+    registered with, is left alone."""
+    if not client.is_settled:
+        return
     try:
         async with asyncio.timeout(UNREGISTER_SECONDS):
             await client.unregister()

@@ -120,6 +120,8 @@ async def test_a_standby_says_that_it_is_one(world: World, tmp_path: Path) -> No
         told = await world.until_told("Lease", "schedulerd", "LeaderElection")
         assert told["note"].startswith("one_")
         assert told["note"].endswith("became leader")
+        assert await two.end() == 0, "a standby has nothing to give back"
+        assert (await one.get("/leader"))[0] == 200
 
 
 async def test_a_leader_that_is_killed(world: World, tmp_path: Path) -> None:
@@ -205,6 +207,19 @@ class TestOnTheFake:
             assert (await lease(world))["holderIdentity"] == ""
             two.own_daemon = await started("--grpc-bind", two.own_daemon.target)
             await two.leads()
+
+    async def test_a_leader_whose_daemon_does_not_come_back_gives_up(self, world: World, tmp_path: Path) -> None:
+        await world.node("n")
+        config = await way_to(world, tmp_path)
+        async with Replica(world, config, "one", await started(), "--connect-timeout-s", "1") as one:
+            await one.leads()
+            async with Replica(world, config, "two", await started()) as two:
+                await two.until("standing by")
+                await stopped(one.own_daemon)
+                await two.leads()
+                assert await one.ended() == 69, "".join(one.lines[-3:])
+                await world.pod("p")
+                await bound_once(world, two.own_daemon, "p")
 
     async def test_somebody_takes_the_lease(self, world: World, tmp_path: Path) -> None:
         async with replicas(world, tmp_path) as (one, _):
