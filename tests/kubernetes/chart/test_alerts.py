@@ -27,17 +27,32 @@ SECONDS_MAX = 60.0
 
 Series = dict[str, str]
 """Values of a metric with labels, one a minute, as promtool writes them: `0+1x60` grows by one from 0."""
-UP = {'schedulerd_kubernetes_ready{namespace="s"}': "1x90"}
+UP = {'schedulerd_kubernetes_ready{namespace="s"}': "1x90", 'schedulerd_leader{namespace="s"}': "1x90"}
 IN_POD = 'namespace="s",pod="a"'
 BUSY = "0+100x90"
+
+
+def replicas(ready: str, leads: str) -> Series:
+    """A digit for each."""
+    series = {}
+    for pod, (is_ready, is_leader) in enumerate(zip(ready, leads, strict=True)):
+        series[f'schedulerd_kubernetes_ready{{namespace="s",pod="{pod}"}}'] = f"{is_ready}x90"
+        series[f'schedulerd_leader{{namespace="s",pod="{pod}"}}'] = f"{is_leader}x90"
+    return series
+
+
 CASES: dict[str, tuple[Series, Series]] = {
     "SchedulerdAbsent": ({"other": "1x90"}, UP),
-    "SchedulerdNotScheduling": (
-        {'schedulerd_kubernetes_ready{namespace="s",pod="a"}': "0x90"},
-        {
-            'schedulerd_kubernetes_ready{namespace="s",pod="a"}': "0x90",
-            'schedulerd_kubernetes_ready{namespace="s",pod="b"}': "1x90",
-        },
+    "SchedulerdNotScheduling": (replicas(ready="11", leads="00"), replicas(ready="11", leads="01")),
+    "SchedulerdTwoLeaders": (replicas(ready="11", leads="11"), replicas(ready="11", leads="10")),
+    "SchedulerdNoStandby": (replicas(ready="10", leads="10"), replicas(ready="1", leads="1")),
+    "SchedulerdLeaseFails": (
+        {**UP, f'schedulerd_kubernetes_lease_renewals_total{{{IN_POD},result="failed"}}': "0x50 1+1x40"},
+        {**UP, f'schedulerd_kubernetes_lease_renewals_total{{{IN_POD},result="done"}}': BUSY},
+    ),
+    "SchedulerdLeaderChanges": (
+        {**UP, f"schedulerd_kubernetes_lease_transitions{{{IN_POD}}}": "7x20 8x5 9x5 10x5 11x5 12x5 13x40"},
+        {**UP, f"schedulerd_kubernetes_lease_transitions{{{IN_POD}}}": "7x20 8x70"},
     ),
     "SchedulerdQueueFileInvalid": (
         {**UP, f'schedulerd_config_last_reload_successful{{{IN_POD},rm=""}}': "1x30 0x60"},
