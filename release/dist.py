@@ -59,7 +59,8 @@ def wheels(repository: Path, output: Path, *, compiled: bool) -> None:
     time_s = git(repository, "log", "-1", "--format=%ct").decode().strip()
     for is_compiled in (False, True) if compiled else (False,):
         with tempfile.TemporaryDirectory() as folder:
-            source = Path(folder, "source")
+            source, build = Path(folder, "source"), Path(folder, "build")
+            build.mkdir()
             with tarfile.open(fileobj=io.BytesIO(git(repository, "archive", "HEAD"))) as archive:
                 archive.extractall(source, filter="data")
             # Compilers write the folder into what they make, unless they are told another name for it.
@@ -67,7 +68,7 @@ def wheels(repository: Path, output: Path, *, compiled: bool) -> None:
                 **os.environ,
                 "SOURCE_DATE_EPOCH": time_s,
                 "HATCH_BUILD_HOOKS_ENABLE": str(int(is_compiled)),
-                "HATCH_MYPYC_BUILD_DIR": str(Path(folder, "build")),
+                "HATCH_MYPYC_BUILD_DIR": str(build),
                 "CFLAGS": f"{os.environ.get('CFLAGS', '')} -ffile-prefix-map={folder}=.".strip(),
             }
             command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(output)]

@@ -10,6 +10,7 @@ import os
 import re
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -43,10 +44,14 @@ def image() -> Image:
 class Installation:
     """A context. The release, its namespace, its scheduler and its nodes have the name of the namespace."""
 
-    def __init__(self, real: RealServer) -> None:
+    def __init__(self, real: RealServer, name: str = "", repository: str = "schedulerd") -> None:
+        """`repository`: of the image, in the values."""
         real.start_controllers()
         self._real = real
+        self._repository = repository
         self.api = Api(real)
+        if name:
+            self.api.namespace = name
         self.name = self.api.namespace
         self.fullname = f"{self.name}-schedulerd"
         """Of most objects that the chart makes."""
@@ -79,13 +84,17 @@ class Installation:
 
     async def _start(self) -> None:
         await self._stack.enter_async_context(self.api)
-        self._kubeconfig = self._real.kubeconfig.with_name(f"kubeconfig-{self.name}")
-        write_kubeconfig(self._kubeconfig, self._real.url, self._real.token, self.name)
+        self.kubeconfig = self._real.kubeconfig.with_name(f"kubeconfig-{self.name}")
+        write_kubeconfig(self.kubeconfig, self._real.url, self._real.token, self.name)
         own = [await self.node(name, taints=[{"key": "own", "effect": "NoSchedule"}]) for name in ("own-1", "own-2")]
-        self.kubelet = NodeKubelet(self.api, own, {"schedulerd": image()})
+        self.kubelet = NodeKubelet(self.api, own, {self._repository: image()})
         await self._stack.enter_async_context(self.kubelet)
-        await self._stack.enter_async_context(Kubelet(self.api, self.name, except_images=["schedulerd"]))
+        await self._stack.enter_async_context(Kubelet(self.api, self.name, except_images=[self._repository]))
         self._is_started = True
+
+    @property
+    def kubectl(self) -> Path:
+        return self._real.kubectl
 
     async def node(self, name: str, **spec: Any) -> str:
         """Makes a node with 4 processors; its full name."""
@@ -105,7 +114,7 @@ class Installation:
         """Its output. Fails with its error."""
         helm = program()
         assert helm is not None
-        flags = ["--kubeconfig", str(self._kubeconfig), "--namespace", self.name]
+        flags = ["--kubeconfig", str(self.kubeconfig), "--namespace", self.name]
         if values is not None:
             flags += ["--values", "-"]
         process = await asyncio.create_subprocess_exec(
