@@ -67,8 +67,10 @@ def test_it_makes_a_wheel_an_sbom_and_sums(made: Path) -> None:
     version = schedulerd.__version__
     files = contents(made)
     assert files.keys() == {f"schedulerd-{version}-py3-none-any.whl", f"schedulerd-{version}.cdx.json", "SHA256SUMS"}
-    said = dict(reversed(line.split()) for line in (made / "SHA256SUMS").read_text().splitlines())
-    assert said == {name: digest for name, digest in files.items() if name != "SHA256SUMS"}
+    lines = [line.split() for line in (made / "SHA256SUMS").read_text().splitlines()]
+    assert {name: digest for digest, name in lines} == {
+        name: digest for name, digest in files.items() if name != "SHA256SUMS"
+    }
 
 
 def test_the_sbom_has_every_package_that_is_shipped_with_its_hash(made: Path) -> None:

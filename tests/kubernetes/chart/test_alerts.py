@@ -194,7 +194,7 @@ def test_an_alert_has_a_severity_and_words(name: str) -> None:
 
 @pytest.mark.parametrize("name", ALERTS)
 def test_an_alert_is_about_metrics_that_there_are(name: str) -> None:
-    known = {one.name for one in (*OF_THE_DAEMON, *OF_THE_SHIM)}
+    known = {one.name for one in OF_THE_DAEMON} | {one.name for one in OF_THE_SHIM}
     used = {re.sub("_bucket$", "", one) for one in re.findall(r"\bschedulerd_\w+", ALERTS[name]["expr"])}
     assert used
     assert used <= known, used - known

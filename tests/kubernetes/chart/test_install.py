@@ -24,6 +24,7 @@ from tests.kubernetes.chart.installation import (
 )
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer
+from tests.kubernetes.node.container import Container
 
 pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
 JSON = dict[str, Any]
@@ -110,16 +111,20 @@ async def test_a_queue_file_is_changed_without_a_restart(real: RealServer) -> No
         assert [one.restarts for pod in before for one in pod.containers.values()] == [0, 0] * 2
 
 
+async def started_again(container: Container) -> None:
+    """Kills it."""
+    before = container.restarts
+    container.signal(signal.SIGKILL)
+    await until(lambda: container.restarts == before + 1)
+
+
 async def test_containers_that_end_are_started_again_and_go_on(real: RealServer) -> None:
     async with Installation(real) as world:
         await world.node("a")
         await world.install()
         pod = await world.leader()
         for number, name in enumerate(("daemon", "shim")):
-            container = (await world.leader()).containers[name]
-            before = container.restarts
-            container.signal(signal.SIGKILL)
-            await until(lambda container=container, before=before: container.restarts == before + 1)
+            await started_again((await world.leader()).containers[name])
             await world.pod(f"after-{number}")
             await world.until_running(f"after-{number}")
         assert await world.leader() is not pod, "the other replica was faster than the kubelet"
