@@ -91,11 +91,12 @@ compiled-bench: $(COMPILED)/.ready
 protos: $(READY)
 	$(BIN)/python protos/generate.py
 
-# Makes config/kubernetes and the table of docs/chart-values.md from the Helm chart. Needs helm, in KUBEBUILDER_ASSETS or on
-# the PATH.
+# Makes config/kubernetes and the table of docs/chart-values.md from the Helm chart, and its dashboards. Needs helm, in
+# KUBEBUILDER_ASSETS or on the PATH.
 manifests: $(READY)
 	$(BIN)/python -m tests.kubernetes.chart.plain_manifests
 	$(BIN)/python -m tests.kubernetes.chart.values_table
+	$(BIN)/python -m tests.kubernetes.chart.dashboards
 
 # What a release consists of, in dist/: wheels (interpreted and compiled), SBOM and checksums of the commit.
 dist: $(READY)

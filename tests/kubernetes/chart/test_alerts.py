@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +14,13 @@ from schedulerd.kubernetes.api.metrics import WAIT_SECONDS
 from schedulerd.kubernetes.shim.families import FAMILIES as OF_THE_SHIM
 from schedulerd.observe.families import FAMILIES as OF_THE_DAEMON
 from tests.kubernetes.chart.helm import CHART
+from tests.kubernetes.chart.prometheus import needs_promtool, promtool
 
 RULES = CHART / "files" / "alerts.yaml"
 RUNBOOKS = CHART.parents[1] / "docs" / "runbooks"
 ALERTS: dict[str, dict[str, Any]] = {
     rule["alert"]: rule for group in YAML(typ="safe").load(RULES.read_text())["groups"] for rule in group["rules"]
 }
-PROMTOOL = shutil.which("promtool")
-SECONDS_MAX = 60.0
 
 Series = dict[str, str]
 """Values of a metric with labels, one a minute, as promtool writes them: `0+1x60` grows by one from 0."""
@@ -200,16 +197,10 @@ def test_an_alert_is_about_metrics_that_there_are(name: str) -> None:
     assert used <= known, used - known
 
 
-@pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool, which is in the package prometheus")
+@needs_promtool
 class TestByPrometheus:
-    @staticmethod
-    def promtool(*arguments: str) -> None:
-        assert PROMTOOL is not None
-        done = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, timeout=SECONDS_MAX)
-        assert done.returncode == 0, done.stdout + done.stderr
-
     def test_it_takes_the_rules(self) -> None:
-        self.promtool("check", "rules", str(RULES))
+        promtool("check", "rules", str(RULES))
 
     def test_each_fires_when_it_should_and_not_otherwise(self, tmp_path: Path) -> None:
         tests = [
@@ -230,4 +221,4 @@ class TestByPrometheus:
         ]
         file = tmp_path / "tests.yaml"
         file.write_text(json.dumps({"rule_files": [str(RULES)], "evaluation_interval": "1m", "tests": tests}))
-        self.promtool("test", "rules", str(file))
+        promtool("test", "rules", str(file))

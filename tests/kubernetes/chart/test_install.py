@@ -8,11 +8,13 @@ import itertools
 import json
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from schedulerd.kubernetes.api import resources as r
+from tests.kubernetes.chart.dashboards import queries
 from tests.kubernetes.chart.installation import (
     DEPLOYMENTS,
     LIMIT_SECONDS,
@@ -22,6 +24,7 @@ from tests.kubernetes.chart.installation import (
     node_of,
     phase,
 )
+from tests.kubernetes.chart.prometheus import PROMTOOL, check_data, filled_in, series_of
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer
 from tests.kubernetes.node.container import Container
@@ -159,7 +162,9 @@ async def test_the_service_of_the_leader_follows_it(real: RealServer) -> None:
                 await asyncio.sleep(0.1)
 
 
-async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServer) -> None:
+async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServer, tmp_path: Path) -> None:
+    """And every panel of the dashboards shows something of it."""
+
     def gang(kind: str) -> JSON:
         group = {"name": "workers", "minMember": 2, "minResource": {"cpu": "1"}}
         return {
@@ -190,6 +195,14 @@ async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServe
         assert len(set(greedy) & set(pods)) == 3
         requests = await world.samples("shim", "schedulerd_kubernetes_requests_total")
         assert not [labels for labels, _ in requests if labels["code"] in ("401", "403")]
+        if PROMTOOL is not None:
+            series: dict[str, str] = {}
+            for pod in world.running():
+                for name in pod.containers:
+                    _, text = await world.get(name, "/metrics", pod)
+                    series |= series_of(text, namespace=world.name, pod=pod.name, container=name)
+            panels = [filled_in(query, world.name) for query in queries().values()]
+            await asyncio.to_thread(check_data, panels, series, tmp_path)
 
 
 async def test_without_the_right_to_create_pods_placeholders_are_refused_and_said_to_be(real: RealServer) -> None:

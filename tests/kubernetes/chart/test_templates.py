@@ -55,7 +55,9 @@ MATRIX: dict[str, JSON] = {
         "rbac": {"create": False},
     },
     "as little as possible": {
-        **dict.fromkeys(("podDisruptionBudget", "flowSchemas", "networkPolicy", "podMonitor", "prometheusRule"), OFF),
+        **dict.fromkeys(
+            ("podDisruptionBudget", "flowSchemas", "networkPolicy", "podMonitor", "prometheusRule", "dashboards"), OFF
+        ),
         "priorityClassName": "",
         "podSecurityContext": None,
     },
@@ -161,12 +163,12 @@ def test_without_leader_election_there_is_never_more_than_one() -> None:
 
 def test_a_changed_queue_file_starts_no_pod_again() -> None:
     first, second = (render({"queueFile": {"text": text}}) for text in ("partitions: []", "partitions: [{}]"))
-    assert one_of(first, "ConfigMap") != one_of(second, "ConfigMap")
+    assert one_of(first, "ConfigMap", "schedulerd-queues") != one_of(second, "ConfigMap", "schedulerd-queues")
     assert one_of(first, "Deployment") == one_of(second, "Deployment")
 
 
 def test_a_config_map_of_yunikorn_is_mounted_as_it_is() -> None:
-    objects = render(MATRIX["objects of others"])
+    objects = render({**MATRIX["objects of others"], "dashboards": OFF})
     assert not [one for one in objects if one["kind"] in ("ConfigMap", "ServiceAccount", "ClusterRole")]
     pod = one_of(objects, "Deployment")["spec"]["template"]["spec"]
     assert {"name": "queues", "configMap": {"name": "yunikorn-configs"}} in pod["volumes"]
