@@ -178,7 +178,7 @@ class Elector:
 
     def _check_deadline(self, now_s: float) -> None:
         if self.standing is Standing.LEADER and self.seconds_left(now_s) <= 0.0:
-            self._end(f"it was not renewed within {self.times.renew_deadline_s:g} s")
+            self._end(f"no renewal for {self.times.renew_deadline_s:g} s")
 
     def _end(self, why: str) -> None:
         self.standing, self.why_over = Standing.OVER, why

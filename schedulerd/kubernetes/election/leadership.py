@@ -141,8 +141,12 @@ class Leadership:
                 loop.call_soon_threadsafe(what, keeper)
 
     async def _beat(self) -> None:
+        """Each of the two loops looks after the other one."""
         while True:
             self._beat_s = self._clock()
+            if self._elected.done() and not self._is_releasing and self.seconds_left() <= 0.0:
+                elector = self._elector  # whose thread may be the one that is stuck
+                self._ended(LeaseLost(elector.why_over or f"no renewal for {elector.times.renew_deadline_s:g} s"))
             await asyncio.sleep(BEAT_SECONDS)
 
     def _is_stuck(self, now_s: float) -> bool:

@@ -163,7 +163,7 @@ def test_a_leader_that_cannot_renew_stops_at_its_deadline_and_for_good() -> None
     assert elector.seconds_left(110.0) == 0
     assert elector.attempt(110.0, WALL) is None
     assert elector.standing is Standing.OVER
-    assert elector.why_over == "it was not renewed within 10 s"
+    assert elector.why_over == "no renewal for 10 s"
     elector.saw(200.0, msgspec.structs.replace(THEIRS, holder_identity=""), "9")
     assert elector.due_s is None
 

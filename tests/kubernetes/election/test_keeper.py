@@ -103,7 +103,7 @@ async def test_a_leader_without_an_api_server_ends_before_its_lease() -> None:
         await pause(1.0)
         assert not one.leads()
         await one.task
-        assert one.elector.why_over == "it was not renewed within 10 s"
+        assert one.elector.why_over == "no renewal for 10 s"
         assert one.keeper.renewals["failed"] >= 3
 
 
