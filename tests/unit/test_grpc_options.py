@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from grpc._cython import cygrpc
+import grpc
 
 PACKAGE = Path(__file__).parents[2] / "schedulerd"
 OPTION = re.compile(r'"(grpc\.[a-z0-9_.]+)"')
@@ -20,5 +20,6 @@ def test_every_option_is_known_to_the_library() -> None:
         if not name.startswith("grpc.health.") and not name.startswith("grpc.reflection.")
     }
     assert {"grpc.keepalive_time_ms", "grpc.http2.min_ping_interval_without_data_ms"} <= used
-    library = Path(cygrpc.__file__).read_bytes()
+    (file,) = (Path(grpc.__file__).parent / "_cython").glob("cygrpc.*.so")
+    library = file.read_bytes()
     assert sorted(name for name in used if name.encode() + b"\0" not in library) == []

@@ -15,6 +15,7 @@ import schedulerd
 from tests.kubernetes.chart.helm import CHART, CUSTOM, HelmFailed, needs_helm, one_of, render, run
 from tests.kubernetes.command_lines import settings_of
 from tests.kubernetes.rights import SCHEDULING_GROUPS, Right, granted, rights_of
+from tests.packaging.dockerfile import parse
 
 pytestmark = needs_helm
 JSON = dict[str, Any]
@@ -116,6 +117,12 @@ def test_pods_are_hardened(name: str) -> None:
         if MATRIX[name].get("podSecurityContext", {}) is not None:
             assert pod["securityContext"]["runAsNonRoot"] is True
             assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def test_the_user_is_that_of_the_image() -> None:
+    user = parse((CHART.parents[1] / "Dockerfile").read_text())[-1].last("USER").text
+    context = one_of(render(), "Deployment")["spec"]["template"]["spec"]["securityContext"]
+    assert user == f"{context['runAsUser']}:{context['runAsGroup']}"
 
 
 def test_the_shim_alone_has_a_token_and_the_daemon_alone_the_queue_file() -> None:
