@@ -98,7 +98,7 @@ manifests: $(READY)
 	$(BIN)/python -m tests.kubernetes.chart.values_table
 	$(BIN)/python -m tests.kubernetes.chart.dashboards
 
-# What a release consists of, in dist/: wheels (interpreted and compiled), SBOM and checksums of the commit.
+# What a release consists of, in dist/: wheels (interpreted and compiled), chart, SBOM and checksums of the commit.
 dist: $(READY)
 	$(BIN)/python release/dist.py $(ARGS)
 

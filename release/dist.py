@@ -1,7 +1,8 @@
 """Makes what a release consists of, in dist/: `make dist`.
 
 - a wheel for every machine, whose core is interpreted, and one for this machine and Python, whose core is compiled;
-- the SBOM of both and of the image (CycloneDX), made of requirements.lock;
+- the Helm chart;
+- the SBOM of the wheels and of the image (CycloneDX), made of requirements.lock;
 - SHA256SUMS.
 
 What is committed is built, in a copy, and nothing else. The same commit gives the same bytes; for the compiled wheel
@@ -12,6 +13,7 @@ the same.
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
 import io
 import os
@@ -28,6 +30,9 @@ VERSION_FILES = {
     "charts/schedulerd/Chart.yaml": r"^version: (.+)$",
 }
 """Where the version is written, and as what."""
+
+
+CHART = "charts/schedulerd"
 
 
 class Unreleasable(Exception):
@@ -75,6 +80,22 @@ def wheels(repository: Path, output: Path, *, compiled: bool) -> None:
             subprocess.run(command, cwd=source, env=environment, check=True, stdout=subprocess.DEVNULL)
 
 
+def chart(repository: Path, output: Path) -> None:
+    """The Helm chart of the commit HEAD, as `helm package` would make it, but for the time."""
+    time_s = int(git(repository, "log", "-1", "--format=%ct"))
+    with (
+        tarfile.open(fileobj=io.BytesIO(git(repository, "archive", "HEAD", CHART))) as source,
+        output.open("wb") as file,
+        gzip.GzipFile(filename="", mode="wb", fileobj=file, mtime=time_s) as packed,
+        tarfile.open(fileobj=packed, mode="w") as target,
+    ):
+        for member in source:
+            if member.isfile():
+                content = source.extractfile(member)
+                member.name = str(Path(member.name).relative_to(Path(CHART).parent))
+                target.addfile(member, content)
+
+
 def sbom(repository: Path, output: Path) -> None:
     """What the wheels and the image depend on, with the hashes that pip checks. Without a time or a random number."""
     with tempfile.TemporaryDirectory() as folder:
@@ -110,6 +131,7 @@ def main() -> None:
     if any(output.iterdir()):
         sys.exit(f"Error: {output} must be empty, so that a release has nothing of another one")
     wheels(given.repository, output, compiled=not given.pure_only)
+    chart(given.repository, output / f"schedulerd-{number}.tgz")
     sbom(given.repository, output / f"schedulerd-{number}.cdx.json")
     sums(output)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import schedulerd
+from tests.kubernetes.chart.helm import CHART, needs_helm, run
 from tests.packaging.dockerfile import copy_build_context
 from tests.packaging.test_locks import pins
 
@@ -66,11 +67,19 @@ def made(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_it_makes_a_wheel_an_sbom_and_sums(made: Path) -> None:
     version = schedulerd.__version__
     files = contents(made)
-    assert files.keys() == {f"schedulerd-{version}-py3-none-any.whl", f"schedulerd-{version}.cdx.json", "SHA256SUMS"}
+    names = (f"schedulerd-{version}-py3-none-any.whl", f"schedulerd-{version}.tgz", f"schedulerd-{version}.cdx.json")
+    assert files.keys() == {*names, "SHA256SUMS"}
     lines = [line.split() for line in (made / "SHA256SUMS").read_text().splitlines()]
     assert {name: digest for digest, name in lines} == {
         name: digest for name, digest in files.items() if name != "SHA256SUMS"
     }
+
+
+@needs_helm
+def test_helm_takes_the_chart(made: Path) -> None:
+    (file,) = made.glob("*.tgz")
+    assert run("show", "chart", str(file)) == run("show", "chart", str(CHART))
+    assert run("template", "x", str(file)) == run("template", "x", str(CHART))
 
 
 def test_the_sbom_has_every_package_that_is_shipped_with_its_hash(made: Path) -> None:
