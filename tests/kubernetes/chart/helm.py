@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import re
@@ -48,6 +49,7 @@ needs_helm = pytest.mark.skipif(program() is None, reason="there is no helm in K
 def environment() -> dict[str, str]:
     """Nothing of the user's own settings; helm keeps its files in a folder that is thrown away."""
     folder = tempfile.mkdtemp(prefix="helm-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("HELM_", "KUBECONFIG"))}
     return {**kept, "HOME": folder}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import contextlib
 import shlex
 import shutil
@@ -33,6 +34,7 @@ class Image:
 def _etc() -> Path:
     """A copy of /etc, in which volumes can be mounted."""
     folder = Path(mkdtemp(prefix="etc-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     with contextlib.suppress(shutil.Error):  # what only root may read is not needed
         shutil.copytree("/etc", folder, symlinks=True, dirs_exist_ok=True)
     return folder
