@@ -1,8 +1,8 @@
 # The first stage builds the wheel and the virtual environment. The second contains only the virtual environment and the
 # queue file.
 # Everything that pip fetches is pinned by hash. tests/packaging/test_container.py performs these steps.
-#   docker build .                            the core is interpreted
-#   docker build --build-arg COMPILED=1 .     the core is compiled from the same sources: docs/compiled.md
+#   docker build .                            the core is compiled, which takes half a minute: docs/compiled.md
+#   docker build --build-arg COMPILED=0 .     the core is interpreted, and half as fast
 # The base images are named by tag and not by digest: a digest here would keep fixes of the distribution out of later
 # builds, and would be that of one registry. To build from checked images, name them by digest, which
 # docker buildx imagetools inspect python:3.11-slim --format '{{.Manifest.Digest}}' prints:
@@ -10,7 +10,7 @@
 ARG BUILD_IMAGE=python:3.11
 ARG RUN_IMAGE=python:3.11-slim
 FROM ${BUILD_IMAGE} AS build
-ARG COMPILED=0
+ARG COMPILED=1
 ENV PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_CACHE_DIR=1 HATCH_BUILD_HOOKS_ENABLE=$COMPILED
 WORKDIR /src
 COPY requirements.lock requirements-build.lock ./

@@ -20,9 +20,13 @@ BESIDE = {
     "k-gangs": Workload("k-gangs", nodes=100, pods=2_000, gangs=4),
 }
 COSTS = {"k-cost": Workload("k-cost", nodes=100, pods=4_000)}
-LARGE = {"k-large": Workload("k-large", nodes=5_000, pods=50_000)}
+LARGE = {
+    "k-large": Workload("k-large", nodes=5_000, pods=50_000),
+    "k-200": Workload("k-200", nodes=200, pods=4_000),
+    "k-1000": Workload("k-1000", nodes=1_000, pods=20_000),
+}
 NAMES = (*BESIDE, *COSTS, *LARGE)
-USUAL = tuple(name for name in NAMES if name != "k-gangs")
+USUAL = ("k", "k-cost", "k-large")
 """What the word kubernetes stands for."""
 
 

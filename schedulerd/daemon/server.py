@@ -273,6 +273,7 @@ class Daemon:
         await self._grpc.start()
         self._not_ready_because = ""
         spare_the_old()
+        self._reloads.announce()
         log.info("serving", version=description(), grpc_port=self._grpc.port, http_port=self._http.port)
         try:
             await asyncio.wait([told_to_stop, *parts], return_when=asyncio.FIRST_COMPLETED)

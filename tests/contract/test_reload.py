@@ -76,6 +76,20 @@ def count(daemon: DaemonProcess, rm_id: str, result: str) -> float:
     return daemon.metric("schedulerd_reloads_total", rm=rm_id, result=result)
 
 
+def test_the_queue_file_in_force_is_in_the_log_and_in_a_metric(tmp_path: Path) -> None:
+    """Before anybody has registered, and after a change."""
+    config_map = ConfigMap(tmp_path, QUEUES)
+    with DaemonProcess("--config", str(config_map.path), "--queue-file-poll-s", "0.05") as daemon:
+        first = daemon.event("queue file in force")
+        assert first["source"] == str(config_map.path)
+        assert daemon.metric("schedulerd_config_info", rm="", checksum=first["checksum"]) == 1
+        config_map.swap(WITH_C)
+        second = daemon.wait_for_event("queue file read for later registrations")
+        assert second["checksum"] != first["checksum"]
+        assert daemon.metric("schedulerd_config_info", rm="", checksum=second["checksum"]) == 1
+        assert daemon.metric("schedulerd_config_info", rm="", checksum=first["checksum"]) == 0
+
+
 def test_a_swapped_config_map_is_noticed_without_a_signal(tmp_path: Path) -> None:
     config_map = ConfigMap(tmp_path, QUEUES)
     flags = ("--config", str(config_map.path), "--queue-file-poll-s", "0.05")

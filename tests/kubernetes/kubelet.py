@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Collection
 from types import TracebackType
 from typing import Any
 
@@ -21,10 +22,12 @@ SECONDS = "seconds"
 class Kubelet:
     """A context: all kubelets of the cluster, for the pods of the namespaces given, or for all."""
 
-    def __init__(self, api: Api, *namespaces: str, grace_s: float = 0.0) -> None:
+    def __init__(self, api: Api, *namespaces: str, grace_s: float = 0.0, except_images: Collection[str] = ()) -> None:
+        """`except_images`: without tags; pods with these are run by somebody else."""
         self._api = api
         self._namespaces = namespaces
         self._grace_s = grace_s
+        self._except_images = frozenset(except_images)
         self.lost: set[str] = set()
         """Names of nodes whose kubelets do nothing any longer."""
         self._ending: set[str] = set()
@@ -64,6 +67,8 @@ class Kubelet:
     async def _see(self, pod: JSON) -> None:
         metadata, node = pod["metadata"], pod["spec"].get("nodeName")
         if not node or node in self.lost or (self._namespaces and metadata["namespace"] not in self._namespaces):
+            return
+        if self._except_images & {one["image"].partition(":")[0] for one in pod["spec"]["containers"]}:
             return
         phase = pod.get("status", {}).get("phase", "Pending")
         if "deletionTimestamp" in metadata:

@@ -8,10 +8,12 @@ from __future__ import annotations
 import http.server
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
 import threading
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +25,7 @@ import pytest
 import schedulerd
 from schedulerd.config import matches
 from schedulerd.ids import uuid_source
+from tests.kubernetes.node import sandbox
 from tests.packaging.dockerfile import Build, Stage, copy_build_context, parse
 from tests.sim import history_file
 from tests.sim.clusters import TIMEOUTS
@@ -33,6 +36,9 @@ from tests.unit.replay.recorded import a_header, write_journal
 REPOSITORY = Path(__file__).resolve().parents[2]
 STAGES = parse((REPOSITORY / "Dockerfile").read_text())
 IMAGE: Stage = STAGES[-1]
+COMPILED_MODULES: list[str] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["hatch"]["build"][
+    "targets"
+]["wheel"]["hooks"]["mypyc"]["include"]
 MOVES = 300
 """Of each simulated world that the compiled core plays again."""
 
@@ -62,14 +68,20 @@ def announced_http_port(daemon: subprocess.Popen[str]) -> int:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 class TestBuiltImage:
-    """One build for all; pip may have to fetch the packages, hence the longer limit."""
+    """One build for all; pip may have to fetch the packages, and the compiler needs a while, hence the long limit."""
 
-    def test_its_command_knows_its_version(self, build: Build) -> None:
+    def test_its_command_knows_its_version_and_its_core_is_compiled(self, build: Build) -> None:
         done = build.run([*IMAGE.last("ENTRYPOINT").words(), "--version"])
         assert done.returncode == 0, done.stdout
-        assert schedulerd.__version__ in done.stdout
+        assert f"{schedulerd.__version__} (compiled core)" in done.stdout
+
+    def test_its_core_decides_as_the_interpreted_one(self, build: Build, tmp_path: Path) -> None:
+        for seed in range(len(WORLDS)):
+            journal = a_journal(tmp_path / str(seed), seed)
+            replayed = build.run([*IMAGE.last("ENTRYPOINT").words(), "replay", str(journal), "--check"])
+            assert replayed.returncode == 0, replayed.stdout
 
     def test_the_queue_file_it_starts_with_is_valid_and_nothing_is_written(self, build: Build) -> None:
         queue_file = build.inside(IMAGE.last("CMD").words()[-1])
@@ -90,6 +102,31 @@ class TestBuiltImage:
             finally:
                 daemon.kill()
         assert contents(build.root) == before
+
+    def test_it_serves_as_an_unprivileged_user_with_a_read_only_root(self, build: Build) -> None:
+        if not sandbox.is_allowed():
+            pytest.skip("this machine does not let its users make namespaces")
+        user, _, group = IMAGE.last("USER").text.partition(":")
+        serve = [*IMAGE.last("ENTRYPOINT").words(), *map(build.inside, IMAGE.last("CMD").words())]
+        writable = build.inside("/opt")
+        script = f"""
+            for at in $(cut -d' ' -f5 /proc/self/mountinfo | grep -Ev '^/(proc|sys|dev)'); do
+                mount -o remount,bind,ro $at 2>&- || true
+            done
+            exec unshare --user --map-user={user} --map-group={group} setpriv --no-new-privs sh -ec '
+                test "$(id -u):$(id -g)" = {user}:{group}
+                ! touch {writable}/file 2>&-
+                exec {shlex.join(serve)}'
+        """
+        command = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private", "sh", "-ec", script]
+        any_port = {"SCHEDULERD_GRPC_BIND": "127.0.0.1:0", "SCHEDULERD_HTTP_BIND": "127.0.0.1:0"}
+        with build.start(command, **any_port) as daemon:
+            try:
+                assert health_check(announced_http_port(daemon)) == 0
+                daemon.send_signal(signal.SIGTERM)
+                assert daemon.wait(timeout=30) == 0
+            finally:
+                daemon.kill()
 
     def test_it_runs_the_installed_package_with_its_own_queue_file(self, build: Build) -> None:
         program = (
@@ -115,8 +152,12 @@ class TestBuiltImage:
         assert "schedulerd/_generated/si/v1/si_pb2_grpc.py" in sources
         with zipfile.ZipFile(wheel) as archive:
             packed = {name for name in archive.namelist() if ".dist-info/" not in name}
-            assert packed == sources | {"schedulerd/config/default_queues.yaml", "schedulerd/py.typed"}
+            machine_code = {name for name in packed if name.endswith(".so")}
+            assert packed - machine_code == sources | {"schedulerd/config/default_queues.yaml", "schedulerd/py.typed"}
             queue_file = archive.read("schedulerd/config/default_queues.yaml")
+        assert {name.partition(".")[0] for name in machine_code if name.startswith("schedulerd/")} == {
+            path.lstrip("/").removesuffix(".py") for path in COMPILED_MODULES
+        }
         assert queue_file == (REPOSITORY / "config" / "queues.yaml").read_bytes()
 
 
@@ -134,18 +175,15 @@ def a_journal(folder: Path, seed: int) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_it_can_be_built_with_a_compiled_core(tmp_path: Path) -> None:
-    """The compiler takes about a minute, hence the longer limit."""
+@pytest.mark.timeout(300)
+def test_it_can_be_built_with_an_interpreted_core(tmp_path: Path) -> None:
     copy_build_context(REPOSITORY, tmp_path / "context")
-    build = Build(tmp_path / "context", tmp_path, arguments={"COMPILED": "1"})
+    build = Build(tmp_path / "context", tmp_path, arguments={"COMPILED": "0"})
     build.perform(STAGES)
     done = build.run([*IMAGE.last("ENTRYPOINT").words(), "--version"])
-    assert f"{schedulerd.__version__} (compiled core)" in done.stdout
-    for seed in range(len(WORLDS)):
-        journal = a_journal(tmp_path / str(seed), seed)
-        replayed = build.run([*IMAGE.last("ENTRYPOINT").words(), "replay", str(journal), "--check"])
-        assert replayed.returncode == 0, replayed.stdout
+    assert done.stdout.strip().endswith(schedulerd.__version__)
+    (wheel,) = build.set_aside(STAGES[0].name).glob("dist/*.whl")
+    assert wheel.name.endswith("-py3-none-any.whl")
 
 
 def test_the_user_is_not_root() -> None:

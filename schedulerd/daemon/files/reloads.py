@@ -61,6 +61,10 @@ class Reloads(Reread):
         of_rms = [(rm.rm_id, rm.configuration.checksum) for rm in self._resource_managers.values()]
         return [(OWN_FILE, self._own.checksum), *of_rms]
 
+    def announce(self) -> None:
+        """Logs the daemon's own file as read at the start; each reload logs what it has changed."""
+        log.info("queue file in force", rm_id=OWN_FILE, source=self._own.source, checksum=self._own.checksum)
+
     def refuse(self, rm_id: str, source: str, reasons: list[str]) -> None:
         """Reports a queue file that cannot be used, and so does not reach the scheduler."""
         log.error("queue file not reloaded: nothing changed", rm_id=rm_id, source=source, reasons=reasons)

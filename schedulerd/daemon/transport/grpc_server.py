@@ -29,7 +29,7 @@ OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.so_reuseport", 0),
     # A dead peer is noticed also while it has no call. Clients may ping every 5 s.
     ("grpc.keepalive_permit_without_calls", 1),
-    ("grpc.http2.min_recv_ping_interval_without_data_ms", 5_000),
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 )
 
 

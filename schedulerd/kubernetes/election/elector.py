@@ -144,8 +144,9 @@ class Elector:
             self._end(f"{record.holder_identity or 'somebody who released it'} has taken it")
         self._see(now_s, record, version)
 
-    def release(self, wall_s: float) -> Attempt | None:
+    def release(self, now_s: float, wall_s: float) -> Attempt | None:
         """It leads no longer. What is to be written so that another one may take over at once; None: nothing."""
+        self._check_deadline(now_s)
         led, self.standing = self.standing is Standing.LEADER, Standing.OVER
         self.why_over = self.why_over or "it was released"
         if not led or self._record is None:

@@ -124,7 +124,7 @@ class LeaseKeeper:
                 self._changed()
             else:
                 await self._pause()
-        attempt = elector.release(self._wall())
+        attempt = elector.release(self._clock(), self._wall())
         self._changed()
         if attempt is not None:
             await self._give_back(attempt)

@@ -124,6 +124,7 @@ class RealServer:
         self._run(
             "kube-controller-manager",
             f"--kubeconfig={self.kubeconfig}",
+            f"--root-ca-file={self._folder / 'certificates' / 'apiserver.crt'}",
             "--leader-elect=false",
             "--port=0",
             "--secure-port=0",

@@ -220,7 +220,7 @@ def test_a_leader_does_not_listen_to_a_watch_which_may_be_behind() -> None:
 
 def test_a_leader_that_releases_gives_nobody_a_reason_to_wait() -> None:
     elector = leader()
-    given = elector.release(WALL + 1)
+    given = elector.release(101.0, WALL + 1)
     assert given is not None
     assert (given.version, given.record.holder_identity, given.record.lease_duration_seconds) == ("7", "", 1)
     assert elector.seconds_left(100.5) == 0
@@ -228,7 +228,8 @@ def test_a_leader_that_releases_gives_nobody_a_reason_to_wait() -> None:
     other.may_lead(True)
     other.saw(50.0, given.record, "8")
     assert other.attempt(50.0, WALL) is not None
-    assert standby().release(WALL) is None, "what a standby does not hold it does not give back"
+    assert standby().release(101.0, WALL) is None, "what a standby does not hold it does not give back"
+    assert leader().release(110.0, WALL) is None, "it is somebody else's by now"
 
 
 class World:
@@ -276,7 +277,7 @@ class World:
         if chance() < 0.7:  # its watch is not always there
             elector.saw(now_s, self.record, str(self.version) if self.record is not None else "")
         if chance() < 0.01:
-            given = elector.release(0.0)
+            given = elector.release(now_s, 0.0)
             if given is not None and chance() < 0.7:
                 self.write(given.record, given.version)
             return

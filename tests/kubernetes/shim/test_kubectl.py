@@ -21,6 +21,7 @@ from tests.kubernetes.contract.api import Api
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer, assets, write_kubeconfig
 from tests.kubernetes.kubelet import SECONDS, Kubelet
+from tests.kubernetes.rights import manifests
 from tests.kubernetes.shim.test_preemption import until_refused
 from tests.kubernetes.shim.world import JSON, LIMIT_SECONDS, Pods, World, condition, node_of
 from tests.kubernetes.volume_controller import HOST, VolumeController, volume_body
@@ -216,7 +217,7 @@ async def test_a_job_runs_to_its_end_and_daemon_pods_are_everywhere(
 async def test_the_manifests_are_taken(world: World, daemon_flags: tuple[str, ...]) -> None:
     async with story(world) as told:  # which applies those of the rights
         out = await told.kubectl("apply", "--dry-run=server", "-f", str(RBAC.with_name("schedulerd.yaml")))
-        assert len(out.splitlines()) == 3, out
+        assert len(out.splitlines()) == len(manifests("schedulerd.yaml")), out
 
 
 async def test_host_ports_zones_and_anti_affinity(world: World, daemon_flags: tuple[str, ...]) -> None:

@@ -1,0 +1,97 @@
+{{- define "schedulerd.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 52 | trimSuffix "-" }}
+{{- end }}
+
+{{- /* 52 characters: some names have a suffix, and 63 is the most that a label takes. */ -}}
+{{- define "schedulerd.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" }}
+{{- else }}
+{{- $name := default .Chart.Name .Values.nameOverride }}
+{{- if contains $name .Release.Name }}
+{{- .Release.Name | trunc 52 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name $name | trunc 52 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "schedulerd.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/name: {{ include "schedulerd.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "schedulerd.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "schedulerd.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/component: scheduler
+{{- end }}
+
+{{- define "schedulerd.image" -}}
+{{- with .Values.image -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ default $.Chart.AppVersion .tag }}{{ end }}
+{{- end -}}
+{{- end }}
+
+{{- define "schedulerd.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ default (include "schedulerd.fullname" .) .Values.serviceAccount.name }}
+{{- else -}}
+{{ default "default" .Values.serviceAccount.name }}
+{{- end -}}
+{{- end }}
+
+{{- define "schedulerd.queuesConfigMap" -}}
+{{ default (printf "%s-queues" (include "schedulerd.fullname" .)) .Values.queueFile.existingConfigMap }}
+{{- end }}
+
+{{- define "schedulerd.leaseName" -}}
+{{ default (include "schedulerd.fullname" .) .Values.leaderElection.leaseName }}
+{{- end }}
+
+{{- /* "true" if PodGroups of coscheduling are to be watched. */ -}}
+{{- define "schedulerd.podGroups" -}}
+{{- if eq (toString .Values.gangs.podGroups) "auto" -}}
+{{ if .Capabilities.APIVersions.Has "scheduling.x-k8s.io/v1alpha1/PodGroup" }}true{{ end }}
+{{- else if eq (toString .Values.gangs.podGroups) "true" -}}
+true
+{{- end -}}
+{{- end }}
+
+{{- /* The newest version of FlowSchemas that the server has. Without a server, as in `helm template`, every version is
+said to be there, and the version of Kubernetes decides. */ -}}
+{{- define "schedulerd.flowSchemaVersion" -}}
+{{- $isBefore := semverCompare ">=1.0.0-0 <1.29.0-0" .Capabilities.KubeVersion.Version -}}
+{{- $found := "" -}}
+{{- range list "v1" "v1beta3" "v1beta2" "v1beta1" -}}
+{{- $version := printf "flowcontrol.apiserver.k8s.io/%s" . -}}
+{{- if and (not $found) ($.Capabilities.APIVersions.Has $version) (not (and $isBefore (eq . "v1"))) -}}
+{{- $found = $version -}}
+{{- end -}}
+{{- end -}}
+{{ $found }}
+{{- end }}
+
+{{- /* Values that fit each other, beyond what a schema can say. */ -}}
+{{- define "schedulerd.check" -}}
+{{- if and (gt (int .Values.replicas) 1) (not .Values.leaderElection.enabled) }}
+{{- fail "replicas: more than 1 needs leaderElection.enabled: true, as all of them would schedule" }}
+{{- end }}
+{{- with .Values.leaderElection }}
+{{- if and .enabled (ge (int .renewDeadlineSeconds) (int .leaseDurationSeconds)) }}
+{{- fail (printf "leaderElection.renewDeadlineSeconds: %d must be less than leaseDurationSeconds: %d" (int .renewDeadlineSeconds) (int .leaseDurationSeconds)) }}
+{{- end }}
+{{- if and .enabled (ge (mulf .retryPeriodSeconds 1.2) (float64 .renewDeadlineSeconds)) }}
+{{- fail (printf "leaderElection.retryPeriodSeconds: 1.2 times %v must be less than renewDeadlineSeconds: %d" .retryPeriodSeconds (int .renewDeadlineSeconds)) }}
+{{- end }}
+{{- end }}
+{{- if has .Values.podSchedulerName .Values.schedulerNames }}
+{{- fail (printf "podSchedulerName: %s is one of schedulerNames: schedulerd would wait for itself" .Values.podSchedulerName) }}
+{{- end }}
+{{- end }}

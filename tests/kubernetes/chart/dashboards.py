@@ -1,0 +1,219 @@
+"""Makes the Grafana dashboards of the chart: `make manifests`.
+
+`python -m tests.kubernetes.chart.dashboards`
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+from grafana_foundation_sdk.builders.common import VizLegendOptions, VizTooltipOptions
+from grafana_foundation_sdk.builders.dashboard import Dashboard, DatasourceVariable, QueryVariable, Row
+from grafana_foundation_sdk.builders.prometheus import Dataquery
+from grafana_foundation_sdk.builders.timeseries import Panel
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement, TooltipDisplayMode
+from grafana_foundation_sdk.models.dashboard import DashboardCursorSync, DataSourceRef, VariableRefresh, VariableSort
+
+from tests.kubernetes.chart.helm import CHART
+
+FOLDER = CHART / "files" / "dashboards"
+PROMETHEUS = DataSourceRef(type_val="prometheus", uid="$datasource")
+COLUMNS = 24
+HERE = '{namespace="$namespace"}'
+LEADER = f"on (namespace, pod) group_left () schedulerd_leader{HERE}"
+"""What the metrics of queues are multiplied by: a standby has none, and an old leader those of its time."""
+
+
+@dataclass(frozen=True)
+class Graph:
+    title: str
+    unit: str
+    queries: dict[str, str]
+    """By legend."""
+    description: str = ""
+
+
+def of_leader(metric: str, by: str, selector: str = "") -> str:
+    """The sum of a gauge over the leader's series."""
+    more = f",{selector}" if selector else ""
+    return f'sum by ({by}) (schedulerd_{metric}{{namespace="$namespace"{more}}} * {LEADER})'
+
+
+def rate(metric: str, by: str, selector: str = "") -> str:
+    more = f",{selector}" if selector else ""
+    return f'sum by ({by}) (rate(schedulerd_{metric}{{namespace="$namespace"{more}}}[$__rate_interval]))'
+
+
+def quantile(share: float, metric: str, by: str = "le") -> str:
+    return f"histogram_quantile({share:g}, {rate(f'{metric}_seconds_bucket', by)})"
+
+
+def quantiles(metric: str) -> dict[str, str]:
+    return {"half": quantile(0.5, metric), "99 of 100": quantile(0.99, metric)}
+
+
+ALLOCATED = of_leader("allocated_resources", "resource", 'queue="root"')
+OPERATORS: dict[str, list[Graph]] = {
+    "Scheduling": [
+        Graph(
+            "Pods bound",
+            "ops",
+            {"bound": rate("kubernetes_writes_total", "namespace", 'kind="bind",result="done"')},
+        ),
+        Graph("Pods of schedulerd", "short", {"{{state}}": of_leader("kubernetes_pods", "state")}),
+        Graph(
+            "What asks wait for",
+            "short",
+            {"{{state}}": of_leader("pending_asks", "state")},
+            "Pending states; docs/pending-pods.md has what each means.",
+        ),
+        Graph("From pod seen to bound", "s", quantiles("kubernetes_pod_bound")),
+        Graph("From ask to placement", "s", quantiles("placement_latency")),
+        Graph(
+            "Use of the cluster",
+            "percentunit",
+            {"{{resource}}": f"{ALLOCATED} / {of_leader('capacity_resources', 'resource')}"},
+        ),
+    ],
+    "Leader": [
+        Graph("Leader", "short", {"{{pod}}": f"schedulerd_leader{HERE}"}),
+        Graph(
+            "Time left of the Lease",
+            "s",
+            {"{{pod}}": f"schedulerd_kubernetes_lease_seconds_left{HERE}"},
+            "For how long writes may still leave without another renewal.",
+        ),
+        Graph("Renewals of the Lease", "ops", {"{{result}}": rate("kubernetes_lease_renewals_total", "result")}),
+        Graph("Changes of the leader", "short", {"all": f"max(schedulerd_kubernetes_lease_transitions{HERE})"}),
+    ],
+    "API server": [
+        Graph("Requests by status", "ops", {"{{code}}": rate("kubernetes_requests_total", "code")}),
+        Graph("Requests, 99 of 100", "s", {"{{method}}": quantile(0.99, "kubernetes_request_duration", "method, le")}),
+        Graph(
+            "Writes wait in the shim, 99 of 100", "s", {"{{kind}}": quantile(0.99, "kubernetes_write_wait", "kind, le")}
+        ),
+        Graph("Writes by result", "ops", {"{{kind}} {{result}}": rate("kubernetes_writes_total", "kind, result")}),
+        Graph(
+            "Silence of watches",
+            "s",
+            {"{{resource}}": f"max by (resource) (schedulerd_kubernetes_watch_silence_seconds{HERE})"},
+        ),
+        Graph(
+            "Reasons not written yet",
+            "short",
+            {"pods": f"max(schedulerd_kubernetes_reasons_waiting{HERE})"},
+            "Pods whose condition and event are late.",
+        ),
+    ],
+    "Daemon": [
+        Graph("Delay of the event loop, 99 of 100", "s", {"{{pod}}": quantile(0.99, "loop_lag", "pod, le")}),
+        Graph("Cycles, 99 of 100", "s", {"{{pod}}": quantile(0.99, "cycle_duration", "pod, le")}),
+        Graph(
+            "Waiting messages",
+            "short",
+            {
+                "in {{pod}}": f"sum by (pod) (schedulerd_inbox_depth{HERE})",
+                "out {{pod}}": f"sum by (pod) (schedulerd_outbox_depth{HERE})",
+            },
+        ),
+        Graph("Preempted pods", "ops", {"{{queue}}": rate("preemption_victims_total", "queue")}),
+        Graph("Memory", "bytes", {"{{pod}} {{container}}": f"process_resident_memory_bytes{HERE}"}),
+        Graph(
+            "Processors",
+            "short",
+            {"{{pod}} {{container}}": f"rate(process_cpu_seconds_total{HERE}[$__rate_interval])"},
+        ),
+    ],
+    "Queue file": [
+        Graph(
+            "In force",
+            "short",
+            {"{{pod}} {{checksum}}": 'schedulerd_config_info{namespace="$namespace",rm=""}'},
+            "The checksum of the queue file of each replica.",
+        ),
+        Graph("Last one valid", "short", {"{{pod}} {{rm}}": f"schedulerd_config_last_reload_successful{HERE}"}),
+    ],
+}
+QUEUE = 'queue=~"$queue"'
+TEAMS: dict[str, list[Graph]] = {
+    "Now": [
+        Graph(
+            "Used",
+            "short",
+            {"{{queue}} {{resource}}": of_leader("allocated_resources", "queue, resource", QUEUE)},
+            "vcore in thousandths of a processor, memory in bytes. A queue includes what is below it.",
+        ),
+        Graph(
+            "Asked for and not placed",
+            "short",
+            {"{{queue}} {{resource}}": of_leader("pending_resources", "queue, resource", QUEUE)},
+        ),
+        Graph("Pods that wait", "short", {"{{queue}}": of_leader("pending_allocations", "queue", QUEUE)}),
+        Graph("Applications", "short", {"{{queue}} {{state}}": of_leader("applications", "queue, state", QUEUE)}),
+    ],
+    "Gangs and preemption": [
+        Graph(
+            "Members of gangs without room", "short", {"{{queue}}": of_leader("pending_placeholders", "queue", QUEUE)}
+        ),
+        Graph("Room held for gangs", "short", {"{{queue}}": of_leader("allocated_placeholders", "queue", QUEUE)}),
+        Graph("Pods lost to others", "ops", {"{{queue}}": rate("preemption_victims_total", "queue", QUEUE)}),
+        Graph("Pods gained by preemption", "ops", {"{{queue}}": rate("preemptions_total", "queue", QUEUE)}),
+    ],
+}
+DASHBOARDS = {"operators": OPERATORS, "teams": TEAMS}
+
+
+def panel(graph: Graph, number: int) -> Panel:
+    legend = VizLegendOptions().show_legend(True).display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM)
+    tooltip = VizTooltipOptions().mode(TooltipDisplayMode.MULTI)
+    made = Panel().title(graph.title).unit(graph.unit).datasource(PROMETHEUS).span(COLUMNS // 2).height(8).min(0)
+    made = made.id(number).legend(legend).tooltip(tooltip)
+    if graph.description:
+        made = made.description(graph.description)
+    for letter, (name, query) in zip("ABCDEF", graph.queries.items(), strict=False):
+        made = made.with_target(Dataquery().expr(query).legend_format(name).ref_id(letter))
+    return made
+
+
+def variable(name: str, query: str) -> QueryVariable:
+    made = QueryVariable(name).query(query).datasource(PROMETHEUS)
+    return made.refresh(VariableRefresh.ON_TIME_RANGE_CHANGED).sort(VariableSort.ALPHABETICAL_ASC)
+
+
+def text(name: str) -> str:
+    """The dashboard as JSON."""
+    made = Dashboard(f"schedulerd: {name}").uid(f"schedulerd-{name}").tags(["schedulerd"]).readonly()
+    made = made.time("now-6h", "now").refresh("1m").tooltip(DashboardCursorSync.CROSSHAIR)
+    made = made.with_variable(DatasourceVariable("datasource").type("prometheus"))
+    made = made.with_variable(variable("namespace", "label_values(schedulerd_kubernetes_ready, namespace)"))
+    if name == "teams":
+        queues = variable("queue", 'label_values(schedulerd_allocated_resources{namespace="$namespace"}, queue)')
+        made = made.with_variable(queues.multi(True).include_all(True).all_value(".*"))
+    numbers = itertools.count(1)
+    for row, graphs in DASHBOARDS[name].items():
+        made = made.with_row(Row(row).id(next(numbers)))
+        for graph in graphs:
+            made = made.with_panel(panel(graph, next(numbers)))
+    return str(JSONEncoder(sort_keys=True, indent=2).encode(made.build())) + "\n"
+
+
+def queries() -> dict[str, str]:
+    """Every query by dashboard, panel and legend."""
+    return {
+        f"{name}: {graph.title}: {legend}": query
+        for name, rows in DASHBOARDS.items()
+        for graphs in rows.values()
+        for graph in graphs
+        for legend, query in graph.queries.items()
+    }
+
+
+def main() -> None:
+    for name in DASHBOARDS:
+        (FOLDER / f"{name}.json").write_text(text(name))
+
+
+if __name__ == "__main__":
+    main()

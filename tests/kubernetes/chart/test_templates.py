@@ -1,0 +1,249 @@
+"""What the chart makes of its values, on servers of many versions."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+from kubernetes_validate.utils import all_versions, major_minor
+from ruamel.yaml import YAML
+
+import schedulerd
+from tests.kubernetes.chart.helm import CHART, CUSTOM, HelmFailed, needs_helm, one_of, render, run
+from tests.kubernetes.command_lines import settings_of
+from tests.kubernetes.rights import SCHEDULING_GROUPS, Right, granted, rights_of
+from tests.packaging.dockerfile import parse
+
+pytestmark = needs_helm
+JSON = dict[str, Any]
+ALONE = {"replicas": 1, "leaderElection": {"enabled": False}}
+EVERYTHING = {
+    "fullnameOverride": "batch",
+    "commonLabels": {"team": "platform"},
+    "image": {"repository": "registry.example/schedulerd", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
+    "imagePullSecrets": [{"name": "registry"}],
+    "schedulerNames": ["schedulerd", "yunikorn"],
+    "gangs": {"podGroups": True, "schedulingGroups": True},
+    "daemon": {"extraArgs": ["--retention-days=1"], "extraEnv": [{"name": "SCHEDULERD_INBOX_MAX", "value": "500"}]},
+    "shim": {"extraArgs": ["--writes-per-s=500"], "extraEnv": [{"name": "TZ", "value": "UTC"}]},
+    "serviceAccount": {"annotations": {"a/b": "c"}},
+    "podLabels": {"p": "q"},
+    "podAnnotations": {"r": "s"},
+    "nodeSelector": {"kubernetes.io/os": "linux"},
+    "tolerations": [{"key": "control", "operator": "Exists"}],
+    "affinity": {"podAntiAffinity": {}},
+    "podDisruptionBudget": {"maxUnavailable": "50%"},
+    "networkPolicy": {
+        "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+        "apiServers": [{"cidr": "10.1.2.3/32", "port": 6443}],
+    },
+    "podMonitor": {"labels": {"release": "prometheus"}, "interval": "15s"},
+    "prometheusRule": {"runbookUrl": "https://docs.example/runbooks/"},
+    "helmTest": {"podLabels": {"queue": "root.default"}},
+}
+OFF: JSON = {"enabled": False}
+MATRIX: dict[str, JSON] = {
+    "defaults": {},
+    "alone": ALONE,
+    "everything": EVERYTHING,
+    "virtual placeholders": {"gangs": {"placeholders": "virtual", "podGroups": "false"}},
+    "objects of others": {
+        "queueFile": {"existingConfigMap": "yunikorn-configs"},
+        "serviceAccount": {"create": False, "name": "theirs"},
+        "rbac": {"create": False},
+    },
+    "as little as possible": {
+        **dict.fromkeys(
+            ("podDisruptionBudget", "flowSchemas", "networkPolicy", "podMonitor", "prometheusRule", "dashboards"), OFF
+        ),
+        "priorityClassName": "",
+        "podSecurityContext": None,
+    },
+}
+VERSIONS = [one for one in map(major_minor, all_versions()) if int(one.partition(".")[2]) >= 28]
+"""Of Kubernetes, for which there are schemas."""
+
+
+def test_there_are_schemas_of_many_versions() -> None:
+    assert len(VERSIONS) >= 9, VERSIONS
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_lint(name: str) -> None:
+    out = run("lint", str(CHART), "--strict", "--values", "-", given=json.dumps(MATRIX[name]))
+    assert "0 chart(s) failed" in out
+
+
+@pytest.mark.parametrize(
+    ("name", "version"),
+    [
+        *((name, version) for name in ("defaults", "everything") for version in VERSIONS),
+        *((name, version) for name in MATRIX for version in (VERSIONS[0], VERSIONS[-1])),
+    ],
+)
+def test_every_version_of_kubernetes_takes_the_objects(name: str, version: str) -> None:
+    objects = render(MATRIX[name], kube_version=version, api_versions=CUSTOM)
+    assert {"Deployment", "Service", "Pod"} <= {one["kind"] for one in objects}
+    for one in objects:
+        if not one["apiVersion"].startswith("monitoring.coreos.com/"):
+            kubernetes_validate.validate(one, version, strict=True)
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_the_command_lines_are_understood(name: str, tmp_path: Path) -> None:
+    values = MATRIX[name]
+    (tmp_path / "queues.yaml").touch()
+    pod = one_of(render(values), "Deployment")["spec"]["template"]["spec"]
+    daemon, shim = (settings_of(one, tmp_path).model_dump() for one in pod["containers"])
+    assert daemon["grpc_bind"] == shim["daemon"] == "unix:/run/schedulerd/grpc.sock"
+    assert shim["scheduler_name"] == tuple(values.get("schedulerNames", ["schedulerd"]))
+    assert shim["leader_elect"] is (name != "alone")
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_pods_are_hardened(name: str) -> None:
+    pods = [one["spec"]["template"]["spec"] for one in render(MATRIX[name]) if one["kind"] == "Deployment"]
+    for pod in [*pods, one_of(render(MATRIX[name]), "Pod")["spec"]]:
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["enableServiceLinks"] is False, "variables of Services would be taken for settings"
+        for container in pod["containers"]:
+            context = container["securityContext"]
+            assert context["readOnlyRootFilesystem"] is True
+            assert context["allowPrivilegeEscalation"] is False
+            assert context["capabilities"] == {"drop": ["ALL"]}
+        if MATRIX[name].get("podSecurityContext", {}) is not None:
+            assert pod["securityContext"]["runAsNonRoot"] is True
+            assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+def test_the_user_is_that_of_the_image() -> None:
+    user = parse((CHART.parents[1] / "Dockerfile").read_text())[-1].last("USER").text
+    context = one_of(render(), "Deployment")["spec"]["template"]["spec"]["securityContext"]
+    assert user == f"{context['runAsUser']}:{context['runAsGroup']}"
+
+
+def test_the_shim_alone_has_a_token_and_the_daemon_alone_the_queue_file() -> None:
+    daemon, shim = one_of(render(), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert [one["name"] for one in daemon["volumeMounts"]] == ["run", "queues"]
+    assert [one["name"] for one in shim["volumeMounts"]] == ["run", "api-access"]
+
+
+def test_rights_are_those_of_what_is_on() -> None:
+    def rights(values: JSON | None = None, custom: tuple[str, ...] = CUSTOM) -> frozenset[Right]:
+        return rights_of(render(values, api_versions=custom), "ClusterRole")
+
+    everywhere = granted("ClusterRole")
+    assert rights() == everywhere
+    assert rights(custom=()) == everywhere - {(verb, "scheduling.x-k8s.io", "podgroups") for verb in ("list", "watch")}
+    both = {"gangs": {"podGroups": True, "schedulingGroups": True}}
+    assert rights(both, custom=()) == everywhere | SCHEDULING_GROUPS
+    assert rights({"gangs": {"placeholders": "virtual"}}) == everywhere - {("create", "", "pods")}
+    assert rights_of(render({"rbac": {"create": False}})) == frozenset()
+
+
+def test_pod_groups_that_are_not_watched_need_no_rights() -> None:
+    for custom, flag in (((), "--no-pod-groups"), (CUSTOM, "--pod-groups")):
+        _, shim = one_of(render(api_versions=custom), "Deployment")["spec"]["template"]["spec"]["containers"]
+        assert flag in shim["args"]
+
+
+def test_with_leader_election_there_are_rights_on_one_lease_in_the_own_namespace() -> None:
+    role = one_of(render(), "Role")
+    assert role["metadata"]["namespace"] == "schedulerd"
+    named = [rule for rule in role["rules"] if rule.get("resourceNames") == ["schedulerd"]]
+    assert [rule["verbs"] for rule in named] == [["get", "list", "watch", "update"]]
+    assert rights_of([role]) == {
+        *((verb, "coordination.k8s.io", "leases") for verb in ("create", "get", "list", "watch", "update")),
+        ("patch", "", "pods"),
+    }
+
+
+def test_without_leader_election_there_is_never_more_than_one() -> None:
+    assert one_of(render(ALONE), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    assert not [one for one in render(ALONE) if one["kind"] in ("Role", "RoleBinding")]
+    strategy = one_of(render(), "Deployment")["spec"]["strategy"]
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+
+
+def test_a_changed_queue_file_starts_no_pod_again() -> None:
+    first, second = (render({"queueFile": {"text": text}}) for text in ("partitions: []", "partitions: [{}]"))
+    assert one_of(first, "ConfigMap", "schedulerd-queues") != one_of(second, "ConfigMap", "schedulerd-queues")
+    assert one_of(first, "Deployment") == one_of(second, "Deployment")
+
+
+def test_a_config_map_of_yunikorn_is_mounted_as_it_is() -> None:
+    objects = render({**MATRIX["objects of others"], "dashboards": OFF})
+    assert not [one for one in objects if one["kind"] in ("ConfigMap", "ServiceAccount", "ClusterRole")]
+    pod = one_of(objects, "Deployment")["spec"]["template"]["spec"]
+    assert {"name": "queues", "configMap": {"name": "yunikorn-configs"}} in pod["volumes"]
+    assert pod["serviceAccountName"] == "theirs"
+
+
+@pytest.mark.parametrize(("version", "expected"), [("1.28", "v1beta3"), ("1.29", "v1"), ("1.36", "v1")])
+def test_flow_schemas_have_the_newest_version_that_there_is(version: str, expected: str) -> None:
+    schemas = [one for one in render(kube_version=version) if one["kind"] == "FlowSchema"]
+    assert [one["apiVersion"] for one in schemas] == [f"flowcontrol.apiserver.k8s.io/{expected}"] * 2
+
+
+def test_kinds_that_the_server_lacks_are_left_out() -> None:
+    kinds = {"PodMonitor", "PrometheusRule"}
+    assert not kinds & {one["kind"] for one in render()}
+    rules = one_of(render(api_versions=CUSTOM), "PrometheusRule")["spec"]
+    assert rules == YAML(typ="safe").load((CHART / "files" / "alerts.yaml").read_text())
+    objects = render({"prometheusRule": {"runbookUrl": "https://x/"}}, api_versions=CUSTOM)
+    assert kinds <= {one["kind"] for one in objects}
+    rules = [rule for group in one_of(objects, "PrometheusRule")["spec"]["groups"] for rule in group["rules"]]
+    assert all(rule["annotations"]["runbook_url"] == f"https://x/{rule['alert']}.md" for rule in rules)
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"replica": 2}, "replica"),
+        ({"image": {"repo": "x"}}, "repo"),
+        ({"replicas": "two"}, "/replicas"),
+        ({"leaderElection": {"enabled": False}}, "replicas: more than 1 needs leaderElection.enabled"),
+        ({"replicas": -1}, "/replicas"),
+        ({"image": {"tag": "a b"}}, "/image/tag"),
+        ({"image": {"digest": "sha256:12"}}, "/image/digest"),
+        ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
+        ({"schedulerNames": []}, "/schedulerNames"),
+        ({"schedulerNames": ["default-scheduler"]}, "podSchedulerName: default-scheduler is one of schedulerNames"),
+        ({"gangs": {"placeholders": "none"}}, "/gangs/placeholders"),
+        ({"gangs": {"podGroups": "maybe"}}, "/gangs/podGroups"),
+        ({"daemon": {"extraArgs": ["retention-days"]}}, "/daemon/extraArgs/0"),
+        ({"daemon": {"logLevel": "trace"}}, "/daemon/logLevel"),
+        ({"shim": {"resources": {"requests": {"memory": "1 GB"}}}}, "/shim/resources/requests/memory"),
+        ({"probes": {"liveness": {"periodSeconds": 0}}}, "/probes/liveness/periodSeconds"),
+        ({"terminationGracePeriodSeconds": 5}, "/terminationGracePeriodSeconds"),
+        ({"podDisruptionBudget": {"maxUnavailable": "half"}}, "/podDisruptionBudget/maxUnavailable"),
+        ({"networkPolicy": {"apiServers": [{"cidr": "here", "port": 1}]}}, "/networkPolicy/apiServers/0/cidr"),
+        ({"networkPolicy": {"apiServers": [{"cidr": "::/0"}]}}, "/networkPolicy/apiServers/0"),
+        ({"prometheusRule": {"runbookUrl": "https://x"}}, "/prometheusRule/runbookUrl"),
+        ({"queueFile": {"text": ""}}, "/queueFile/text"),
+        ({"podLabels": {"a": 1}}, "/podLabels/a"),
+        (
+            {"leaderElection": {"enabled": True, "renewDeadlineSeconds": 15}},
+            "leaderElection.renewDeadlineSeconds: 15 must be less than leaseDurationSeconds: 15",
+        ),
+        (
+            {"leaderElection": {"enabled": True, "retryPeriodSeconds": 9}},
+            "leaderElection.retryPeriodSeconds: 1.2 times 9 must be less than renewDeadlineSeconds: 10",
+        ),
+    ],
+)
+def test_wrong_values_are_refused_by_name(values: JSON, words: str) -> None:
+    with pytest.raises(HelmFailed) as refused:
+        render(values)
+    assert words.replace("/", ".").strip(".") in re.sub(r"/", ".", str(refused.value))
+
+
+def test_the_versions_are_those_of_the_package() -> None:
+    shown = run("show", "chart", str(CHART))
+    assert f"\nversion: {schedulerd.__version__}\n" in f"\n{shown}"
+    assert f"\nappVersion: {schedulerd.__version__}\n" in f"\n{shown}"
+    assert "kubeVersion" not in shown
