@@ -37,8 +37,11 @@ def gone(model: Model, node: Node) -> None:
     report = model.nodes.remove(name)
     for own in _pods_on(model, name):
         model.nodes.vacate(own.uid)
-        if not allocations.node_gone(model, own):
-            own.uuid, own.is_release_wanted = "", False  # the daemon drops the allocations with the node
+        if allocations.node_gone(model, own):
+            continue
+        if own.is_reported_late:
+            give_up(model, own, "its node is gone")  # the daemon may have it elsewhere still
+        own.uuid, own.is_release_wanted = "", False  # the daemon drops the allocations with the node
     if report is None or not report.is_created:
         return
     if name in model.nodes.unanswered:

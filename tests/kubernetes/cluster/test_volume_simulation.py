@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedulerd.kubernetes.cluster import allocations, volumes
+from schedulerd.kubernetes.cluster import volumes
 from schedulerd.kubernetes.predicates.storage import is_bound, is_usable
 from schedulerd.kubernetes.predicates.volume_reservations import VolumeReservations
 from tests.kubernetes.cluster import test_simulation
@@ -59,6 +59,7 @@ def test_the_histories_are_rich() -> None:
     assert happened["given up"] > 10
     assert happened["made"] > 20
     assert happened["changed"] > 3
+    assert happened["elsewhere"] > 0
     assert happened["crash"] > 3
     with_claims = [uid for world in worlds for uid, pod in world.pods.items() if pod.spec.node_name and claims_of(pod)]
     assert len(with_claims) > 50
@@ -68,10 +69,17 @@ def _binds_at_once(look: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *_: volumes._BOUND
 
 
+def _without_end(back_off: Callable[..., None]) -> Callable[..., None]:
+    def broken(model: Any, own: Any) -> None:
+        own.volumes.again_ns = model.now_ns + 10**18
+
+    return broken
+
+
 BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
     "the pod is bound before its volumes": (volumes, "look", _binds_at_once),
     "promises stay": (VolumeReservations, "release", lambda _: lambda *_: False),
-    "back-offs do not end": (allocations, "volumes_due", lambda _: lambda *_: None),
+    "back-offs do not end": (volumes, "back_off", _without_end),
     "a new volume is not compared with the node": (volumes, "is_usable", lambda _: lambda *_: True),
 }
 

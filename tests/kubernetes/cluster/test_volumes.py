@@ -103,10 +103,11 @@ def nothing_is_kept(play: Play) -> bool:
 
 def failed(effects: list[Effect], message: str, uuid: str = "u-p") -> None:
     """The allocation was given back, and the pod is not asked for at once."""
-    (release,) = effects
+    release, *others = effects
     assert isinstance(release, ReleaseAllocation)
     assert release.uuid == uuid
     assert message in release.message
+    assert of(others, Ask) == []
 
 
 # --- volumes that exist
@@ -339,7 +340,7 @@ def test_the_wait_for_a_volume_ends(dynamic: Play) -> None:
     dynamic.allocate("p", "n")
     dynamic.tell(claim_written())
     dynamic.put(pvc(version="21", selected="n"))
-    assert dynamic.wait(599) == []
+    assert of(dynamic.wait(599), ReleaseAllocation) == []
     failed(dynamic.wait(1), "no volume in time for persistentvolumeclaim c")
     assert the_ask(dynamic.wait(1)).key == "p"
     assert dynamic.cluster.predicates("p", "m", allocate=True) is not None, "the provisioner may still be at it"
@@ -374,7 +375,7 @@ def test_a_pod_that_is_deleted_meanwhile(dynamic: Play) -> None:
     assert nothing_is_kept(dynamic)
     assert not of(dynamic.gone(terminating(reads())), ReleaseAllocation)
     assert dynamic.tell(claim_written()) == []
-    assert dynamic.wait(1000) == []
+    assert of(dynamic.wait(1000), Ask) == []
 
 
 def test_a_pod_that_is_gone_meanwhile(dynamic: Play) -> None:

@@ -138,6 +138,9 @@ class VolumeWorld(ToyWorld):
             self._put_claim(annotated(one, left))
             self.happened["given up"] += 1
         elif chance > 0.6:
+            if chance < 0.65:
+                at = self.random.choice(NODES)  # topology of the driver that nodes' labels do not say
+                self.happened["elsewhere"] += 1
             made = volume(f"made-for-{name}", node=at, storageClassName=MADE, phase="Pending")
             self._put_volume(promised_to(named(made, f"uid of made-for-{name}"), one))
             self.happened["made"] += 1
