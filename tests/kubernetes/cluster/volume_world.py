@@ -108,8 +108,9 @@ class VolumeWorld(ToyWorld):
 
     def _control(self) -> None:
         """The controller or the provisioner looks at a claim."""
-        if self.claims:
-            self._control_claim(self.random.choice(sorted(self.claims)))
+        unbound = [name for name, one in self.claims.items() if not one.spec.volume_name]
+        if unbound:
+            self._control_claim(self.random.choice(sorted(unbound)))
 
     def _control_claim(self, name: str) -> None:
         one = self.claims[name]
@@ -138,7 +139,7 @@ class VolumeWorld(ToyWorld):
             self._put_claim(annotated(one, left))
             self.happened["given up"] += 1
         elif chance > 0.6:
-            if chance < 0.65:
+            if chance < 0.75:
                 at = self.random.choice(NODES)  # topology of the driver that nodes' labels do not say
                 self.happened["elsewhere"] += 1
             made = volume(f"made-for-{name}", node=at, storageClassName=MADE, phase="Pending")
