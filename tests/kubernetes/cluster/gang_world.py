@@ -264,10 +264,10 @@ class GangWorld(ToyWorld):
             stream.clear()
         for way in (self._watch, self._ends, self._to_api):
             way.clear()
-        ended = f"gang{self.random.choice((2, 4))}"  # with placeholder pods
+        ended = ("gang0", "gang2", "gang4")  # with placeholder pods
         for uid in sorted(self.pods):
             labels = self.pods[uid].metadata.labels or {}
-            if self.random.random() < 0.2 or labels.get("applicationId") == ended:
+            if self.random.random() < 0.2 or labels.get("applicationId") in ended:
                 del self.pods[uid]  # while nobody looks
         self.daemon = self._new_daemon()
         self.cluster = Cluster()

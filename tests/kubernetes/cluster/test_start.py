@@ -40,7 +40,7 @@ def test_everything_is_reported_by_age() -> None:
     assert "application.create.force" not in report.applications[1].tags
     assert [ask.key for ask in report.asks] == ["old", "young"]
     assert all(ask.asked_at_ns for ask in report.asks)
-    assert all(ask.tags["schedulerd.io/predicates"] == "none" for ask in report.asks)
+    assert all(ask.tags["schedulerd.io/predicates"] == "preemption" for ask in report.asks)
     assert report.others == ()
     first, second = report.nodes
     assert (first.name, first.occupied) == ("n", {"vcore": 3000, "pods": 1})
