@@ -1,4 +1,4 @@
-"""The view as a whole: assumed pods, orphans, victims, budgets, and that an answer does not cost the pods there are."""
+"""The view as a whole: assumed pods, orphans, victims, and that an answer does not cost the pods there are."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from schedulerd.kubernetes.objects.cluster import PodDisruptionBudget
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates import cluster_view
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
-from schedulerd.kubernetes.predicates.disruption_budgets import Exceeded
 from schedulerd.kubernetes.predicates.plugins import ALL, DELEGATED, RESERVE
 from schedulerd.kubernetes.predicates.pod_info import PodInfo, read_info
 from schedulerd.kubernetes.predicates.refusal import Code
@@ -154,31 +152,6 @@ def test_a_victim_can_make_it_worse() -> None:
     asked = pod("q", affinity=affinity(term("zone", selector(app="web"))), containers=PORT)
     assert view.sufficient_victims(asked, "n", ["port", "friend"]) == 0
     assert view.sufficient_victims(asked, "n", ["friend", "port"]) is None
-
-
-def budget(name: str, chosen: Any, allowed: int, namespace: str = "ns", **disrupted: str) -> PodDisruptionBudget:
-    status = {"disruptionsAllowed": allowed, "disruptedPods": disrupted}
-    return convert(
-        PodDisruptionBudget,
-        {"metadata": {"name": name, "namespace": namespace}, "spec": {"selector": chosen}, "status": status},
-    )
-
-
-def test_budgets_that_victims_exceed() -> None:
-    view = view_of([node("n")], [bound(f"v{number}", "n", labels={"app": "web"}) for number in range(3)])
-    view.budgets.put(budget("web", selector(app="web"), 1, v2="2026-01-01T00:00:00Z"))
-    view.budgets.put(budget("all", {}, 2))
-    view.budgets.put(budget("none", None, 0))
-    view.budgets.put(budget("odd", {"matchExpressions": [{"key": "app", "operator": "Like"}]}, 0))
-    view.budgets.put(budget("web", selector(app="web"), 0, "other"))
-    assert view.exceeded_budgets(["v0"]) == ()
-    assert view.exceeded_budgets(["v0", "v2", "unknown"]) == ()
-    assert view.exceeded_budgets(["v0", "v1"]) == (Exceeded("ns", "web", 2, 1),)
-    assert view.exceeded_budgets(["v0", "v1", "v2"]) == (Exceeded("ns", "all", 3, 2), Exceeded("ns", "web", 2, 1))
-    view.budgets.put(budget("web", selector(app="web"), 2))
-    view.budgets.remove("ns", "all")
-    view.budgets.remove("ns", "all")
-    assert view.exceeded_budgets(["v0", "v1"]) == ()
 
 
 def test_events_that_change_nothing_keep_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
