@@ -11,6 +11,7 @@ from schedulerd.kubernetes.objects.cluster import PodDisruptionBudget
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.predicates.disruption_budgets import Exceeded
 from tests.kubernetes.builders import (
+    JSON,
     anti_affinity,
     bound,
     containers,
@@ -92,7 +93,7 @@ def test_other_budgets_do_not_mind() -> None:
 @pytest.mark.parametrize("plugin", ["ports", "room", "disk", "claim", "limit", "spread", "apart", "against"])
 def test_victims_count_as_gone_for_every_plugin(plugin: str) -> None:
     web, here = {"app": "web"}, term("zone", selector(app="web"))
-    spec, labels = {
+    cases: dict[str, tuple[JSON, dict[str, str]]] = {
         "ports": ({"containers": PORT}, {}),
         "room": ({"containers": containers({"cpu": "6"})}, {}),
         "disk": ({"volumes": [{"name": "d", "awsElasticBlockStore": {"volumeID": "d"}}]}, {}),
@@ -101,7 +102,8 @@ def test_victims_count_as_gone_for_every_plugin(plugin: str) -> None:
         "spread": ({"topologySpreadConstraints": [spread("zone", selector(app="web"))]}, web),
         "apart": ({"affinity": anti_affinity(here)}, web),
         "against": ({"affinity": anti_affinity(here)}, web),
-    }[plugin]
+    }
+    spec, labels = cases[plugin]
     view = view_of([node("n", {"zone": "a"}), node("m", {"zone": "b"})])
     put(
         view.storage,

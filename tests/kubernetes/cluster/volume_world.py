@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter, deque
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -59,7 +59,8 @@ class VolumeWorld(ToyWorld):
         for effect in list(self._to_api):
             if self.random.random() < 0.5:
                 self._api(effect)
-        for way in (*self._watches, self._ends, self._to_api, *self._to_daemon.values()):
+        ways: list[deque[Any]] = [*self._watches, self._ends, self._to_api, *self._to_daemon.values()]
+        for way in ways:
             way.clear()
         self.daemon = ToyDaemon(self.random)
         self.cluster = Cluster()

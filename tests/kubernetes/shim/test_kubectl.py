@@ -20,7 +20,9 @@ from tests.kubernetes.contract.api import Api
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer, assets, write_kubeconfig
 from tests.kubernetes.kubelet import SECONDS, Kubelet
+from tests.kubernetes.shim.test_preemption import until_refused
 from tests.kubernetes.shim.world import JSON, LIMIT_SECONDS, Pods, World, condition, node_of
+from tests.kubernetes.volume_controller import HOST, VolumeController, volume_body
 
 pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
 RBAC = Path(__file__).parents[3] / "config" / "kubernetes" / "rbac.yaml"
@@ -328,4 +330,61 @@ async def test_a_queue_gets_its_guarantee_by_preemption(world: World, daemon_fla
         assert len(events.strip().splitlines()) == 1 + 2, events
         pods = await told.until("greedy", lambda pods: len(running(pods)) == 2 == len(waiting(pods)))
         await told.until_described(waiting(pods)[0], "FailedScheduling", "1 Insufficient cpu")
+        await world.agrees()
+
+
+async def test_a_budget_lets_one_pod_go_at_a_time(world: World, daemon_flags: tuple[str, ...]) -> None:
+    async with story(world, "a") as told:
+        greedy = {"labels": {"queue": "root.greedy"}}
+        await told.kubectl.apply(told.workload("Deployment", "greedy", {"replicas": 4}, greedy))
+        await told.until_running("greedy", 4)
+        spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "greedy"}}}
+        budget = {"apiVersion": "policy/v1beta1", "kind": "PodDisruptionBudget", "metadata": {"name": "greedy"}}
+        await told.kubectl.apply({**budget, "spec": spec})
+        await told.kubectl("wait", "pdb/greedy", "--for=jsonpath={.status.disruptionsAllowed}=1", "--timeout=30s")
+        team = {"labels": {"queue": "root.team"}}
+        await told.kubectl.apply(told.workload("Deployment", "team", {"replicas": 2}, team))
+        pods = await told.until("team", lambda pods: len(running(pods)) == 1 == len(waiting(pods)))
+        await until_refused(world, waiting(pods)[0]["metadata"]["name"])
+        assert len(running(list(told.of("greedy").values()))) == 3
+        await told.kubectl("delete", "pdb", "greedy")
+        await told.until_running("team", 2)
+        await world.agrees()
+
+
+async def test_claims_get_their_volumes_where_their_pods_run(world: World, daemon_flags: tuple[str, ...]) -> None:
+    def labels(name: str) -> dict[str, str]:
+        return {HOST: world.node_name(name)}
+
+    async with story(world, "a", "b", labels=labels) as told:
+        local, made = (f"{world.api.namespace}-{name}" for name in ("local", "made"))
+        classes = [(local, "kubernetes.io/no-provisioner"), (made, "disks.example.com")]
+        head = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "volumeBindingMode": "WaitForFirstConsumer"}
+        await told.kubectl.apply(*({**head, "metadata": {"name": name}, "provisioner": one} for name, one in classes))
+        volumes = [volume_body(f"{local}-{at}", local, world.node_name(at)) for at in "ab"]
+        await told.kubectl.apply(*({"apiVersion": "v1", "kind": "PersistentVolume", **one} for one in volumes))
+        size = {"requests": {"storage": "5Gi"}}
+        templates = [
+            {
+                "metadata": {"name": name},
+                "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": of_class, "resources": size},
+            }
+            for name, of_class in (("data", local), ("log", made))
+        ]
+        spec = {
+            "replicas": 2,
+            "serviceName": "db",
+            "podManagementPolicy": "Parallel",
+            "volumeClaimTemplates": templates,
+        }
+        await told.kubectl.apply(told.workload("StatefulSet", "db", spec))
+        pods = await told.until("db", lambda pods: len(pods) == 2)
+        await told.until_described(pods[0], "WaitingForVolumes", "data-db-", "log-db-")
+        async with VolumeController(
+            world.api, made
+        ):  # the provisioner; the rest is done by the controllers of the server
+            pods = await told.until_running("db", 2)
+        assert {node_of(pod) for pod in pods} == {world.node_name("a"), world.node_name("b")}
+        phases = await told.kubectl("get", "pvc", "-o", "jsonpath={.items[*].status.phase}")
+        assert phases.split() == ["Bound"] * 4
         await world.agrees()

@@ -157,7 +157,7 @@ async def test_a_pod_that_is_deleted_while_it_waits_for_its_volume(world: World)
 
 async def selected(world: World, name: str) -> None:
     """Waits until a node is selected for the claim."""
-    await until(world, r.PERSISTENT_VOLUME_CLAIMS, name, lambda one: SELECTED_NODE in annotations(one))
+    await until(world, r.PERSISTENT_VOLUME_CLAIMS, name, lambda one: SELECTED_NODE in noted(one))
 
 
 async def until(world: World, resource: r.Resource, name: str, is_reached: Callable[[JSON], bool]) -> None:
@@ -171,7 +171,7 @@ async def until(world: World, resource: r.Resource, name: str, is_reached: Calla
             return
 
 
-def annotations(thing: JSON) -> JSON:
+def noted(thing: JSON) -> JSON:
     return thing["metadata"].get("annotations") or {}
 
 
