@@ -18,6 +18,8 @@ from schedulerd.kubernetes.objects.storage import (
     VolumeAttachment,
 )
 from schedulerd.kubernetes.predicates.node_requirement import NodeRequirement, of_selector
+from schedulerd.kubernetes.predicates.volume_index import VolumeFacts as VolumeFacts
+from schedulerd.kubernetes.predicates.volume_index import VolumeIndex, Zone
 from schedulerd.kubernetes.predicates.volume_reservations import ClaimKey as ClaimKey
 from schedulerd.kubernetes.predicates.volume_reservations import VolumeReservations
 from schedulerd.kubernetes.quantity import MalformedQuantity, units
@@ -28,6 +30,8 @@ SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
+_NO_VOLUMES = VolumeIndex()
+
 ZONE_LABELS = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
@@ -37,22 +41,6 @@ ZONE_LABELS = {
 """Labels of volumes and nodes that say where they are: by each, the label that stands in where a node lacks it."""
 
 _ZONES_SEPARATOR = "__"
-
-
-class Zone(NamedTuple):
-    """A volume's label that says where it can be used."""
-
-    label: str
-    values: tuple[str, ...]
-
-
-class VolumeFacts(NamedTuple):
-    """A persistent volume with what is read of it once."""
-
-    volume: PersistentVolume
-    capacity: int
-    requirement: NodeRequirement
-    zones: tuple[Zone, ...]
 
 
 class Handle(NamedTuple):
@@ -79,8 +67,7 @@ class Storage:
         self._attachments: dict[str, VolumeAttachment] = {}
         self._attached: dict[str, dict[str, VolumeAttachment]] = {}
         """By node, by name."""
-        self._by_class: dict[str, dict[str, VolumeFacts]] = {}
-        self._sorted: dict[str, tuple[VolumeFacts, ...]] = {}
+        self._by_class: dict[str, VolumeIndex] = {}
 
     def put_volume(self, volume: PersistentVolume) -> None:
         self.remove_volume(volume.metadata.name)
@@ -91,16 +78,12 @@ class Storage:
             zones(volume),
         )
         self.volumes[volume.metadata.name] = facts
-        class_name = volume_class(volume)
-        self._by_class.setdefault(class_name, {})[volume.metadata.name] = facts
-        self._sorted.pop(class_name, None)
+        self._by_class.setdefault(volume_class(volume), VolumeIndex()).add(facts)
 
     def remove_volume(self, name: str) -> None:
         facts = self.volumes.pop(name, None)
         if facts is not None:
-            class_name = volume_class(facts.volume)
-            del self._by_class[class_name][name]
-            self._sorted.pop(class_name, None)
+            self._by_class[volume_class(facts.volume)].remove(facts)
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
         self.claims[claim.metadata.namespace, claim.metadata.name] = claim
@@ -162,13 +145,8 @@ class Storage:
     def attached_to(self, node: str) -> Iterable[VolumeAttachment]:
         return self._attached.get(node, {}).values()
 
-    def volumes_by_size(self, class_name: str) -> tuple[VolumeFacts, ...]:
-        """Volumes of the class, the smallest first."""
-        found = self._sorted.get(class_name)
-        if found is None:
-            volumes = self._by_class.get(class_name, {}).values()
-            found = self._sorted[class_name] = tuple(sorted(volumes, key=lambda facts: facts.capacity))
-        return found
+    def volumes_of(self, class_name: str) -> VolumeIndex:
+        return self._by_class.get(class_name, _NO_VOLUMES)
 
     def selected_node(self, claim: PersistentVolumeClaim) -> str | None:
         """The node for which a volume of the claim is to be made; None if none was chosen."""

@@ -5,7 +5,7 @@ Source: component-helpers `storage/volume` FindMatchingVolume; kube-scheduler's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from schedulerd.kubernetes.objects.storage import (
     CSIStorageCapacity,
@@ -34,20 +34,23 @@ _FILESYSTEM = "Filesystem"
 def smallest_match(claim: PersistentVolumeClaim, facts: NodeFacts, storage: Storage, taken: set[str]) -> str | None:
     """Name of the volume that is bound to the claim beforehand, else of the smallest free one that fits."""
     wanted = storage_size(claim.spec.resources.requests) or 0
+    for one in sorted(_promised(claim, storage), key=_size):
+        if one.name not in taken and one.capacity >= wanted and _is_alike(one.volume, claim):
+            return one.name if is_usable(one.requirement, facts.labels) else None
     selector = _claim_selector(claim)
-    smallest: str | None = None
-    for one in storage.volumes_by_size(claim_class(claim)):
-        volume = one.volume
-        name = volume.metadata.name
-        owner = _owner(volume, claim, storage)
-        if name in taken or owner == "other" or one.capacity < wanted or not _is_alike(volume, claim):
-            continue
-        fits_here = is_usable(one.requirement, facts.labels)
-        if owner == "claim":
-            return name if fits_here else None
-        if smallest is None and fits_here and _is_free(one, claim, selector):
-            smallest = name
-    return smallest
+    smallest: VolumeFacts | None = None
+    for one in storage.volumes_of(claim_class(claim)).free(facts.labels):
+        if (
+            one.capacity >= wanted
+            and (smallest is None or _size(one) < _size(smallest))
+            and one.name not in taken
+            and storage.reservations.owner(one.name) is None
+            and _is_alike(one.volume, claim)
+            and is_usable(one.requirement, facts.labels)
+            and _is_free(one, claim, selector)
+        ):
+            smallest = one
+    return smallest.name if smallest is not None else None
 
 
 def unprovisionable(
@@ -65,17 +68,21 @@ def unprovisionable(
     return None
 
 
-def _owner(volume: PersistentVolume, claim: PersistentVolumeClaim, storage: Storage) -> str:
-    """Whose the volume is: `claim`, `other`, or nobody's (empty)."""
+def _size(one: VolumeFacts) -> tuple[int, str]:
+    return one.capacity, one.name
+
+
+def _promised(claim: PersistentVolumeClaim, storage: Storage) -> Iterator[VolumeFacts]:
+    """The volumes that are the claim's: by what the API server says, or by what is promised here."""
     key = (claim.metadata.namespace, claim.metadata.name)
-    reserved = storage.reservations.owner(volume.metadata.name)
-    if reserved is not None:
-        return "claim" if reserved == key else "other"
-    reference = volume.spec.claim_ref
-    if reference is None:
-        return ""
-    is_claims = (reference.namespace, reference.name) == key and reference.uid in ("", claim.metadata.uid)
-    return "claim" if is_claims else "other"
+    for one in storage.volumes_of(claim_class(claim)).promised(key):
+        reference = one.volume.spec.claim_ref
+        if reference is not None and reference.uid in ("", claim.metadata.uid):
+            yield one
+    for name in storage.reservations.volumes(key):
+        reserved = storage.volumes.get(name)
+        if reserved is not None and reserved.promised_to is None:
+            yield reserved
 
 
 def _is_alike(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

@@ -30,6 +30,8 @@ class VolumeReservations:
         """By uid of the pod, oldest first."""
         self._holders: dict[str, dict[str, ClaimKey]] = {}
         """By volume: the pods that hold it, with the claim."""
+        self._volumes: dict[ClaimKey, dict[str, str]] = {}
+        """By claim: the pods that hold a volume for it, with the volume."""
         self._selecting: dict[ClaimKey, dict[str, str]] = {}
         """By claim: the pods that have selected a node for it, with the node."""
 
@@ -44,6 +46,7 @@ class VolumeReservations:
         self._promises[uid] = _Promise(dict(volumes), dict(nodes))
         for volume, claim in volumes.items():
             self._holders.setdefault(volume, {})[uid] = claim
+            self._volumes.setdefault(claim, {})[uid] = volume
         for claim, node in nodes.items():
             self._selecting.setdefault(claim, {})[uid] = node
 
@@ -52,8 +55,9 @@ class VolumeReservations:
         promise = self._promises.pop(uid, None)
         if promise is None:
             return False
-        for volume in promise.volumes:
+        for volume, claim in promise.volumes.items():
             _drop(self._holders, volume, uid)
+            _drop(self._volumes, claim, uid)
         for claim in promise.nodes:
             _drop(self._selecting, claim, uid)
         return True
@@ -61,6 +65,10 @@ class VolumeReservations:
     def owner(self, volume: str) -> ClaimKey | None:
         """The claim that the volume is promised to."""
         return next(iter(self._holders.get(volume, {}).values()), None)
+
+    def volumes(self, claim: ClaimKey) -> set[str]:
+        """The volumes that are promised to the claim."""
+        return set(self._volumes.get(claim, {}).values())
 
     def selected_node(self, claim: ClaimKey) -> str | None:
         """The node for which a volume is to be made for the claim."""
