@@ -17,7 +17,9 @@ from schedulerd.kubernetes.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from schedulerd.kubernetes.predicates.label_index import LabelIndex
 from schedulerd.kubernetes.predicates.node_requirement import NodeRequirement, of_selector
+from schedulerd.kubernetes.predicates.selectors import NOTHING, MalformedSelector, Selector, compiled
 from schedulerd.kubernetes.predicates.volume_index import VolumeFacts as VolumeFacts
 from schedulerd.kubernetes.predicates.volume_index import VolumeIndex, Zone
 from schedulerd.kubernetes.predicates.volume_reservations import ClaimKey as ClaimKey
@@ -43,6 +45,15 @@ ZONE_LABELS = {
 _ZONES_SEPARATOR = "__"
 
 
+class CapacityFacts(NamedTuple):
+    """A CSIStorageCapacity with what is read of it once."""
+
+    class_name: str
+    bytes_max: int
+    """Of a volume; -1 if nothing is said, or nothing that can be read."""
+    topology: Selector
+
+
 class Handle(NamedTuple):
     """A volume as its driver knows it; two claims with equal handles are one volume of a node."""
 
@@ -60,8 +71,9 @@ class Storage:
         self.csi_drivers: dict[str, CSIDriver] = {}
         self.limited_drivers: dict[str, int] = {}
         """How many nodes limit the volumes of a CSI driver."""
-        self.capacities: dict[str, dict[ClaimKey, CSIStorageCapacity]] = {}
-        """By storage class, by namespace and name."""
+        self.capacities: dict[ClaimKey, CapacityFacts] = {}
+        self._capacities_of: dict[str, LabelIndex[CapacityFacts]] = {}
+        """By storage class."""
         self.reservations = VolumeReservations()
         self._csi_nodes: dict[str, CSINode] = {}
         self._attachments: dict[str, VolumeAttachment] = {}
@@ -123,13 +135,20 @@ class Storage:
     def put_capacity(self, capacity: CSIStorageCapacity) -> None:
         key = (capacity.metadata.namespace, capacity.metadata.name)
         self.remove_capacity(*key)
-        self.capacities.setdefault(capacity.storage_class_name, {})[key] = capacity
+        facts = self.capacities[key] = read_capacity(capacity)
+        index = self._capacities_of.setdefault(facts.class_name, LabelIndex())
+        index.add(key, facts, facts.topology.requirements)
 
     def remove_capacity(self, namespace: str, name: str) -> None:
-        for class_name, capacities in self.capacities.items():
-            if capacities.pop((namespace, name), None) is not None and not capacities:
-                del self.capacities[class_name]
-                return
+        facts = self.capacities.pop((namespace, name), None)
+        if facts is not None:
+            self._capacities_of[facts.class_name].remove((namespace, name), facts.topology.requirements)
+
+    def largest_volume(self, class_name: str, labels: Mapping[str, str]) -> int:
+        """Bytes of the largest volume of the class that can be made for nodes with these labels; -1 if none can."""
+        index = self._capacities_of.get(class_name)
+        found = index.candidates(labels) if index is not None else ()
+        return max((one.bytes_max for one in found if one.topology.matches(labels)), default=-1)
 
     def put_attachment(self, attachment: VolumeAttachment) -> None:
         name = attachment.metadata.name
@@ -179,6 +198,16 @@ def volume_limits(node: CSINode | None) -> dict[str, int]:
         for driver in drivers
         if driver.allocatable is not None and driver.allocatable.count is not None
     }
+
+
+def read_capacity(capacity: CSIStorageCapacity) -> CapacityFacts:
+    """What cannot be read is for no node."""
+    quantity = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
+    try:
+        topology, bytes_max = compiled(capacity.node_topology), -1 if quantity is None else units(quantity)
+    except (MalformedSelector, MalformedQuantity):
+        topology, bytes_max = NOTHING, -1
+    return CapacityFacts(capacity.storage_class_name, bytes_max, topology)
 
 
 def csi_handle(volume: PersistentVolume) -> Handle | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from schedulerd.kubernetes.objects.storage import (
-    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -25,7 +24,6 @@ from schedulerd.kubernetes.predicates.storage import (
     is_usable,
     storage_size,
 )
-from schedulerd.kubernetes.quantity import MalformedQuantity, units
 
 _AVAILABLE = "Available"
 _FILESYSTEM = "Filesystem"
@@ -133,21 +131,4 @@ def _has_room(claim: PersistentVolumeClaim, found: StorageClass, facts: NodeFact
     driver = storage.csi_drivers.get(found.provisioner)
     if wanted is None or driver is None or not driver.spec.storage_capacity:
         return True
-    capacities = storage.capacities.get(found.metadata.name, {}).values()
-    return any(_limit(one) >= wanted and _reaches(one, facts.labels) for one in capacities)
-
-
-def _limit(capacity: CSIStorageCapacity) -> int:
-    """Bytes of the largest volume that can be made; -1 if nothing is said, or nothing that can be read."""
-    quantity = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-    try:
-        return -1 if quantity is None else units(quantity)
-    except MalformedQuantity:
-        return -1
-
-
-def _reaches(capacity: CSIStorageCapacity, labels: Mapping[str, str]) -> bool:
-    try:
-        return compiled(capacity.node_topology).matches(labels)
-    except MalformedSelector:
-        return False
+    return storage.largest_volume(found.metadata.name, facts.labels) >= wanted

@@ -1,8 +1,4 @@
-"""Volumes of one class, so that a node is not held against all of them: local volumes are as many as nodes.
-
-A volume whose node affinity is one term with a label among some values is found by these; all others are loose, and
-looked at for every node. Volumes that are promised to a claim are found by that claim alone.
-"""
+"""Volumes of one class, so that a node is not held against all of them. Promised ones are found by their claim."""
 
 from __future__ import annotations
 
@@ -10,15 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from schedulerd.kubernetes.objects.storage import PersistentVolume
+from schedulerd.kubernetes.predicates.label_index import LabelIndex
 from schedulerd.kubernetes.predicates.node_requirement import NodeRequirement
-from schedulerd.kubernetes.predicates.selectors import IN
+from schedulerd.kubernetes.predicates.selectors import Requirement
 from schedulerd.kubernetes.predicates.volume_reservations import ClaimKey
-
-_VALUES_MAX = 16
-"""A volume with more values is loose."""
-
-_Pin = tuple[str, str]
-"""Label and value."""
 
 
 class Zone(NamedTuple):
@@ -48,59 +39,34 @@ class VolumeFacts(NamedTuple):
 
 class VolumeIndex:
     def __init__(self) -> None:
-        self._loose: dict[str, VolumeFacts] = {}
-        self._pinned: dict[_Pin, dict[str, VolumeFacts]] = {}
-        self._labels: dict[str, int] = {}
-        """How many pins there are by label."""
+        self._free: LabelIndex[VolumeFacts] = LabelIndex()
         self._promised: dict[ClaimKey, dict[str, VolumeFacts]] = {}
 
     def add(self, one: VolumeFacts) -> None:
         if one.promised_to is not None:
             self._promised.setdefault(one.promised_to, {})[one.name] = one
-            return
-        pins = _pins(one.requirement)
-        if pins is None:
-            self._loose[one.name] = one
-        for pin in pins or ():
-            if pin not in self._pinned:
-                self._pinned[pin] = {}
-                self._labels[pin[0]] = self._labels.get(pin[0], 0) + 1
-            self._pinned[pin][one.name] = one
+        else:
+            self._free.add(one.name, one, _required(one))
 
     def remove(self, one: VolumeFacts) -> None:
-        if one.promised_to is not None:
-            del self._promised[one.promised_to][one.name]
-            if not self._promised[one.promised_to]:
-                del self._promised[one.promised_to]
+        if one.promised_to is None:
+            self._free.remove(one.name, _required(one))
             return
-        self._loose.pop(one.name, None)
-        for pin in _pins(one.requirement) or ():
-            del self._pinned[pin][one.name]
-            if not self._pinned[pin]:
-                del self._pinned[pin]
-                self._labels[pin[0]] -= 1
-                if not self._labels[pin[0]]:
-                    del self._labels[pin[0]]
+        promised = self._promised[one.promised_to]
+        del promised[one.name]
+        if not promised:
+            del self._promised[one.promised_to]
 
     def free(self, labels: Mapping[str, str]) -> Iterator[VolumeFacts]:
-        """All volumes without a claim that nodes with these labels can use, and perhaps some that they cannot; one with
-        several pins once, as a node has one value of a label."""
-        yield from self._loose.values()
-        for label in self._labels:
-            value = labels.get(label)
-            if value is not None:
-                yield from self._pinned.get((label, value), {}).values()
+        """All volumes without a claim that nodes with these labels can use, and perhaps some that they cannot."""
+        return self._free.candidates(labels)
 
     def promised(self, claim: ClaimKey) -> Iterator[VolumeFacts]:
         """Volumes that are promised to a claim of this name."""
         return iter(self._promised.get(claim, {}).values())
 
 
-def _pins(requirement: NodeRequirement) -> tuple[_Pin, ...] | None:
-    """Labels with values one of which a node has to have; None if there is no such label."""
-    if requirement.terms is None or len(requirement.terms) != 1:
-        return None
-    for one in requirement.terms[0].labels:
-        if one.operator == IN and len(one.values) <= _VALUES_MAX:
-            return tuple((one.key, value) for value in one.values)
-    return None
+def _required(one: VolumeFacts) -> tuple[Requirement, ...]:
+    """What every node has to meet that can use the volume."""
+    terms = one.requirement.terms
+    return terms[0].labels if terms is not None and len(terms) == 1 else ()
