@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +15,12 @@ from tests.kubernetes.volume_controller import BIND_COMPLETED, HOST, SELECTED_NO
 
 JSON = dict[str, Any]
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
+
+
+@pytest.fixture
+def daemon_flags() -> tuple[str, ...]:
+    """A daemon of its own, which can be ended."""
+    return ()
 
 
 async def storage_class(world: World, provisioner: str = "disks.example.com") -> str:
@@ -140,6 +147,22 @@ async def test_a_shim_that_ends_while_a_volume_is_made(world: World) -> None:
     assert node_of(pods["x"]) == a != b, "its volume was asked for there"
     assert [name for name, _ in world.history] == ["x"]
     await world.agrees()
+
+
+async def test_a_daemon_that_ends_while_a_volume_is_made(world: World, daemon_flags: tuple[str, ...]) -> None:
+    made = await storage_class(world)
+    a = await node(world, "a", cpu="1")
+    await world.start()
+    await claim(world, "x", made)
+    await world.pod("x", **mounts("x"))
+    await selected(world, "x")
+    await asyncio.to_thread(world.restart_daemon)
+    await world.pod("next")
+    async with VolumeController(world.api, made):
+        pods = await world.until_bound("x")
+    assert node_of(pods["x"]) == a
+    await world.agrees()
+    assert not node_of(world.pods["next"]), "its room was kept"
 
 
 async def test_a_pod_that_is_deleted_while_it_waits_for_its_volume(world: World) -> None:
