@@ -15,7 +15,13 @@ from schedulerd.kubernetes.predicates.volume_choice import smallest_match
 from tests.kubernetes.builders import JSON, expression, node
 from tests.kubernetes.storage_builders import claim, put, storage_class, volume
 
-LABELS = ({"host": "a", "zone": "1"}, {"host": "b", "zone": "1"}, {"host": "c", "zone": "2"}, {"zone": "2"}, {})
+LABELS: tuple[dict[str, str], ...] = (
+    {"host": "a", "zone": "1"},
+    {"host": "b", "zone": "1"},
+    {"host": "c", "zone": "2"},
+    {"zone": "2"},
+    {},
+)
 
 
 def requirement(random: Random) -> JSON | None:

@@ -23,8 +23,9 @@ from schedulerd.kubernetes.predicates.selectors import (
     label_key,
     label_value,
 )
-from schedulerd.kubernetes.predicates.storage import Storage, Zone, is_bound, is_reachable, is_usable, says_where
+from schedulerd.kubernetes.predicates.storage import Storage, is_bound, is_reachable, is_usable, says_where
 from schedulerd.kubernetes.predicates.tolerations import UNSCHEDULABLE_TAINT, Tolerated, first_untolerated, is_tolerated
+from schedulerd.kubernetes.predicates.volume_index import Zone
 
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 ATTRIBUTE_PREFIX = "c/"
