@@ -169,6 +169,10 @@ def released(model: Model, event: AllocationReleased) -> None:
         return
     own = model.pods.get(event.key)
     if own is None or own.uuid != event.uuid:
+        if own is not None and own.state is PodState.ASKED:
+            # It was asked for before the release had come. A daemon that has lost its state meanwhile was told of the
+            # allocation and its release, and does not have the ask.
+            asking.consider(model, own, again=True)
         return
     own.uuid = ""
     if own.state is PodState.BOUND:

@@ -118,3 +118,15 @@ def test_lists_are_merged_by_their_keys() -> None:
     }
     assert strategic_merge(old, {"map": {"$patch": "replace", "c": 3}})["map"] == {"c": 3}
     assert strategic_merge(old, {"conditions": [{"$patch": "replace"}, {"type": "Z"}]})["conditions"] == [{"type": "Z"}]
+
+
+async def test_a_change_that_nobody_has_watched_yet_keeps_its_version() -> None:
+    async with FakeCluster() as cluster:
+        made = cluster.create(r.PERSISTENT_VOLUMES, "v", spec={})
+        version = made["metadata"]["resourceVersion"]
+        kind = cluster.kind(r.PERSISTENT_VOLUMES)
+        status = {"status": {"phase": "Available"}}
+        changed = cluster.operations.patch(kind, "", "v", status, "status", "application/merge-patch+json")
+        assert made["metadata"]["resourceVersion"] == version != changed["metadata"]["resourceVersion"]
+        added, modified = cluster.store.log[-2:]
+        assert (added.object, modified.object) == (made, changed)
