@@ -158,7 +158,7 @@ def bind_ended(model: Model, event: BindEnded) -> None:
 def bind_again(model: Model, uid: str) -> None:
     """The end of a binding is still not known."""
     own = model.pods.get(uid)
-    if own is not None and own.state is PodState.ASSUMED and own.node:
+    if own is not None and own.state is PodState.ASSUMED and own.node and volumes.awaited_of(own) is None:
         model.effects.append(Bind(own.name, own.node))
 
 
@@ -221,6 +221,7 @@ def delete_again(model: Model, uid: str) -> None:
 
 
 def _bound(model: Model, own: OwnPod) -> None:
+    volumes.stop(model, own)
     own.state, own.volumes = PodState.BOUND, None
     own.left_out.clear()
     conditions.done(own)
