@@ -17,12 +17,16 @@ from tests.kubernetes.accounts import State, disagreements
 from tests.kubernetes.fake import FakeCluster
 from tests.kubernetes.fake.failures import Failure
 from tests.kubernetes.fake.store import Change, Object
+from tests.kubernetes.load_volumes import LoadVolumes
+from tests.kubernetes.volume_controller import HOST
 
 NAMESPACE = "default"
 APPLICATIONS = 5
 SIZES = ("100m", "250m", "500m")
 TURN_SECONDS = 0.01
 WAITING_MAX = 100
+WITH_CLAIM = 6
+"""One of so many pods has a claim that waits for it."""
 
 
 class Load:
@@ -40,7 +44,9 @@ class Load:
         self.nodes = [f"n{number}" for number in range(nodes)]
         for name in self.nodes:
             amounts = {"cpu": cpu, "memory": "64Gi", "pods": "500"}
-            fake.create(r.NODES, name, status={"allocatable": amounts, "capacity": amounts})
+            metadata = {"name": name, "labels": {HOST: name}}
+            fake.create(r.NODES, name, metadata=metadata, status={"allocatable": amounts, "capacity": amounts})
+        self.volumes = LoadVolumes(fake, Random(random.random()), NAMESPACE, self.nodes)
         fake.store.listeners.append(self._changed)
 
     @property
@@ -72,6 +78,7 @@ class Load:
         before, since_s = -1, loop.time()
         while waiting := self.waiting:
             self.fake.kubelet.finish_all()
+            self.volumes.act()
             if len(waiting) != before:
                 before, since_s = len(waiting), loop.time()
             elif loop.time() - since_s > 0.3 and self.running:
@@ -95,6 +102,8 @@ class Load:
             await asyncio.sleep(0.05)
         twice = {uid: nodes for uid, nodes in self.bindings.items() if len(nodes) > 1}
         assert not twice, f"bound twice: {twice}"
+        problems = self.volumes.problems()
+        assert not problems, "\n".join(problems[:20])
 
     def make(self, node: str = "") -> str:
         name = f"p{self.made}"
@@ -106,6 +115,8 @@ class Load:
         }
         if node:
             spec["nodeName"] = node
+        elif self.made % WITH_CLAIM == 0:
+            spec |= self.volumes.claim(f"{name}-data")
         labels = {"queue": "root.default", "applicationId": f"app{self.random.randrange(APPLICATIONS)}"}
         self.fake.create(r.PODS, name, metadata={"name": name, "labels": labels}, spec=spec)
         return name
@@ -130,6 +141,7 @@ class Load:
             self._resize(self.random.choice(running))
         if chance() < 0.2:
             kubelet.finish_all()
+        self.volumes.act()
 
     def bind(self, name: str, node: str) -> None:
         """Another scheduler binds the pod."""

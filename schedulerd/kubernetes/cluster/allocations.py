@@ -158,7 +158,7 @@ def bind_ended(model: Model, event: BindEnded) -> None:
 def bind_again(model: Model, uid: str) -> None:
     """The end of a binding is still not known."""
     own = model.pods.get(uid)
-    if own is not None and own.state is PodState.ASSUMED and own.node:
+    if own is not None and own.state is PodState.ASSUMED and own.node and volumes.awaited_of(own) is None:
         model.effects.append(Bind(own.name, own.node))
 
 
@@ -169,6 +169,10 @@ def released(model: Model, event: AllocationReleased) -> None:
         return
     own = model.pods.get(event.key)
     if own is None or own.uuid != event.uuid:
+        if own is not None and own.state is PodState.ASKED:
+            # It was asked for before the release had come. A daemon that has lost its state meanwhile was told of the
+            # allocation and its release, and does not have the ask.
+            asking.consider(model, own, again=True)
         return
     own.uuid = ""
     if own.state is PodState.BOUND:
@@ -217,6 +221,7 @@ def delete_again(model: Model, uid: str) -> None:
 
 
 def _bound(model: Model, own: OwnPod) -> None:
+    volumes.stop(model, own)
     own.state, own.volumes = PodState.BOUND, None
     own.left_out.clear()
     conditions.done(own)

@@ -84,7 +84,7 @@ def write(model: Model, own: OwnPod) -> None:
     awaited = awaited_of(own)
     assert awaited is not None
     for name in awaited.uids:
-        claim = _claim(model, own, name)
+        claim = _claim_named(model, own, name)
         if claim is None:
             continue
         if name in awaited.to_bind:
@@ -153,7 +153,7 @@ def look(model: Model, own: OwnPod) -> Outlook:
 
 
 def _look_at(model: Model, own: OwnPod, awaited: AwaitedVolumes, facts: NodeFacts, name: str) -> Outlook:
-    claim = _claim(model, own, name)
+    claim = _claim_named(model, own, name)
     if claim is None or claim.metadata.uid != awaited.uids[name]:
         return Outlook(Progress.CHANGED, f'persistentvolumeclaim "{name}" is gone')
     chosen = claim.spec.volume_name or awaited.to_bind.get(name, "")
@@ -233,7 +233,7 @@ def _selected(claim: PersistentVolumeClaim) -> str | None:
     return (claim.metadata.annotations or {}).get(SELECTED_NODE_ANNOTATION)
 
 
-def _claim(model: Model, own: OwnPod, name: str) -> PersistentVolumeClaim | None:
+def _claim_named(model: Model, own: OwnPod, name: str) -> PersistentVolumeClaim | None:
     return model.view.storage.claims.get((own.name.namespace, name))
 
 

@@ -112,6 +112,16 @@ def test_a_bind_that_fails_is_tried_elsewhere_for_a_minute(play: Play) -> None:
     assert play.allocate("p", "m", "u2") == [Bind(POD, "m")]
 
 
+def test_an_ask_from_before_the_confirmed_release_is_repeated(play: Play) -> None:
+    """A daemon that has lost its state meanwhile was told of the allocation, and took the ask for its resize."""
+    play.put(own("p"))
+    play.allocate("p", "n")
+    _, ask = play.tell(BindEnded("p", "n", BindResult.FAILED, "no"))
+    assert play.tell(AllocationReleased(APP, "p", "u-p")) == [ask]
+    play.allocate("p", "m", "u2")
+    assert play.tell(AllocationReleased(APP, "p", "u-p")) == []
+
+
 def test_a_bind_of_unknown_end_is_repeated(play: Play) -> None:
     play.put(own("p"))
     play.allocate("p", "n")

@@ -53,7 +53,7 @@ def test_everybody_agrees_in_the_end(seed: int) -> None:
 
 
 def test_the_histories_are_rich() -> None:
-    worlds = [play(seed) for seed in range(12)]
+    worlds = [play(seed) for seed in range(20)]
     happened = sum((world.happened for world in worlds), Counter[str]())
     assert happened["bound"] > 50
     assert happened["given up"] > 10

@@ -163,7 +163,9 @@ class Operations:
 
     def _update(self, kind: Kind, before: Object, after: Object, subresource: str) -> Object:
         old = before["metadata"]
-        metadata: dict[str, Any] = after.setdefault("metadata", {})
+        # A patch of something else leaves the metadata of the former object, whose version would change with it.
+        metadata: dict[str, Any] = dict(after.get("metadata") or {})
+        after["metadata"] = metadata
         for key in ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"):
             if key in old:
                 metadata[key] = old[key]

@@ -139,3 +139,15 @@ async def test_a_watch_that_is_too_far_behind_ends_and_nothing_comes_behind_what
                 cluster.pod("d")
                 cluster.server.watches_end()
                 assert b'"d"' not in await response.read()
+
+
+async def test_a_change_that_nobody_has_watched_yet_keeps_its_version() -> None:
+    async with FakeCluster() as cluster:
+        made = cluster.create(r.PERSISTENT_VOLUMES, "v", spec={})
+        version = made["metadata"]["resourceVersion"]
+        kind = cluster.kind(r.PERSISTENT_VOLUMES)
+        status = {"status": {"phase": "Available"}}
+        changed = cluster.operations.patch(kind, "", "v", status, "status", "application/merge-patch+json")
+        assert made["metadata"]["resourceVersion"] == version != changed["metadata"]["resourceVersion"]
+        added, modified = cluster.store.log[-2:]
+        assert (added.object, modified.object) == (made, changed)

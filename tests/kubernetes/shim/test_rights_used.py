@@ -14,7 +14,9 @@ from tests.kubernetes.fake.faults import Fault
 from tests.kubernetes.rights import AGENT, Right, granted
 from tests.kubernetes.shim.test_gangs import gang, placeholders
 from tests.kubernetes.shim.test_preemption import QUEUES, queue
+from tests.kubernetes.shim.test_volumes import NO_PROVISIONER, claim, local_volume, mounts, node, storage_class
 from tests.kubernetes.shim.world import LIMIT_SECONDS, World, condition
+from tests.kubernetes.volume_controller import VolumeController
 
 
 @pytest.fixture
@@ -58,6 +60,16 @@ async def test_a_story_uses_every_right_that_is_granted(
     await world.until_bound(*victims)
     await world.pod("team", metadata=queue("team"))
     await world.until(lambda pods: any("deletionTimestamp" in pods[name]["metadata"] for name in victims))
+    # Volumes: one that exists, and one that is made. The answers to both writes are lost, and looked up.
+    local, made = await storage_class(world, NO_PROVISIONER), await storage_class(world)
+    volume = await local_volume(world, "v", local, await node(world, "m"))
+    fake.faults.add(Fault("lose"), method="PATCH", plural="persistentvolumes", name=volume)
+    fake.faults.add(Fault("lose"), method="PATCH", plural="persistentvolumeclaims", name="y")
+    for name, of_class in (("x", local), ("y", made)):
+        await claim(world, name, of_class)
+        await world.pod(name, **mounts(name))
+    async with VolumeController(world.api, made):
+        await world.until_bound("x", "y")
     # A pod that finds no room: a condition, an event, and its repetition.
     await world.pod("large", cpu="64")
     await world.until(lambda pods: condition(pods.get("large", {}), "PodScheduled").get("reason") == "Unschedulable")
