@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from schedulerd.kubernetes.shim import http_connections
@@ -89,7 +90,7 @@ async def test_who_does_not_read_the_answer_in_time_is_cut_off(monkeypatch: pyte
         server_waits.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(http_connections.web.RequestHandler, "finish_response", never)
+    monkeypatch.setattr(web.RequestHandler, "finish_response", never)
     async with Port() as port:
         slow = await port.connect(PROBE)
         assert await ended(slow)

@@ -10,6 +10,7 @@ from schedulerd.kubernetes.cluster import (
     answers,
     applications,
     asking,
+    claims,
     conditions,
     nodes,
     pods,
@@ -19,6 +20,7 @@ from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.predicates import cluster_view
+from schedulerd.kubernetes.predicates.callbacks import callback_plugins
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.reasons import node_counts
 from schedulerd.kubernetes.reasons.backlog import Backlog
@@ -114,7 +116,7 @@ MUTANTS = (
     Mutant(
         "pods do not wait for their claims",
         Rule.SHIM_ASKS,
-        Replaced(asking.claims.missing, gives("")),
+        Replaced(claims.missing, gives("")),
         (ASKING,),
     ),
     Mutant(
@@ -133,7 +135,7 @@ MUTANTS = (
     Mutant(
         "pods of which others decide are not asked about",
         Rule.SHIM_CLASSES,
-        Replaced(cluster_view.callback_plugins, gives(())),
+        Replaced(callback_plugins, gives(())),
         (ASKING,),
     ),
     Mutant(

@@ -28,6 +28,8 @@ RESTS = 100
 class CoreWorld(ToyWorld):
     """`core` is the daemon; the one of the toy world is not used."""
 
+    core: CoreDaemon
+
     def __init__(self, seed: int, *, kills: bool = True) -> None:
         super().__init__(seed)
         self.kills = kills
