@@ -119,7 +119,9 @@ class Books:
             self._found_running(info)
         elif info.action == si_pb2.NodeInfo.DECOMISSION:
             node.leaving = True
-            self._forget_node_if_left(info.nodeID)
+            self._drop_wanted_back(info.nodeID)
+            if info.nodeID in self._nodes:
+                self._forget_node_if_left(info.nodeID)
         else:
             node.draining = info.action == si_pb2.NodeInfo.DRAIN_NODE
 
@@ -295,6 +297,8 @@ class Books:
                 held = self._held(release)
                 if held is not None:
                     held.wanted_back = True
+                    if held.node_id not in self._nodes or self._nodes[held.node_id].leaving:
+                        self._drop(release.applicationID, release.UUID)
         for withdrawn in response.releasedAsks:
             if withdrawn.terminationType not in _BY_RM:  # else it confirms a release: the key may be asked for anew
                 self._withdraw(withdrawn.applicationID, withdrawn.allocationKey)
@@ -504,6 +508,13 @@ class Books:
         node = self._nodes[node_id]
         if node.leaving and not node.held:
             del self._nodes[node_id]
+
+    def _drop_wanted_back(self, node_id: str) -> None:
+        """The node is removed: the scheduler does not tell the end of allocations that it has wanted back itself."""
+        for application_id, application in list(self._applications.items()):
+            on_node = [(uuid, held) for uuid, held in application.held.items() if held.node_id == node_id]
+            for uuid in [uuid for uuid, held in on_node if held.wanted_back]:
+                self._drop(application_id, uuid)
 
     def _forget_found(self, node_id: str, reason: str) -> None:
         """An update of the node was rejected: of the allocations that updates have reported, the one that the reason

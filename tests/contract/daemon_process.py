@@ -21,6 +21,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 LIMIT_SECONDS = 20.0
 """For anything that should happen at once; a test that reaches it has failed."""
+START_SECONDS = 60.0
+"""For the start of the process, which is slow where many others run."""
 IN_USE_LOOKS = 3
 IN_USE_PAUSE_SECONDS = 0.1
 """Memory is at rest when so many looks, so far apart, find no less than before: dropped state is freed in slices."""
@@ -59,7 +61,7 @@ class DaemonProcess:
 
     def __enter__(self) -> DaemonProcess:
         try:
-            started = self.wait_for_event("serving")
+            started = self.wait_for_event("serving", seconds=START_SECONDS)
         except BaseException as error:  # a context that was not entered is not left either
             self.__exit__(type(error), error, error.__traceback__)
             raise
@@ -82,11 +84,14 @@ class DaemonProcess:
         return self._process.pid
 
     def wait_for_event(
-        self, event: str, matches: Callable[[dict[str, Any]], bool] = lambda line: True
+        self,
+        event: str,
+        matches: Callable[[dict[str, Any]], bool] = lambda line: True,
+        seconds: float = LIMIT_SECONDS,
     ) -> dict[str, Any]:
         """The next log line of this event; lines before it are passed over."""
         while True:
-            line = self._unread.get(timeout=LIMIT_SECONDS)
+            line = self._unread.get(timeout=seconds)
             if line is None:
                 raise AssertionError(f"ended without the event {event!r}:\n" + "".join(self.lines[-20:]))
             entry = json.loads(line) if line.startswith("{") else {}

@@ -20,7 +20,8 @@ from schedulerd.kubernetes.cluster import (
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
-from schedulerd.kubernetes.predicates import callbacks, cluster_view
+from schedulerd.kubernetes.predicates import cluster_view
+from schedulerd.kubernetes.predicates.callbacks import callback_plugins
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.reasons import node_counts
 from schedulerd.kubernetes.reasons.backlog import Backlog
@@ -135,7 +136,7 @@ MUTANTS = (
     Mutant(
         "pods of which others decide are not asked about",
         Rule.SHIM_CLASSES,
-        Replaced(callbacks.callback_plugins, gives(())),
+        Replaced(callback_plugins, gives(())),
         (ASKING,),
     ),
     Mutant(

@@ -53,12 +53,20 @@ Handle = Callable[[list[Event]], None]
 class DaemonLink(ResourceManager):
     """`handle` is given all events of a message, in order; `wanted` keeps the releases that are to be confirmed."""
 
-    def __init__(self, cluster: Cluster, handle: Handle, wanted: Callable[[AllocationRelease], None]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        handle: Handle,
+        wanted: Callable[[AllocationRelease], None],
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        """`clock`, in seconds, is the one by which the cluster is stepped: that of the running loop, if it is None."""
         self.applications_awaited = AnswersAwaited()
         self.nodes_awaited = AnswersAwaited()
         self._cluster = cluster
         self._handle = handle
         self._wanted = wanted
+        self._clock = clock
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None:
         events: list[Event] = [NodeAccepted(one.nodeID) for one in response.accepted]
@@ -127,7 +135,8 @@ class DaemonLink(ResourceManager):
         if known is None:
             return
         if known.began_ns is not None:
-            elapsed_s = asyncio.get_running_loop().time() - known.began_ns / 1e9
+            now_s = self._clock() if self._clock is not None else asyncio.get_running_loop().time()
+            elapsed_s = now_s - known.began_ns / 1e9
         else:
             elapsed_s = time.time() - known.began_s
         added.executionTimeoutMilliSeconds = left_ms(known.whole_s, elapsed_s)

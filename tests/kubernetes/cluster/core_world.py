@@ -42,7 +42,7 @@ class CoreWorld(ToyWorld):
     def _connect(self) -> None:
         """A shim that has begun, and the daemon with which it registers."""
         known: Scheduler | None = self.core.scheduler if self.deaths else None
-        self.link = DaemonLink(self.cluster, self._handle, self._note_wanted)
+        self.link = DaemonLink(self.cluster, self._handle, self._note_wanted, lambda: self.now_ns / SECOND_NS)
         self.core = CoreDaemon(self.link, self._uuids)
         self.core.now_ns = self.now_ns
         if known is not None and self.random.random() < 0.5:

@@ -64,6 +64,8 @@ class GangDaemon(ToyDaemon):
                     self.styles.pop(one.application_id, None)
                 if one.uuid in self.allocations:
                     self.groups[one.uuid] = (one.task_group, one.is_placeholder)
+                    if one.application_id in self.failing and one.uuid not in self.leaving:
+                        self._release(one.uuid, v.Cause.TIMEOUT)
         for uuid in [uuid for uuid in self.groups if uuid not in self.allocations]:
             self._gone(uuid, is_confirmed=isinstance(effect, e.ConfirmRelease))
         for application_id in sorted(self.failing):
@@ -212,7 +214,8 @@ class GangDaemon(ToyDaemon):
             assert held >= self.whole[application_id], f"a part of gang {application_id} runs"
 
     def _ask(self, ask: e.Ask) -> None:
-        self.asked_of.add(ask.application_id)
+        if ask.application_id in self.applications:
+            self.asked_of.add(ask.application_id)
         if ask.application_id in self.failing:
             self.said.append(v.AskRejected(ask.application_id, ask.key, "failing"))
         elif self.is_orderly and ask.application_id in self.applications:

@@ -7,7 +7,7 @@ import pytest
 from schedulerd.core.invariants import violations
 from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
 from schedulerd.kubernetes.cluster.pods import requests
-from tests.kubernetes.cluster.core_world import CoreWorld
+from tests.kubernetes.cluster.core_world import CoreGangWorld, CoreWorld
 
 TURNS = 400
 
@@ -41,10 +41,48 @@ def check(world: CoreWorld) -> None:
                 assert amounts == requests(pod), f"{uid} was resized: {amounts}"
     assert occupied == {name: one.occupied.get("pods", 0) for name, one in partition.nodes.items()}
     assert len(world.bindings) == len(set(world.bindings)), "bound twice"
+    check_books(world, pending)
+
+
+def check_books(world: CoreWorld, pending: set[str]) -> None:
+    """What the client would report is what the daemon has."""
+    partition = world.core.partition
     reported = {one.UUID: one.nodeID for one in world.core.books.allocations()}
     assert reported == {uuid: one.node.node_id for uuid, one in partition.allocations.items()}, "books"
     asked = {ask.allocationKey for ask in world.core.books.report_asks()}
     assert asked == pending, "books: asks"
+
+
+def check_gangs(world: CoreGangWorld) -> None:
+    partition, model = world.core.partition, world.cluster.model
+    assert violations(world.core.scheduler) == []
+    held = {one.key: one for one in partition.allocations.values()}
+    assert len(held) == len(partition.allocations), "a pod with two allocations"
+    keys = set(world.pods) | set(model.virtual)
+    pending = {ask.key for one in partition.applications.values() for ask in one.asks.values() if ask.pending}
+    assert set(held) <= keys, "an allocation of nothing"
+    assert pending <= keys, "an ask of nothing"
+    for uid, own in model.pods.items():
+        application, name = own.application, own.pod.spec.node_name
+        if own.is_placeholder:
+            assert application is not None, "a placeholder without an application"
+            assert model.applications.get(application.id) is application
+            assert any(not one.is_placeholder for one in application.pods.values()), "a placeholder that outlives"
+        if name:
+            assert uid not in held or held[uid].node.node_id == name, f"{uid} is counted on another node"
+        else:
+            assert uid not in held, f"{uid} holds room and is not bound: {own.state}"
+    assert len(world.bindings) == len(set(world.bindings)), "bound twice"
+    check_books(world, pending)
+
+
+def play_gangs(seed: int) -> CoreGangWorld:
+    world = CoreGangWorld(seed)
+    world.start()
+    for _ in range(TURNS):
+        world.turn()
+    world.settle()
+    return world
 
 
 def play(seed: int, turns: int = TURNS) -> CoreWorld:
@@ -62,3 +100,16 @@ def play(seed: int, turns: int = TURNS) -> CoreWorld:
 @pytest.mark.parametrize("seed", range(40))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_nothing_of_a_gang_leaks(seed: int) -> None:
+    check_gangs(play_gangs(seed))
+
+
+def test_the_histories_are_rich() -> None:
+    worlds = [play(seed) for seed in range(8)]
+    assert sum(len(world.bindings) for world in worlds) > 100
+    assert sum(world.deaths for world in worlds) > 20
+    gangs = [play_gangs(seed) for seed in range(4)]
+    assert sum(uid.startswith("tg-") for world in gangs for uid in world.bindings) > 5

@@ -58,7 +58,8 @@ class Store:
         key = metadata.get("namespace", ""), metadata["name"]
         objects = self.of(kind)
         self.version += 1
-        metadata["resourceVersion"] = str(self.version)
+        # A patched object shares what the patch has left alone with the one before it.
+        thing = {**thing, "metadata": {**metadata, "resourceVersion": str(self.version)}}
         before = objects.get(key)
         objects[key] = thing
         self._tell(Change(self.version, kind, thing, before))

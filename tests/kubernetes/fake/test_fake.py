@@ -151,3 +151,18 @@ async def test_a_change_that_nobody_has_watched_yet_keeps_its_version() -> None:
         assert made["metadata"]["resourceVersion"] == version != changed["metadata"]["resourceVersion"]
         added, modified = cluster.store.log[-2:]
         assert (added.object, modified.object) == (made, changed)
+
+
+async def test_a_change_that_is_told_later_is_as_it_was() -> None:
+    """Else a watch that comes back gets an old object under the version of the new one, and takes the new one for told
+    already: a resize was lost so."""
+    async with FakeCluster() as cluster:
+        before = cluster.store.version
+        cluster.pod("a", node="n1")
+        kind = cluster.kind(r.PODS)
+        for phase in ("Running", "Succeeded"):
+            body = {"status": {"phase": phase}}
+            cluster.operations.patch(kind, "default", "a", body, "status", "application/merge-patch+json")
+        told = [(change.version, change.object) for change in cluster.store.changes_after(before)]
+        assert [int(one["metadata"]["resourceVersion"]) for _, one in told] == [version for version, _ in told]
+        assert [one["status"]["phase"] for _, one in told] == ["Pending", "Running", "Succeeded"]

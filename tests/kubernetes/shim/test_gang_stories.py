@@ -21,7 +21,7 @@ from tests.kubernetes.shim.world import JSON, Pods, World, condition, node_of
 
 GANG = 50
 KINDS = ["pods", "virtual"]
-TEMPLATE = {"cpu": "2", "memory": "16Gi", "pods": "110"}
+TEMPLATE: dict[str, str | int] = {"cpu": "2", "memory": "16Gi", "pods": "110"}
 LOOK_SECONDS = 0.2
 QUEUES = """
 partitions:
@@ -102,7 +102,7 @@ async def autoscaling(world: World) -> AsyncIterator[Autoscaler]:
                 await world.api.delete(r.NODES, name)
             autoscaler.added = [world.node_name(name) if name in added else name for name in autoscaler.added]
             for name in added:
-                await world.node(name, None, **TEMPLATE)
+                await world.node(name, cpu="2")
 
     task = asyncio.create_task(look())
     try:

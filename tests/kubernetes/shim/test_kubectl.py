@@ -447,6 +447,7 @@ async def test_a_job_that_is_a_gang_of_fifty(world: World, daemon_flags: tuple[s
         for number in range(12):
             await world.node(f"more{number}")
         await told.kubectl("wait", "--for=condition=complete", "job/train", f"--timeout={LIMIT_SECONDS:g}s")
+        await told.until("train", lambda pods: [pod["status"]["phase"] for pod in pods] == ["Succeeded"] * 50)
         ended = [name for name, _ in world.history if name.startswith("train-")]
         assert len(ended) == len(set(ended)) == 50
         await world.until(lambda pods: not any(name.startswith("tg-") for name in pods))

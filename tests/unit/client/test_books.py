@@ -389,6 +389,29 @@ def test_what_the_scheduler_wants_back_is_there_until_that_is_confirmed(books: B
     assert held(books) == []
 
 
+@pytest.mark.parametrize("is_wanted_first", [True, False])
+def test_what_was_wanted_back_goes_with_its_node(books: Books, is_wanted_first: bool) -> None:
+    order = released(a_release("u1", si_pb2.PREEMPTED_BY_SCHEDULER))
+    books.sent_ask(an_ask(count=2))
+    books.heard_allocations(placed(an_allocation("u1"), an_allocation("u2")))
+    if is_wanted_first:
+        books.heard_allocations(order)
+    books.sent_node(a_node(action=si_pb2.NodeInfo.DECOMISSION))
+    if not is_wanted_first:
+        books.heard_allocations(order)
+    assert held(books) == ["u2"], "the end of the other one is told"
+    books.heard_allocations(released(a_release("u2")))
+    assert list(books.report_nodes()) == []
+
+
+def test_a_node_is_forgotten_with_all_that_was_wanted_back(books: Books) -> None:
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.heard_allocations(released(a_release("u1", si_pb2.PREEMPTED_BY_SCHEDULER)))
+    books.sent_node(a_node(action=si_pb2.NodeInfo.DECOMISSION))
+    assert (held(books), list(books.report_nodes())) == ([], [])
+
+
 def test_after_a_report_no_call_waits_for_what_was_wanted_back_before_it(books: Books) -> None:
     order = a_release("u1", si_pb2.PLACEHOLDER_REPLACED)
     books.sent_ask(an_ask())
