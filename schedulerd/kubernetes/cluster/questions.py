@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedulerd.kubernetes.cluster.model import Model
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.predicates.plugins import ALL, DELEGATED, RESERVE
 from schedulerd.kubernetes.predicates.words import reasons
 
@@ -17,14 +17,20 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
     own = model.pods.get(key) or model.virtual.get(key)
     if own is None:
         return UNKNOWN_POD
-    # The room of a member of a gang may be held by a placeholder, which is still there when the daemon asks.
-    compares_amounts = own.needs_callback and (own.application is None or own.application.gang is None)
-    plugins = RESERVE if not allocate else ALL if compares_amounts else DELEGATED
-    refusals = model.view.judge(own.pod, node, plugins, first_only=True)
+    plugins = RESERVE if not allocate else ALL if own.needs_callback else DELEGATED
+    refusals = model.view.judge(own.pod, node, plugins, _giving_way(own, node) if allocate else (), first_only=True)
     if not refusals:
         return None
     model.refused.setdefault(key)
     return ", ".join(reasons(refusals))
+
+
+def _giving_way(own: OwnPod, node: str) -> list[str]:
+    """The placeholders on the node that may go for the pod, if it is a member of a gang: they are still there when the
+    daemon asks."""
+    if own.is_placeholder or own.application is None or own.application.gang is None:
+        return []
+    return [one.uid for one in own.application.pods.values() if one.is_placeholder and one.node == node]
 
 
 def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[str], start: int) -> int | None:
