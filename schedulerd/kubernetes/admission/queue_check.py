@@ -23,7 +23,7 @@ from schedulerd.kubernetes.api import ApiError
 VALIDATION_SECONDS = 5.0
 """For all files of a ConfigMap together."""
 
-_NOT_VALIDATED = f"not validated: this took longer than {VALIDATION_SECONDS:g} s; the daemon keeps its queues if the file is not valid"
+_NOT_VALIDATED = f"not validated: this took longer than {VALIDATION_SECONDS:g} s; an invalid file changes nothing"
 
 ReadQueueFile = Callable[[str, str], Awaitable[QueueFileResult]]
 """Validates a text, given with its key. May take long: it is cancelled then."""

@@ -151,7 +151,7 @@ class AdmissionSettings(BaseModel):
         "path leads to a pod template or to annotations; * is every element.",
     )
     queue_config_map: Name = Field(
-        default="schedulerd-queues",
+        default="schedulerd",
         description="ConfigMap of the namespace with the queue files (keys ending in .yaml).",
     )
     policy_group: Annotated[str, Field(max_length=64)] = Field(
