@@ -85,9 +85,10 @@ def renewed(kept: Certificates | None, hosts: Sequence[str], now: datetime) -> C
         authority = _new_authority((), now)
         return _signed(authority, hosts, now)
     if authority.certificates[0].not_valid_after_utc - now < AUTHORITY_RENEWED_BEFORE:
+        # The key of the older authority is not kept: what it has to sign for the time until then, it signs now.
+        if not _is_usable(kept, authority.certificates, hosts, now):
+            kept = _signed(authority, hosts, now)
         authority = _new_authority(authority.certificates, now)
-        if not _is_usable(kept, authority.certificates[1:], hosts, now):
-            return _signed(authority, hosts, now)
         return Certificates(_bundle(authority.certificates), _pem_key(authority.key), kept.certificate, kept.key)
     newest = authority.certificates[0]
     signs = newest if now - newest.not_valid_before_utc >= CLOCKS_APART + TRUSTED_FIRST else None

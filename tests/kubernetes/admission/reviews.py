@@ -39,6 +39,7 @@ def review(
     **more: Any,
 ) -> JSON:
     """An AdmissionReview; an UPDATE if there is an old object."""
+    metadata = (new or {}).get("metadata")
     return {
         "apiVersion": "admission.k8s.io/v1",
         "kind": "AdmissionReview",
@@ -49,7 +50,7 @@ def review(
             "operation": operation or ("CREATE" if old is None else "UPDATE"),
             "userInfo": {"username": user, "groups": GROUPS if groups is None else groups},
             "namespace": namespace,
-            "name": (new or {}).get("metadata", {}).get("name", ""),
+            "name": metadata.get("name", "") if isinstance(metadata, dict) else "",
             "object": new,
             "oldObject": old,
             "dryRun": False,

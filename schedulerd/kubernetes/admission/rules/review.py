@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +17,7 @@ DEPTH_MAX = 200
 """How deep lists and objects may be nested."""
 BRACKETS_MAX = 400_000
 """Opening brackets of lists and objects, those in texts included."""
-QUOTES_MAX = 1_500_000
+QUOTES_MAX = 600_000
 """Quotation marks, those in texts included."""
 WARNINGS_MAX = 15
 WARNING_CHARACTERS_MAX = 250
@@ -26,7 +25,6 @@ WARNING_CHARACTERS_MAX = 250
 MESSAGE_CHARACTERS_MAX = 4_000
 
 API_VERSION = "admission.k8s.io/v1"
-_TEXT = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _ALL_BUT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
@@ -124,7 +122,10 @@ def _check_bounds(body: bytes) -> None:
             f"the body has more than {BRACKETS_MAX} lists and objects, or {QUOTES_MAX} quotation marks"
         )
     depth = 0
-    for bracket in _TEXT.sub(b"", body).translate(None, _ALL_BUT_BRACKETS):
+    # Each of these calls is fast: they hold the interpreter's lock, and so the event loop, also from a thread.
+    parts = body.replace(b"\\\\", b"").replace(b'\\"', b"").split(b'"')
+    outside_texts = b"".join(parts[::2])
+    for bracket in outside_texts.translate(None, _ALL_BUT_BRACKETS):
         depth += 1 if bracket in b"[{" else -1
         if depth > DEPTH_MAX:
             raise ReviewUnusable(f"lists and objects are nested deeper than {DEPTH_MAX} levels")
