@@ -19,7 +19,7 @@ from schedulerd.kubernetes.admission.settings import AdmissionSettings
 FOLDER = Path(__file__).parents[3] / "config" / "kubernetes" / "admission"
 OWN = "schedulerd"
 SETTINGS = AdmissionSettings()
-VERSIONS = ("1.30", "1.33", "1.37")
+VERSIONS = ("1.30", "1.37")
 
 
 def documents(name: str) -> list[dict[str, Any]]:
