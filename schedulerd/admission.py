@@ -49,6 +49,8 @@ class QueueFileReader:
         try:
             queue_file = await texts.load(text, key)
         except QueueFileInvalid as error:
+            if self._texts is not texts:  # it was killed with another text that took too long
+                return await self(text, key)
             return QueueFileResult(key, tuple(map(str, error.problems)))
         except Busy as error:
             return QueueFileResult(key, warnings=(f"not validated: {error}",))

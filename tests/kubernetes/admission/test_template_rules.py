@@ -80,7 +80,7 @@ def test_the_kinds_of_kubernetes_are_there() -> None:
 
 def test_the_patch_is_as_small_as_it_can_be() -> None:
     value = {OWN: ANN}
-    cases = (
+    cases: tuple[tuple[JSON, JSON], ...] = (
         (deployment(), {"op": "add", "path": "/spec/template/metadata", "value": {"annotations": value}}),
         (
             {"spec": {"template": {"metadata": {"labels": {}}}}},
@@ -142,8 +142,7 @@ def test_controllers_change_nothing() -> None:
 
 def test_templates_of_other_schedulers_and_namespaces_are_left_alone() -> None:
     assert after(deployment(schedulerName="volcano")) == deployment(schedulerName="volcano")
-    for namespaces in ({"bypass_namespaces": ("team",)}, {"process_namespaces": ("other",)}):
-        found = rules(**namespaces)
+    for found in (rules(bypass_namespaces=("team",)), rules(process_namespaces=("other",))):
         assert mutate(found, request(deployment(), resource=DEPLOYMENTS), None) == Decision()
         named = mutate(found, request(deployment(schedulerName="schedulerd"), resource=DEPLOYMENTS), None)
         assert len(named.patch) == 1
@@ -173,7 +172,7 @@ def test_every_role_of_a_job_gets_the_user() -> None:
 
 
 def test_executors_of_spark_are_the_drivers_business() -> None:
-    application = {"spec": {"driver": {}, "executor": {}}}
+    application: JSON = {"spec": {"driver": {}, "executor": {}}}
     stored = after(application, resource=("sparkoperator.k8s.io", "sparkapplications"))
     assert stored == {"spec": {"driver": {"annotations": {OWN: ANN}}, "executor": {}}}
 
