@@ -73,7 +73,9 @@ class Server:
 
     def configure(self) -> None:
         for resource in (MUTATING, VALIDATING):
-            hooks: list[JSON] = [{"name": name, "clientConfig": {"service": {"name": "s"}}, "rules": []} for name in ("a", "b")]
+            hooks: list[JSON] = [
+                {"name": name, "clientConfig": {"service": {"name": "s"}}, "rules": []} for name in ("a", "b")
+            ]
             self.put(resource.path("", "schedulerd"), {"webhooks": hooks})
 
     def bundles(self) -> set[bytes]:
