@@ -85,8 +85,12 @@ class WebhookServer:
             self._server.close()
         if self._runner is not None:
             assert self._runner.server is not None
+            transports = [protocol.transport for protocol in self._runner.server.connections]
             await self._runner.server.shutdown(seconds)
             await self._runner.cleanup()
+            for transport in transports:  # saying goodbye over TLS would outlast the event loop
+                if transport is not None:
+                    transport.abort()
 
     def _context(self) -> ssl.SSLContext:
         """Has no certificate: each handshake takes the one that is in use then."""
@@ -176,4 +180,4 @@ class _Refused(asyncio.Protocol):
     """Of one connection too many."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
+        cast(asyncio.Transport, transport).abort()
