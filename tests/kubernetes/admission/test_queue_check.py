@@ -91,7 +91,7 @@ async def test_a_valid_file_is_stored_and_its_impact_told(real_loop: None) -> No
 async def test_an_invalid_file_is_refused_with_line_and_value(real_loop: None) -> None:
     decision = await Check()(config_map({"queues.yaml": INVALID}))
     assert decision.refusal.startswith(
-        "the queue file is not valid (1 problems)\nqueues.yaml: line 6: partitions[0].queues[0].queues[0].name = 'a b'"
+        "the queue file is not valid (1 problem)\nqueues.yaml: line 6: partitions[0].queues[0].queues[0].name = 'a b'"
     )
 
 

@@ -81,7 +81,11 @@ def decide(rules: QueueRules, request: AdmissionRequest, results: Sequence[Queue
         if len(problems) > PROBLEMS_MAX:
             shown.append(f"and {len(problems) - PROBLEMS_MAX} more")
         return Decision(
-            "\n".join([f"the queue file is not valid ({len(problems)} problems)", *shown]), (), tuple(warnings)
+            "\n".join(
+                [f"the queue file is not valid ({len(problems)} problem{'s' if len(problems) > 1 else ''})", *shown]
+            ),
+            (),
+            tuple(warnings),
         )
     if rules.file_in_use not in {result.key for result in results}:
         warnings.insert(
