@@ -45,6 +45,7 @@ class _Late(NamedTuple):
 
 
 _LATE_COMMANDS = {
+    "admission": _Late("schedulerd.admission", "Serve the admission webhooks of a Kubernetes cluster.", "kubernetes"),
     "demo": _Late("schedulerd.simulate.cli", "Run a daemon with a simulated cluster.", "simulate"),
     "kubernetes": _Late("schedulerd.kubernetes.shim.cli", "Schedule the pods of a Kubernetes cluster.", "kubernetes"),
     "replay": _Late("schedulerd.replay.cli", "Replay a journal: check it, explain it, ask what if.", "simulate"),

@@ -9,7 +9,7 @@ from schedulerd.config.settings import Settings
 from schedulerd.settings.layers import SettingsInvalid, load_layers
 
 ENVIRONMENT_PREFIX = "SCHEDULERD_"
-OTHER_PREFIXES = ("SCHEDULERD_KUBERNETES_",)
+OTHER_PREFIXES = ("SCHEDULERD_ADMISSION_", "SCHEDULERD_KUBERNETES_")
 """Of settings of other commands."""
 
 

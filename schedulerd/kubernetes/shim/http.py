@@ -23,14 +23,14 @@ STOP_SECONDS = 0.5
 
 class HttpServer:
     """Of `address`, HOST:PORT. `waits_for` says why the process is not ready; empty if it is. `leader` says whether
-    this process leads, and who does."""
+    this process leads, and who does; None where all replicas work."""
 
     def __init__(
         self,
         address: str,
         registry: CollectorRegistry,
         waits_for: Callable[[], str],
-        leader: Callable[[], tuple[bool, str]],
+        leader: Callable[[], tuple[bool, str]] | None = None,
     ) -> None:
         self._host, self._port = split_address(address)
         self._registry = registry
@@ -46,7 +46,8 @@ class HttpServer:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
-        app.router.add_get("/leader", self._leads)
+        if self._leader is not None:
+            app.router.add_get("/leader", self._leads)
         self._runner = web.AppRunner(app, shutdown_timeout=STOP_SECONDS)
         await self._runner.setup()
         loop = asyncio.get_running_loop()
@@ -78,9 +79,10 @@ class HttpServer:
         problem = self._waits_for()
         if problem:
             return web.Response(text=f"{problem}\n", status=503)
-        leads, leader = self._leader()
+        leads, leader = self._leader() if self._leader is not None else (True, "")
         return web.Response(text="ok\n" if leads else f"ok: standing by, the leader is {leader or 'nobody'}\n")
 
     async def _leads(self, request: web.Request) -> web.Response:
+        assert self._leader is not None
         leads, leader = self._leader()
         return web.Response(text=f"{leader or 'nobody'}\n", status=200 if leads else 503)

@@ -1,0 +1,1 @@
+"""The admission webhooks: rules, server, certificates, and stories on a real API server."""

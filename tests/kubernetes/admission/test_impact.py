@@ -1,0 +1,64 @@
+"""The daemon is asked over mutual TLS, and the question ends in time."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from schedulerd.client import Client, ResourceManager
+from schedulerd.kubernetes.admission.impact import DaemonAddress, Impact, ImpactUnknown, ask_impact
+from tests.contract.daemon_process import DaemonProcess
+
+TLS = Path(__file__).parents[2] / "contract" / "tls"
+QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues: [{name: a}, {name: b}]\n"
+
+
+async def test_the_impact_is_told_over_mutual_tls(real_loop: None, tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(QUEUES)
+    flags = (
+        "--config",
+        str(file),
+        "--tls-cert-file",
+        str(TLS / "server.pem"),
+        "--tls-key-file",
+        str(TLS / "server.key"),
+    )
+    with DaemonProcess(*flags, "--tls-client-ca-file", str(TLS / "ca.pem")) as daemon:
+        target = daemon.target.replace("127.0.0.1", "localhost")
+        address = DaemonAddress(target, "kubernetes", TLS / "ca.pem", TLS / "client.pem", TLS / "client.key")
+        with pytest.raises(ImpactUnknown, match="'kubernetes' is not registered"):
+            await ask_impact(address, QUEUES, 10.0)
+        with pytest.raises(ImpactUnknown, match=r"does not tell|not answered"):
+            await ask_impact(replace(address, cert_file=None, key_file=None), QUEUES, 3.0)
+        with pytest.raises(ImpactUnknown, match="cannot be read"):
+            await ask_impact(replace(address, ca_file=tmp_path / "missing"), QUEUES, 3.0)
+
+
+async def test_what_would_change(real_loop: None, tmp_path: Path) -> None:
+    file = tmp_path / "queues.yaml"
+    file.write_text(QUEUES)
+    with DaemonProcess("--config", str(file)) as daemon:
+        async with Client(daemon.target, ResourceManager(), rm_id="kubernetes"):
+            address = DaemonAddress(daemon.target, "kubernetes")
+            assert await ask_impact(address, QUEUES, 10.0) == Impact("", ())
+            impact = await ask_impact(address, QUEUES.replace("a}, {name: b", "a"), 10.0)
+            assert "root.b" in impact.changes[0]
+            refused = await ask_impact(address, "nonsense", 10.0)
+            assert refused.refusal
+
+
+async def test_nobody_there(real_loop: None) -> None:
+    with pytest.raises(ImpactUnknown, match=r"does not tell|not answered"):
+        await ask_impact(DaemonAddress("127.0.0.1:1", "kubernetes"), QUEUES, 2.0)
+
+
+async def test_somebody_who_says_nothing(real_loop: None) -> None:
+    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    with pytest.raises(ImpactUnknown, match=r"not answered within 0\.3 s|does not tell"):
+        await ask_impact(DaemonAddress(f"127.0.0.1:{port}", "kubernetes"), QUEUES, 0.3)
+    server.close()

@@ -1,0 +1,122 @@
+"""`config/kubernetes/admission`: what the API server is told agrees with what the webhooks do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+from ruamel.yaml import YAML
+
+from schedulerd.kubernetes.admission.break_glass import GROUP, RESOURCE, VERB
+from schedulerd.kubernetes.admission.process import CHECK_QUEUES, CHECK_USERS, MUTATE
+from schedulerd.kubernetes.admission.rules.namespaces import KUBE_SYSTEM
+from schedulerd.kubernetes.admission.rules.users import READ
+from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, CUSTOM, PODS
+from schedulerd.kubernetes.admission.settings import AdmissionSettings
+
+FOLDER = Path(__file__).parents[3] / "config" / "kubernetes" / "admission"
+OWN = "schedulerd"
+SETTINGS = AdmissionSettings()
+VERSIONS = ("1.30", "1.37")
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    return list(YAML(typ="safe").load_all((FOLDER / name).read_text()))
+
+
+WEBHOOKS = {webhook["name"]: webhook for one in documents("webhooks.yaml") for webhook in one["webhooks"]}
+
+
+def asked(webhook: dict[str, Any], operation: str) -> set[tuple[str, str]]:
+    """Groups and resources for which the webhook is called."""
+    return {
+        (group, resource)
+        for rule in webhook["rules"]
+        if operation in rule["operations"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["rbac.yaml", "webhooks.yaml", "users-policy.yaml", "break-glass.yaml", "deployment.yaml"]
+)
+@pytest.mark.parametrize("version", VERSIONS)
+def test_manifests_are_what_kubernetes_takes(name: str, version: str) -> None:
+    for document in documents(name):
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+def test_the_mutating_webhook_is_asked_about_every_kind_that_there_are_rules_for() -> None:
+    kinds = {(one.group, one.resource) for one in (*BUILT_IN, *CUSTOM)}
+    assert asked(WEBHOOKS["pods.schedulerd.io"], "CREATE") == {PODS, *kinds}
+    assert asked(WEBHOOKS["pods.schedulerd.io"], "UPDATE") == kinds
+
+
+def test_the_users_webhook_is_asked_about_at_least_these() -> None:
+    for operation in ("CREATE", "UPDATE"):
+        found = asked(WEBHOOKS["users.schedulerd.io"], operation)
+        for kind in (PODS, *((one.group, one.resource) for one in (*BUILT_IN, *CUSTOM))):
+            assert kind in found or (kind[0], "*") in found
+
+
+def test_paths_and_names_are_those_of_the_process() -> None:
+    paths = {name: webhook["clientConfig"]["service"]["path"] for name, webhook in WEBHOOKS.items()}
+    assert paths == {
+        "pods.schedulerd.io": f"/{MUTATE}",
+        "users.schedulerd.io": f"/{CHECK_USERS}",
+        "queues.schedulerd.io": f"/{CHECK_QUEUES}",
+    }
+    for webhook in WEBHOOKS.values():
+        service = webhook["clientConfig"]["service"]
+        assert (service["name"], service["namespace"]) == (SETTINGS.service, OWN)
+        assert "caBundle" not in webhook["clientConfig"]
+        assert webhook["sideEffects"] == "None"
+    names = [one["metadata"]["name"] for one in documents("webhooks.yaml")]
+    assert names == [SETTINGS.mutating_configuration, SETTINGS.validating_configuration]
+
+
+def test_two_namespaces_are_left_out_whatever_happens_to_the_webhooks() -> None:
+    (policy, _) = documents("users-policy.yaml")
+    for one in (WEBHOOKS["pods.schedulerd.io"], WEBHOOKS["users.schedulerd.io"], policy["spec"]["matchConstraints"]):
+        (expression,) = one["namespaceSelector"]["matchExpressions"]
+        assert expression["key"] == "kubernetes.io/metadata.name"
+        assert (expression["operator"], expression["values"]) == ("NotIn", [KUBE_SYSTEM, OWN])
+
+
+def test_failure_policies() -> None:
+    """Only forged users stop a cluster without webhooks, and a queue file can always be stored."""
+    assert {name: webhook["failurePolicy"] for name, webhook in WEBHOOKS.items()} == {
+        "pods.schedulerd.io": "Ignore",
+        "users.schedulerd.io": "Fail",
+        "queues.schedulerd.io": "Ignore",
+    }
+    assert all(webhook["timeoutSeconds"] <= 10 for webhook in WEBHOOKS.values())
+
+
+def test_the_policy_trusts_whom_the_settings_trust() -> None:
+    (policy, _) = documents("users-policy.yaml")
+    (condition,) = policy["spec"]["matchConditions"]
+    for account in SETTINGS.trusted_service_accounts:
+        assert f"'system:serviceaccount:{account.replace('/', ':')}'" in condition["expression"]
+    assert SETTINGS.trusted_users == ("system:kube-controller-manager", "system:serviceaccount:kube-system:.*")
+    for text in ("== 'system:kube-controller-manager'", "startsWith('system:serviceaccount:kube-system:')"):
+        assert text in condition["expression"]
+    said = " ".join(one["expression"] for one in policy["spec"]["variables"])
+    assert all(f"'{name}'" in said for name in READ)
+
+
+def test_the_right_to_break_the_glass() -> None:
+    (role,) = documents("break-glass.yaml")
+    assert role["rules"] == [
+        {"apiGroups": [GROUP], "resources": [RESOURCE], "resourceNames": [SETTINGS.queue_config_map], "verbs": [VERB]}
+    ]
+
+
+def test_match_conditions_are_of_webhooks_that_there_are() -> None:
+    for patch in documents("match-conditions.yaml"):
+        for webhook in patch["webhooks"]:
+            assert webhook["name"] in WEBHOOKS
+            assert webhook["matchConditions"]
