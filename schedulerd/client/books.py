@@ -106,6 +106,8 @@ class Books:
         node = self._nodes.get(info.nodeID)
         if info.action == si_pb2.NodeInfo.CREATE:
             if node is None or node.leaving:
+                if node is not None:
+                    self._drop_all_on(info.nodeID)
                 bare = si_pb2.NodeInfo()
                 bare.CopyFrom(info)
                 bare.ClearField("existingAllocations")
@@ -509,6 +511,12 @@ class Books:
         if node.leaving and not node.held:
             del self._nodes[node_id]
 
+    def _drop_all_on(self, node_id: str) -> None:
+        """The node was removed, and one of its name comes: what was on it is gone, whether that was heard or not."""
+        for application_id, application in list(self._applications.items()):
+            for uuid in [uuid for uuid, held in application.held.items() if held.node_id == node_id]:
+                self._drop(application_id, uuid)
+
     def _drop_wanted_back(self, node_id: str) -> None:
         """The node is removed: the scheduler does not tell the end of allocations that it has wanted back itself."""
         for application_id, application in list(self._applications.items()):
@@ -527,9 +535,7 @@ class Books:
     def _forget_node(self, node_id: str) -> None:
         """Forgets a rejected node, with its allocations."""
         del self._nodes[node_id]
-        for application_id, application in list(self._applications.items()):
-            for uuid in [uuid for uuid, held in application.held.items() if held.node_id == node_id]:
-                self._drop(application_id, uuid)
+        self._drop_all_on(node_id)
 
 
 def _bare(added: si_pb2.AddApplicationRequest) -> si_pb2.AddApplicationRequest:

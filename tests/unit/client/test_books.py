@@ -404,6 +404,19 @@ def test_what_was_wanted_back_goes_with_its_node(books: Books, is_wanted_first: 
     assert list(books.report_nodes()) == []
 
 
+def test_what_was_on_a_node_that_was_removed_is_not_on_the_next_one_of_its_name(books: Books) -> None:
+    """The scheduler was lost before it could say that."""
+    books.sent_ask(an_ask())
+    books.heard_allocations(placed(an_allocation("u1")))
+    books.sent_node(a_node(action=si_pb2.NodeInfo.DECOMISSION))
+    again = a_node()
+    again.existingAllocations.append(an_allocation("u1-2"))
+    books.sent_node(again)
+    assert held(books) == ["u1-2"]
+    books.heard_allocations(released(a_release("u1")))
+    assert held(books) == ["u1-2"]
+
+
 def test_a_node_is_forgotten_with_all_that_was_wanted_back(books: Books) -> None:
     books.sent_ask(an_ask())
     books.heard_allocations(placed(an_allocation("u1")))
