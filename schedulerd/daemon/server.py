@@ -40,6 +40,10 @@ from schedulerd.daemon.access.identity import Identities
 from schedulerd.daemon.access.refusals import Refusals
 from schedulerd.daemon.access.tls import ServerTls, tls_files
 from schedulerd.daemon.admin.admin_service import ADMIN_SERVICE, AdminService
+from schedulerd.daemon.admin.api.access import Access
+from schedulerd.daemon.admin.api.app import build_api
+from schedulerd.daemon.admin.api.sources import ApiSources
+from schedulerd.daemon.admin.api.tokens import Tokens
 from schedulerd.daemon.admin.debug_state import debug_state
 from schedulerd.daemon.admin.event_service import EventService
 from schedulerd.daemon.admin.http import HttpServer, Sources, build_app
@@ -198,7 +202,9 @@ class Daemon:
         self._grpc = GrpcServer(settings, handlers, admission, tls)
         token_watch = FileWatch(lambda: filter(None, [settings.http_token_file]), settings.queue_file_poll_s)
         token = BearerToken.of(settings)
-        files = ((self._reloads, watch), (tls, tls_watch), (token, token_watch))
+        tokens_watch = FileWatch(lambda: filter(None, [settings.http_tokens_file]), settings.queue_file_poll_s)
+        tokens = Tokens.of(settings)
+        files = ((self._reloads, watch), (tls, tls_watch), (token, token_watch), (tokens, tokens_watch))
         self._files: list[tuple[Reread, FileWatch]] = [(one, its_watch) for one, its_watch in files if one is not None]
         """Files that the operator may change at run time, with their watches: queue files, TLS files, HTTP token."""
         self._http = _http_server(
@@ -211,6 +217,7 @@ class Daemon:
                 not_ready_because=lambda: self._not_ready_because,
                 journal_state=lambda: journal_state(settings, self._journal),
                 looks=looks,
+                api=build_api(ApiSources(self._scheduler, looks, self._events, Access(settings, tokens))),
             ),
             refusals,
         )

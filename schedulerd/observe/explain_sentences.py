@@ -82,10 +82,8 @@ def fits_details(found: FitsFinding) -> list[str]:
 def application_summary(found: ApplicationExplanation) -> list[str]:
     """State and progress of the application."""
     since = duration(found.now_ns - found.state_since_ns)
-    said = [
-        f"Application {found.application_id} in queue {found.queue} is {found.state} since {since}: "
-        f"{found.allocations} allocated, {found.pending} pending."
-    ]
+    who = f"Application {found.application_id} in queue {found.queue}"
+    said = [f"{who} is {found.state} since {since}: {found.allocations} allocated, {found.pending} pending."]
     for one in found.task_groups:
         said.append(
             f"Task group {one.name}: {one.placed} of {one.wanted} placeholders placed, {one.replaced} replaced."
@@ -145,7 +143,8 @@ def _turn(position: Position, queue: str) -> str:
     if not position.applications_ahead and not position.asks_ahead:
         return f"waits for its turn: it is next in queue {queue}"
     if not position.applications_ahead:
-        return f"waits for its turn: {_many(position.asks_ahead, 'ask', position)} of its application come before it"
+        comes = "comes" if position.asks_ahead == 1 and not position.at_least else "come"
+        return f"waits for its turn: {_many(position.asks_ahead, 'ask', position)} of its application {comes} before it"
     return f"waits for its turn: {_ahead(position, queue)}"
 
 
