@@ -135,14 +135,15 @@ def test_a_bound_on_running_applications() -> None:
 
 
 def test_no_node_has_room() -> None:
-    talk = a_conversation(a_node("n1", ROOM), a_node("n2", {"memory": 60}), a_node("n3", {"memory": 500}))
+    talk = a_conversation(a_node("n1", ROOM), a_node("n2", {"memory": 60}))
     talk.asks(an_ask("first", 70))
     talk.schedule()
-    talk.nodes(a_node("n3", action=NodeAction.DRAIN_NODE))
+    talk.nodes(a_node("n3", {"memory": 500}), a_node("n3", action=NodeAction.DRAIN_NODE))
     talk.asks(an_ask("k", 90))
     talk.schedule()
     assert tell(talk, S.UNSCHEDULABLE) == [
-        "Waits for a node with room: 3 nodes are considered, 1 is draining, 1 has too little memory.",
+        "Waits for a node with room: 3 nodes are considered, 2 have too little memory, 1 is draining.",
+        "Nearest: node n2 lacks memory 30 (60 free); node n1 lacks memory 60 (30 free).",
         NO_PREEMPTION,
     ]
 
@@ -224,7 +225,7 @@ def test_reserved_room() -> None:
 
 def test_reserved_room_that_an_execution_timeout_frees() -> None:
     talk = a_conversation(a_node("n1", ROOM))
-    talk.apps(an_app("other", execution_timeout_ns=600 * SECOND_NS))
+    talk.apps(an_app("other", execution_timeout_ms=600_000))
     talk.asks(an_ask("small", 60, app="other"))
     talk.schedule()
     talk.asks(an_ask("k", 50))
