@@ -38,9 +38,7 @@ def with_connection(command: Command) -> Command:
     """Adds the options that choose a daemon."""
     options = (
         click.option("--server", default="", metavar="URL", help="The daemon, like http://HOST:9080. Also as context."),
-        click.option(
-            "--context", "context_name", default="", metavar="NAME", help="One of the contexts."
-        ),
+        click.option("--context", "context_name", default="", metavar="NAME", help="One of the contexts."),
         click.option("--rm", "rm_id", default="", metavar="RMID", help="Resource manager, if several are registered."),
         click.option("--partition", default="", metavar="NAME", help="Partition, if it is not `default`."),
     )
@@ -299,9 +297,7 @@ def use_context(name: str) -> None:
 @click.argument("name")
 @click.option("--server", required=True, metavar="URL", help="The daemon, like https://HOST:9080.")
 @click.option("--ca-file", default="", metavar="FILE", help="Certificate authorities (PEM) of the daemon.")
-@click.option(
-    "--token-stdin", is_flag=True, help="Read the token from standard input, as arguments are no secret."
-)
+@click.option("--token-stdin", is_flag=True, help="Read the token from standard input, as arguments are no secret.")
 def set_context(name: str, server: str, ca_file: str, token_stdin: bool) -> None:
     """Add or change a context, and make it the current one."""
     known = _contexts()

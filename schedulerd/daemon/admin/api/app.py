@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-from fastapi import APIRouter, Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from schedulerd.build import description
 from schedulerd.daemon.admin.api import docs_page, event_routes, explain_routes, list_routes, problems
 from schedulerd.daemon.admin.api.access import COOKIE, SESSION_SECONDS_MAX, Access
 from schedulerd.daemon.admin.api.answers import Answers
 from schedulerd.daemon.admin.api.guard import Guard
 from schedulerd.daemon.admin.api.pages import LISTS_MAX
+from schedulerd.daemon.admin.api.routers import Router
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.daemon.admin.api.tokens import Role
 from schedulerd.daemon.runtime.shares import Shared
 
 PREFIX = "/api/v1"
+SCHEMA_FILE = Path(__file__).with_name("openapi.json")
 TOKEN_LENGTH_MAX = 4_096
 """Characters of a token that is sent to log in."""
 
@@ -47,16 +49,23 @@ class Myself(BaseModel):
 
 def build_api(sources: ApiSources) -> ASGIApp:
     """Builds the application with all routes, its schema and its page."""
+    app = make_app(sources)
+    _add_schema(app, sources.access)
+    return Guard(app)
+
+
+def make_app(sources: ApiSources) -> FastAPI:
+    """Makes the application without its schema."""
     app = FastAPI(
         title="schedulerd API",
-        version=description(),
+        version="1",
         description=_ABOUT,
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
         servers=[{"url": PREFIX}],
-        responses=problems.PROBLEMS,
+        responses=problems.PROBLEMS if Router.with_models else None,
     )
     problems.install(app)
     access, answers = sources.access, Answers(sources)
@@ -70,12 +79,11 @@ def build_api(sources: ApiSources) -> ASGIApp:
     app.include_router(explain_routes.routes(sources, answers), dependencies=reading)
     app.include_router(event_routes.routes(sources, answers), dependencies=reading)
     app.include_router(_session_routes(access))
-    _add_schema(app, access)
-    return Guard(app)
+    return app
 
 
-def _session_routes(access: Access) -> APIRouter:
-    router = APIRouter(tags=["session"])
+def _session_routes(access: Access) -> Router:
+    router = Router(tags=["session"])
 
     @router.get("/me")
     async def who_am_i(request: Request) -> Myself:
@@ -107,10 +115,9 @@ def _session_routes(access: Access) -> APIRouter:
 
 
 def _add_schema(app: FastAPI, access: Access) -> None:
-    """Serves the schema and its page, which are made now: making them takes longer than a request may."""
-    schema = app.openapi()
-    text = json.dumps(schema).encode()
-    page = docs_page.page(schema).encode()
+    """Serves the schema, which was made from the models before (`schema.py`), and its page."""
+    text = SCHEMA_FILE.read_bytes()
+    page = docs_page.page(json.loads(text)).encode()
 
     def served(path: str, body: bytes, media_type: str) -> None:
         async def serve(request: Request) -> Response:

@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -20,6 +20,7 @@ from schedulerd.daemon.admin.api.listings import Name
 from schedulerd.daemon.admin.api.models import EventItem, documented
 from schedulerd.daemon.admin.api.problems import too_busy
 from schedulerd.daemon.admin.api.projections import event
+from schedulerd.daemon.admin.api.routers import Router
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.daemon.runtime.event_feed import EventFeed
 from schedulerd.daemon.runtime.shares import NoneLeft, Shared
@@ -81,9 +82,9 @@ class EventQuery(EventFilter):
 _LISTED = TypeAdapter(Events)
 
 
-def routes(sources: ApiSources, answers: Answers) -> APIRouter:
+def routes(sources: ApiSources, answers: Answers) -> Router:
     """The router of these routes."""
-    router = APIRouter(tags=["events"])
+    router = Router(tags=["events"])
     feed, streams = sources.feed, Shared(STREAMS_MAX, "streams of events are open")
 
     @router.get("/events", response_model=Events)

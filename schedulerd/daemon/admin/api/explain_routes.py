@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Annotated, TypeVar
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -30,6 +30,7 @@ from schedulerd.daemon.admin.api.answers import Answers, with_wall_times
 from schedulerd.daemon.admin.api.finding import Place, Where
 from schedulerd.daemon.admin.api.listings import Name
 from schedulerd.daemon.admin.api.models import documented
+from schedulerd.daemon.admin.api.routers import Router
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.observe import explain_sentences as sentences
 
@@ -148,9 +149,9 @@ _QUEUE = TypeAdapter(QueueAnswer)
 _FITS = TypeAdapter(FitsAnswer)
 
 
-def routes(sources: ApiSources, answers: Answers) -> APIRouter:
+def routes(sources: ApiSources, answers: Answers) -> Router:
     """The router of these routes."""
-    router = APIRouter(tags=["explain"])
+    router = Router(tags=["explain"])
     scheduler = sources.scheduler
 
     async def explained(found: Place, application: Application, ask: Ask) -> Response:

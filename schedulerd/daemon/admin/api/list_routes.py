@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from pydantic import BaseModel, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -18,6 +18,7 @@ from schedulerd.daemon.admin.api.answers import Answers
 from schedulerd.daemon.admin.api.finding import Where
 from schedulerd.daemon.admin.api.pages import Listing, Page, PageAnswer, PageQuery
 from schedulerd.daemon.admin.api.projections import Projection
+from schedulerd.daemon.admin.api.routers import Router
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.daemon.runtime.shares import Shared
 
@@ -55,16 +56,16 @@ class _Pages:
         return PageAnswer(self._sources.queries, self._lists, listing, query, _ADAPTERS[kind])
 
 
-def routes(sources: ApiSources, answers: Answers, lists: Shared) -> APIRouter:
+def routes(sources: ApiSources, answers: Answers, lists: Shared) -> Router:
     """The router of these routes. `lists` bounds the pages that are written at a time."""
-    router = APIRouter()
+    router = Router()
     pages = _Pages(sources, lists)
     _add_lists(router, pages)
     _add_objects(router, sources, answers)
     return router
 
 
-def _add_lists(router: APIRouter, pages: _Pages) -> None:
+def _add_lists(router: Router, pages: _Pages) -> None:
     @router.get("/queues", response_model=Page[m.QueueItem], tags=["queues"])
     async def list_queues(query: Annotated[listings.QueueQuery, Query()]) -> Response:
         """The queue tree, parents before their children."""
@@ -111,7 +112,7 @@ def _add_lists(router: APIRouter, pages: _Pages) -> None:
         return pages.of(query, listings.preemptions, m.PreemptionItem)
 
 
-def _add_objects(router: APIRouter, sources: ApiSources, answers: Answers) -> None:
+def _add_objects(router: Router, sources: ApiSources, answers: Answers) -> None:
     def projection(where: BaseModel) -> tuple[finding.Place, Projection]:
         assert isinstance(where, Where)
         found = finding.place(sources.scheduler, where)

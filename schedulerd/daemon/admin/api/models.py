@@ -13,9 +13,13 @@ ClassT = TypeVar("ClassT")
 Amounts: TypeAlias = dict[str, int]
 
 
+DOCUMENTED: list[type] = []
+"""Dataclasses whose texts below fields are part of the schema (`schema.py`)."""
+
+
 def documented(cls: type[ClassT]) -> type[ClassT]:
-    """Lets pydantic read the texts below the fields of a dataclass into the schema."""
-    cls.__pydantic_config__ = {"use_attribute_docstrings": True}  # type: ignore[attr-defined]
+    """Marks a dataclass of the schema."""
+    DOCUMENTED.append(cls)
     return cls
 
 
