@@ -70,7 +70,7 @@ def make_app(sources: ApiSources) -> FastAPI:
     problems.install(app)
     access, answers = sources.access, Answers(sources)
 
-    def view(request: Request) -> None:
+    async def view(request: Request) -> None:  # a plain function would run in a thread
         access.check(request, Role.VIEW)
 
     reading = [Depends(view)]
