@@ -129,8 +129,7 @@ def cause_of(partition: Partition, application: Application, cause: StateCause) 
         case ResourceManagerState():
             return InactiveCause("inactive", "resource manager", cause.value)
         case ApplicationState():
-            what = "start order" if application.awaits_start else "application"
-            return InactiveCause("inactive", what, cause.value)
+            return InactiveCause("inactive", "start order" if application.awaits_start else "application", cause.value)
         case None:
             return None
 

@@ -79,13 +79,13 @@ class Tallies:
         for at, group in enumerate(groups):
             if at and at % GROUPS_A_TURN == 0:
                 yield
-            ask = next(iter(group), None)
+            first = next(iter(group), None)
             rest = group.pending - near.get(group, 0)
-            if ask is not None and rest > 0:
+            if first is not None and rest > 0:
                 state, cause = group_state(self._partition, self._rm.state, application, group)
                 if state is PendingState.PREDICATE_FAILED:
-                    cause = ask.predicate_history
-                self._add(application, ask, Waiting(state, rest, cause))
+                    cause = first.predicate_history
+                self._add(application, first, Waiting(state, rest, cause))
 
     def _near_asks(self, application: Application) -> Iterable[Ask]:
         """Asks with reservations, open checks or awaited placeholders, which are counted one by one."""

@@ -304,14 +304,14 @@ def limits(
     """Limits by queue, in the order of the queue file."""
     return Listing(
         candidates=lambda _after: (
-            QueueLimit(queue, index, one)
+            QueueLimit(queue, number, one)
             for queue in list(found.partition.root.walk())
-            for index, one in enumerate(queue.limits)
+            for number, one in enumerate(queue.limits)
         ),
         keeps=lambda one: is_below(one.queue, query.queue) and query.leaf in (None, one.queue.is_leaf),
         show=projection.limit,
         is_current=is_current,
-        order=Order(lambda one: (one.queue.path, one.index), (str, int)),
+        order=Order(lambda one: (one.queue.path, one.number), (str, int)),
     )
 
 

@@ -11,8 +11,7 @@ import base64
 import json
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
-from heapq import nlargest, nsmallest
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 from pydantic import Field, TypeAdapter
@@ -129,9 +128,8 @@ def select(listing: Listing[ThingT], limit: int, after: Key | None) -> Generator
     """Chooses the objects of a page; stops after every few objects."""
     if listing.is_ordered and not listing.descending:
         return (yield from _select_in_order(listing, limit, after))
-    key = listing.order.key
-    best, choose = nlargest if listing.descending else nsmallest, _is_after(after, descending=listing.descending)
-    found: list[tuple[Key, ThingT]] = []
+    key, choose = listing.order.key, _is_after(after, descending=listing.descending)
+    best = _Best(limit + 1, descending=listing.descending)
     matching = 0
     candidates = iter(listing.candidates(None))
     while chunk := list(islice(candidates, _CHUNK)):
@@ -139,14 +137,30 @@ def select(listing: Listing[ThingT], limit: int, after: Key | None) -> Generator
         matching += len(matches)
         if listing.order.changes and matching > SORTED_MAX:
             raise HTTPException(422, f"sort: more than {SORTED_MAX} objects match, and this field changes; filter more")
-        wanted = [one for one in matches if choose(one[0])]
-        if wanted:
-            found = best(limit + 1, chain(found, wanted), key=lambda one: one[0])
+        best.add([one for one in matches if choose(one[0])])
         yield
         if not listing.is_current():
             break
+    found = best.found()
     things = [one for _, one in found[:limit]]
     return _Selected(things, found[limit - 1][0] if len(found) > limit else None)
+
+
+class _Best:
+    """The first `count` of many objects by key, found with a small part of them in memory."""
+
+    def __init__(self, count: int, *, descending: bool) -> None:
+        self._count = count
+        self._descending = descending
+        self._kept: list[tuple[Key, Any]] = []
+
+    def add(self, some: list[tuple[Key, Any]]) -> None:
+        self._kept += some
+        if len(self._kept) > 2 * self._count + _CHUNK:
+            self._kept = self.found()
+
+    def found(self) -> list[tuple[Key, Any]]:
+        return sorted(self._kept, key=lambda one: one[0], reverse=self._descending)[: self._count]
 
 
 def _select_in_order(listing: Listing[ThingT], limit: int, after: Key | None) -> Generator[None, None, _Selected]:

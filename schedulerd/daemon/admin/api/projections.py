@@ -62,10 +62,10 @@ class UserUse(NamedTuple):
 
 
 class QueueLimit(NamedTuple):
-    """A limit, with its queue and its index there."""
+    """A limit, with its queue and its number there."""
 
     queue: Queue
-    index: int
+    number: int
     limit: LimitSpec
 
 

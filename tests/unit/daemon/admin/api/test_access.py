@@ -14,7 +14,6 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from schedulerd.config import Settings
-from schedulerd.daemon.admin.api import tokens as tokens_module
 from schedulerd.daemon.admin.api.access import SESSION_SECONDS_MAX, SESSIONS_MAX, Access
 from schedulerd.daemon.admin.api.tokens import TOKENS_BYTES_MAX, Caller, Role, Tokens
 from schedulerd.daemon.runtime.failures import StartupFailed
@@ -107,7 +106,7 @@ def test_all_tokens_are_compared_in_constant_time(file: Path, monkeypatch: pytes
 
     async def story() -> None:
         known = Tokens(file)
-        monkeypatch.setattr(tokens_module.hmac, "compare_digest", compare)
+        monkeypatch.setattr(hmac, "compare_digest", compare)
         assert known.caller(VIEW_TOKEN) is not None
         assert known.caller("x") is None
 
