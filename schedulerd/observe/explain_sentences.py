@@ -20,7 +20,7 @@ from schedulerd.core.explain.values import (
 )
 from schedulerd.observe.explain_causes import amounts, cause_sentence, duration, rule_details, rule_sentence
 
-COUNTS_SAID_MAX = 8
+_COUNTS_SAID_MAX = 8
 """Causes of nodes in a sentence."""
 
 
@@ -164,8 +164,8 @@ def _many(count: int, what: str, position: Position) -> str:
 def _counts(survey: NodeSurvey) -> str:
     if not survey.considered:
         return "there are no nodes"
-    said = [_node_count(one) for one in survey.counts[:COUNTS_SAID_MAX]]
-    rest = sum(one.nodes for one in survey.counts[COUNTS_SAID_MAX:])
+    said = [_node_count(one) for one in survey.counts[:_COUNTS_SAID_MAX]]
+    rest = sum(one.nodes for one in survey.counts[_COUNTS_SAID_MAX:])
     more = f", {rest} for other reasons" if rest else ""
     count = survey.considered
     return f"{count} {'node is' if count == 1 else 'nodes are'} considered, {', '.join(said)}{more}"

@@ -92,8 +92,8 @@ def survey(
     empty = _Empty(request_class.items)
     nodes = iter(list(partition.nodes.values()))
     considered = len(partition.nodes)
-    while turn := list(islice(nodes, NODES_A_TURN)):
-        for node in turn:
+    while some := list(islice(nodes, NODES_A_TURN)):
+        for node in some:
             empty.count(node)
             cause = node_cause(partition, request_class, node, history)
             if cause.kind not in _SHORT and len(counts) >= CAUSES_MAX and cause not in counts:

@@ -22,7 +22,7 @@ from schedulerd.daemon.runtime.shares import Shared
 
 PREFIX = "/api/v1"
 SCHEMA_FILE = Path(__file__).with_name("openapi.json")
-TOKEN_LENGTH_MAX = 4_096
+_TOKEN_LENGTH_MAX = 4_096
 """Characters of a token that is sent to log in."""
 
 _ABOUT = (
@@ -36,7 +36,7 @@ class LoginBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
-    token: str = Field(min_length=1, max_length=TOKEN_LENGTH_MAX)
+    token: str = Field(min_length=1, max_length=_TOKEN_LENGTH_MAX)
     """A token of `http_tokens_file`."""
 
 

@@ -19,7 +19,7 @@ from schedulerd.core.step_context import ResourceManager
 
 NAME_LENGTH_MAX = 1_024
 """Characters of a name in a query."""
-NAMED_MAX = 10
+_NAMED_MAX = 10
 """Names that an error lists."""
 
 
@@ -94,6 +94,6 @@ def queue(found: Place, path: str) -> Queue:
 
 def _some(names: object) -> str:
     assert isinstance(names, dict)
-    said = ", ".join(shown(name) for name in islice(names, NAMED_MAX))
-    more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+    said = ", ".join(shown(name) for name in islice(names, _NAMED_MAX))
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
     return said + more or "none"

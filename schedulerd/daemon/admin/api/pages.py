@@ -33,7 +33,7 @@ SORTED_MAX = 10_000
 """Matching objects that may be sorted by a field that changes."""
 LISTS_MAX = 2
 """Pages that are written at a time, of all clients."""
-CURSOR_LENGTH_MAX = 4_096
+_CURSOR_LENGTH_MAX = 4_096
 """Characters of a cursor."""
 
 _CHUNK = 64
@@ -49,7 +49,7 @@ class PageQuery(Where):
 
     limit: int = Field(default=100, ge=1, le=PAGE_ITEMS_MAX)
     """Objects on the page. A page can have fewer, and still name a next one."""
-    cursor: str = Field(default="", max_length=CURSOR_LENGTH_MAX)
+    cursor: str = Field(default="", max_length=_CURSOR_LENGTH_MAX)
     """`next` of the page before; empty for the first page. Filters and sorting must be the same."""
 
 

@@ -12,9 +12,9 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-VALUE_LENGTH_MAX = 100
+_VALUE_LENGTH_MAX = 100
 """Characters of a wrong value that an error repeats."""
-MISTAKES_MAX = 10
+_MISTAKES_MAX = 10
 """Mistakes that one error lists."""
 
 
@@ -53,15 +53,15 @@ def install(app: FastAPI) -> None:
     async def refusal(request: Request, error: HTTPException) -> Response:
         detail = error.detail
         if error.status_code == 404 and detail == HTTPStatus(404).phrase:
-            detail = f"there is no {request.url.path[:VALUE_LENGTH_MAX]}; /api/v1/docs lists what there is"
+            detail = f"there is no {request.url.path[:_VALUE_LENGTH_MAX]}; /api/v1/docs lists what there is"
         if error.status_code == 405:
             allowed = (error.headers or {}).get("Allow", "another method")
-            detail = f"{request.url.path[:VALUE_LENGTH_MAX]} takes {allowed}, not {request.method}"
+            detail = f"{request.url.path[:_VALUE_LENGTH_MAX]} takes {allowed}, not {request.method}"
         return problem(error.status_code, detail, dict(error.headers or {}))
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, error: RequestValidationError) -> Response:
-        said = [_mistake(one) for one in error.errors()[:MISTAKES_MAX]]
+        said = [_mistake(one) for one in error.errors()[:_MISTAKES_MAX]]
         return problem(422, "; ".join(said))
 
     @app.exception_handler(Exception)
@@ -73,4 +73,4 @@ def install(app: FastAPI) -> None:
 def _mistake(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"][1:]) or str(error["loc"][0])
     value = repr(error.get("input"))
-    return f"{where}: {error['msg']} (got {value[:VALUE_LENGTH_MAX]})"
+    return f"{where}: {error['msg']} (got {value[:_VALUE_LENGTH_MAX]})"

@@ -37,11 +37,11 @@ from schedulerd.daemon.admin.api.models import (
 from schedulerd.observe.event_messages import reason
 from schedulerd.observe.event_record import Event
 
-NODES_NAMED_MAX = 10
+_NODES_NAMED_MAX = 10
 """Nodes of one ask that are named."""
-TASK_GROUPS_MAX = 100
+_TASK_GROUPS_MAX = 100
 """Task groups of one gang that are shown."""
-TAGS_MAX = 100
+_TAGS_MAX = 100
 """Tags of an application, or attributes of a node, that are shown."""
 
 
@@ -124,7 +124,7 @@ class Projection:
 
     def application_detail(self, one: Application) -> ApplicationDetail:
         log = [StateEntry(self._epoch_ns + at_ns, state.value, cause) for at_ns, state, cause in one.state_log]
-        return ApplicationDetail(self.application(one), log, dict(islice(one.spec.tags.items(), TAGS_MAX)))
+        return ApplicationDetail(self.application(one), log, dict(islice(one.spec.tags.items(), _TAGS_MAX)))
 
     def ask(self, one: Ask, owner: Application) -> AskItem:
         states: dict[str, int] = {}
@@ -145,7 +145,7 @@ class Projection:
             required_node=one.request_class.required_node,
             asked_ns=self._epoch_ns + one.asked_at_ns,
             pending=one.pending + one.awaiting_placeholder,
-            nodes=[allocation.node.node_id for allocation in islice(one.allocations.values(), NODES_NAMED_MAX)],
+            nodes=[allocation.node.node_id for allocation in islice(one.allocations.values(), _NODES_NAMED_MAX)],
             allocations=len(one.allocations),
             waiting=[StateCountItem(state, count) for state, count in states.items()],
         )
@@ -157,7 +157,7 @@ class Projection:
             node=one.node_id,
             state=one.state.value,
             ready=one.ready,
-            attributes=dict(islice(one.attributes.items(), TAGS_MAX)),
+            attributes=dict(islice(one.attributes.items(), _TAGS_MAX)),
             capacity=amounts(one.capacity),
             occupied=amounts(one.occupied),
             used=amounts(one.allocated),
@@ -180,7 +180,7 @@ class Projection:
             deadline_ns=self._time(one.gang_alarm.deadline_ns if one.gang_alarm is not None else None),
             task_groups=[
                 TaskGroupItem(group.name, group.wanted, group.placed, group.idle, group.replaced, group.timed_out)
-                for group in islice(one.gang.task_groups.values(), TASK_GROUPS_MAX)
+                for group in islice(one.gang.task_groups.values(), _TASK_GROUPS_MAX)
             ],
         )
 
