@@ -1,5 +1,6 @@
 """The command line: `serve` the daemon, `validate` a queue file, connect it with `kubernetes`, `simulate` a resource
-manager, run the `demo`, `replay` a journal, and look at a running daemon with `explain` and `get`.
+manager, run the `demo`, `replay` a journal, and look at a running daemon with `explain`,
+`get` and `top`.
 
 The flags of `serve` are made from the settings model, so each setting is defined once. All other commands but
 `validate` are imported when they are called: the daemon needs neither them nor the libraries that they use.
@@ -51,6 +52,7 @@ _LATE_COMMANDS = {
     "demo": _Late("schedulerd.simulate.cli", "Run a daemon with a simulated cluster.", "simulate"),
     "kubernetes": _Late("schedulerd.kubernetes.shim.cli", "Schedule the pods of a Kubernetes cluster.", "kubernetes"),
     "replay": _Late("schedulerd.replay.cli", "Replay a journal: check it, explain it, ask what if.", "simulate"),
+    "top": _Late("schedulerd.terminal.top", "Watch queues, what waits, gangs and nodes.", "cli"),
     "simulate": _Late("schedulerd.simulate.cli", "Simulate a resource manager: load for a running daemon.", "simulate"),
 }
 

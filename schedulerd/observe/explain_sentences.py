@@ -120,7 +120,7 @@ def reason_sentence(one: Reason, now_ns: int) -> str:
     """What many allocations wait for, without a full stop."""
     sentence = cause_sentence(one.state, one.cause, now_ns)
     if one.state == "unschedulable":
-        sentence = f"waits for a node with room for {amounts(one.resources)}"
+        sentence = f"waits for a node with room, such as for {amounts(one.resources)}"
     if isinstance(one.cause, RefusedCause):
         sentence = "waits for a node that its resource manager does not refuse"
     elif one.state == "reserved":

@@ -31,6 +31,9 @@ EXIT_CODES = (
     "too busy, 5 the token is missing or may not do this."
 )
 
+_PIPED_WIDTH = 1_000
+"""Columns of a table that is read by another program."""
+
 Command = Callable[..., Any]
 
 
@@ -78,6 +81,12 @@ def exit_codes() -> Iterator[None]:
         if error.status in (401, 403):
             sys.exit(NOT_ALLOWED)
         sys.exit(NO_ANSWER if error.status in (0, 503) or error.status >= 500 else REFUSED)
+
+
+def _console() -> Console:
+    """Lines are as long as they are, unless a terminal would have to cut them."""
+    console = Console()
+    return console if console.is_terminal else Console(width=_PIPED_WIDTH)
 
 
 def print_as(output: str, answer: object) -> None:
@@ -220,7 +229,7 @@ def get(kind: str, name: str, server: str, context_name: str, output: str, watch
             else:
                 items, more = client.list(path, query, limit)
             if output == "table":
-                Console().print(table(chosen, items, time.time_ns()))
+                _console().print(table(chosen, items, time.time_ns()))
                 if more:
                     click.echo(f"... and more; --limit is {limit}", err=True)
             else:
@@ -238,7 +247,7 @@ def _name_filter(kind: str) -> str:
 def _events(client: ApiClient, query: dict[str, object], limit: int, output: str, watch: bool) -> None:
     """The last events; with `watch` new ones too, as they happen."""
     page = client.get("/events", {**query, "limit": min(limit, 1_000)})
-    chosen, after = KINDS["events"], page["next"]
+    after = page["next"]
     _print_events(page["items"], output)
     try:
         while watch:
@@ -248,7 +257,6 @@ def _events(client: ApiClient, query: dict[str, object], limit: int, output: str
                     _print_events([one], output, with_header=False)
     except KeyboardInterrupt:
         sys.exit(130)
-    del chosen
 
 
 def _print_events(items: list[dict[str, Any]], output: str, *, with_header: bool = True) -> None:
@@ -258,7 +266,7 @@ def _print_events(items: list[dict[str, Any]], output: str, *, with_header: bool
         return
     made = table(KINDS["events"], items, time.time_ns())
     made.show_header = with_header
-    Console().print(made)
+    _console().print(made)
 
 
 @click.group()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from schedulerd.terminal import cli, contexts
 from schedulerd.terminal.api_client import ApiClient, ApiProblem
 from schedulerd.terminal.contexts import Context, ContextProblem
+from schedulerd.terminal.top import Picture, lines
 from schedulerd.terminal.words import age, amounts, bar, clean, share
 
 EVIL = "\x1b[31m[red]x[/red]\u202egnp.exe\r\n"
@@ -110,7 +111,6 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, status: int, code: int) -> 
 
 
 def test_get_prints_a_table_without_markup_or_controls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
     api = Api(nodes={"items": [NODE], "next": ""})
     result = run(api, monkeypatch, "nodes", "--state", "schedulable", command=cli.get)
     head, row = result.output.splitlines()
@@ -129,6 +129,26 @@ def test_lists_are_taken_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ApiClient, "get", lambda *_: next(answers))
     items, more = ApiClient(Context()).list("/asks", {}, 700)
     assert (len(items), more) == (700, True)
+
+
+def test_top_draws_queues_reasons_gangs_and_nodes() -> None:
+    queue = {"queue": "root", "used": {"vcore": 1_000}, "max": {}, "guaranteed": {}}
+    full = {"queue": "root.a", "used": {"vcore": 2_000}, "max": {"vcore": 2_000}, "guaranteed": {}}
+    over = {"queue": "root.b", "used": {"vcore": 1_000}, "max": {"vcore": 4_000}, "guaranteed": {"vcore": 500}}
+    root = {
+        "explanation": {"running_applications": 2, "pending": 3},
+        "reasons": [{"allocations": 3, "sentence": f"waits for {EVIL}"}],
+    }
+    gang = {"application": EVIL, "task_groups": [{"placed": 1, "wanted": 2}]}
+    drawn = list(lines(Picture([queue, full, over], root, [gang], [NODE], 0)))
+    assert drawn[0].startswith("2 running   3 waiting   as of ")
+    assert drawn[3].split() == ["root", "no", "max", "vcore", "1"]
+    assert drawn[4].endswith("vcore 2 of 2 (100 %), full")
+    assert drawn[5].endswith("vcore 1 of 4 (25 %), above its guarantee")
+    assert drawn[8] == "        3  waits for [31m[red]x[/red]gnp.exe"
+    assert drawn[11].endswith("1 of 2 placed")
+    assert drawn[14].endswith("3 allocations  free vcore 500m")
+    assert not [line for line in drawn if "\x1b" in line or "\u202e" in line]
 
 
 # contexts

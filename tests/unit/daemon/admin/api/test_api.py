@@ -56,7 +56,7 @@ def test_an_application_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/application", application="big")
     assert answer["summary"] == ["Application big in queue root.b is Accepted since 0 s: 0 allocated, 1 pending."]
     assert [(one["allocations"], one["sentence"]) for one in answer["reasons"]] == [
-        (1, "waits for a node with room for memory 500")
+        (1, "waits for a node with room, such as for memory 500")
     ]
     assert answer["next_ask"][0] == "Waits for a node with room: none has."
 
@@ -65,7 +65,7 @@ def test_a_queue_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/queue", queue="root")
     assert answer["summary"] == ["Queue root runs 1 applications; 2 pending."]
     assert sorted(one["sentence"] for one in answer["reasons"]) == [
-        "waits for a node with room for memory 500",
+        "waits for a node with room, such as for memory 500",
         "waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50",
     ]
     leaf = world.get("/explain/queue", queue="ROOT.a")
