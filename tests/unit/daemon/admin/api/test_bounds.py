@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from typing import Any
 
 import pytest
@@ -21,7 +21,7 @@ from schedulerd.daemon.admin.api.event_routes import (
 )
 from schedulerd.daemon.admin.api.explain_routes import RESOURCES_MAX
 from schedulerd.daemon.admin.api.finding import NAME_LENGTH_MAX
-from schedulerd.daemon.admin.state_queries import PIECE_BYTES_MAX, StateQueries
+from schedulerd.daemon.admin.state_queries import LOOP_SHARE_MAX, PIECE_BYTES_MAX, StateQueries
 from schedulerd.daemon.runtime.shares import Shared
 from tests.unit import virtual_loop
 from tests.unit.daemon.admin.api.api_world import ApiWorld
@@ -71,20 +71,17 @@ def test_so_many_requests_are_open_at_a_time() -> None:
 
 def test_work_pauses_for_its_share_of_the_loop() -> None:
     def work() -> Generator[None, None, str]:
+        holding = endless()
         for _ in range(100):
             next(holding)
             yield
         return "done"
 
     async def story() -> float:
-        nonlocal holding
-        holding = endless()
-        queries = Sources().queries
-        assert await queries.finish(work()) == "done"
+        assert await Sources().queries.finish(work()) == "done"
         return asyncio.get_running_loop().time()
 
-    holding: Iterator[None] = iter(())
-    assert virtual_loop.run(story()) == pytest.approx(1.0 / 0.04, rel=0.05)
+    assert virtual_loop.run(story()) == pytest.approx(100 * 0.01 / LOOP_SHARE_MAX, rel=0.05)
 
 
 def test_lists_are_handed_on_in_pieces() -> None:
