@@ -1,5 +1,6 @@
 """The command line: `serve` the daemon, `validate` a queue file, connect it with `kubernetes`, `simulate` a resource
-manager, run the `demo`, and `replay` a journal.
+manager, run the `demo`, `replay` a journal, and look at a running daemon with `explain`,
+`get` and `top`.
 
 The flags of `serve` are made from the settings model, so each setting is defined once. All other commands but
 `validate` are imported when they are called: the daemon needs neither them nor the libraries that they use.
@@ -46,9 +47,13 @@ class _Late(NamedTuple):
 
 _LATE_COMMANDS = {
     "admission": _Late("schedulerd.admission", "Serve the admission webhooks of a Kubernetes cluster.", "kubernetes"),
+    "context": _Late("schedulerd.terminal.cli", "Which daemon explain and get talk to.", "cli"),
+    "explain": _Late("schedulerd.terminal.cli", "Why does a pod, ask, application or queue wait?", "cli"),
+    "get": _Late("schedulerd.terminal.cli", "List queues, apps, asks, nodes or events.", "cli"),
     "demo": _Late("schedulerd.simulate.cli", "Run a daemon with a simulated cluster.", "simulate"),
     "kubernetes": _Late("schedulerd.kubernetes.shim.cli", "Schedule the pods of a Kubernetes cluster.", "kubernetes"),
     "replay": _Late("schedulerd.replay.cli", "Replay a journal: check it, explain it, ask what if.", "simulate"),
+    "top": _Late("schedulerd.terminal.top", "Watch queues, what waits, gangs and nodes.", "cli"),
     "simulate": _Late("schedulerd.simulate.cli", "Simulate a resource manager: load for a running daemon.", "simulate"),
 }
 

@@ -97,6 +97,15 @@ def _class_name(name: str) -> str:
     return name
 
 
+def _hosts(value: object) -> object:
+    """Splits the names of a flag or environment variable; names are compared in lower case."""
+    names = value.split(",") if isinstance(value, str) else value
+    if isinstance(names, (list, tuple)):
+        return [one.strip().lower() if isinstance(one, str) else one for one in names if one != ""]
+    return names
+
+
+Hosts = Annotated[tuple[str, ...], BeforeValidator(_hosts)]
 ClassName = Annotated[str, AfterValidator(_class_name)]
 Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
 Address = Annotated[str, AfterValidator(_address)]
@@ -202,6 +211,19 @@ class Settings(BaseModel):
         default=None,
         description="File with the bearer token for HTTP paths that are set to token. It is read again when it "
         "changes.",
+    )
+    http_tokens_file: FilePath | None = Field(
+        default=None,
+        description="File with the tokens of /api/v1, a line NAME ROLE TOKEN each; roles are view and operate. It is "
+        "read again when it changes. Without it, only clients on the same machine are answered.",
+    )
+    http_anonymous_view: bool = Field(
+        default=False, description="Let clients without a token read /api/v1, from anywhere."
+    )
+    http_hosts: Hosts = Field(
+        default=(),
+        description="Names under which clients reach /api/v1, beside localhost and IP addresses: separated by commas "
+        "on the command line, a list in the settings file.",
     )
     log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."

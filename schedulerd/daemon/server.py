@@ -19,11 +19,13 @@ from collections.abc import Callable, Sequence
 import grpc
 import structlog
 import uvloop
+from starlette.requests import Request
 
 from schedulerd.address import split_address
 from schedulerd.build import description
 from schedulerd.config import (
     DEFAULT_GROUP,
+    HttpAccess,
     PolicyGroupUnknown,
     QueueFile,
     QueueFileInvalid,
@@ -40,6 +42,10 @@ from schedulerd.daemon.access.identity import Identities
 from schedulerd.daemon.access.refusals import Refusals
 from schedulerd.daemon.access.tls import ServerTls, tls_files
 from schedulerd.daemon.admin.admin_service import ADMIN_SERVICE, AdminService
+from schedulerd.daemon.admin.api.access import Access
+from schedulerd.daemon.admin.api.app import build_api
+from schedulerd.daemon.admin.api.sources import ApiSources
+from schedulerd.daemon.admin.api.tokens import Tokens
 from schedulerd.daemon.admin.debug_state import debug_state
 from schedulerd.daemon.admin.event_service import EventService
 from schedulerd.daemon.admin.http import HttpServer, Sources, build_app, metrics_endpoint
@@ -199,13 +205,22 @@ class Daemon:
         self._grpc = GrpcServer(settings, handlers, admission, tls)
         token_watch = FileWatch(lambda: filter(None, [settings.http_token_file]), settings.queue_file_poll_s)
         token = BearerToken.of(settings)
-        files = ((self._reloads, watch), (tls, tls_watch), (token, token_watch))
+        tokens_watch = FileWatch(lambda: filter(None, [settings.http_tokens_file]), settings.queue_file_poll_s)
+        tokens = Tokens.of(settings)
+        files = ((self._reloads, watch), (tls, tls_watch), (token, token_watch), (tokens, tokens_watch))
         self._files: list[tuple[Reread, FileWatch]] = [(one, its_watch) for one, its_watch in files if one is not None]
         """Files that the operator may change at run time, with their watches: queue files, TLS files, HTTP token."""
         gate = Gate(settings, token)
         scrapes = Scrapes(metrics.parts, lambda: metrics.left_out)
         state, metrics_route = self._scheduler.cluster, metrics_endpoint(scrapes)
-        rest = rest_sources(settings, state, self._events, validator, metrics_route, log_level.get, gate.check)
+        access = Access(settings, tokens)
+
+        def check_rest(setting: str, request: Request) -> None:
+            if getattr(settings, setting) is HttpAccess.AUTO:
+                access.check_request(request)  # a page of another site may reach this machine by a name of its own
+            gate.check(setting, request)
+
+        rest = rest_sources(settings, state, self._events, validator, metrics_route, log_level.get, check_rest)
         self._history = rest.history
         self._owner.attach(rest.observe)
         self._http = _http_server(
@@ -218,6 +233,7 @@ class Daemon:
                 not_ready_because=lambda: self._not_ready_because,
                 journal_state=lambda: journal_state(settings, self._journal),
                 looks=looks,
+                api=build_api(ApiSources(self._scheduler, looks, self._events, access)),
                 rest=rest,
                 web_root=settings.web_root,
             ),

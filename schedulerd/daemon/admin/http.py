@@ -22,7 +22,8 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp
 
 from schedulerd.daemon.admin.debug_state import StateParameters
 from schedulerd.daemon.admin.http_access import Gate
@@ -70,6 +71,8 @@ class Sources:
     """What the journal does; '' if none is configured."""
     looks: StateQueries
     """The queries of `/debug/state`."""
+    api: ASGIApp | None = None
+    """Our own API, served at `/api/v1`."""
     loop_age_seconds_max: float = 5.0
     """`/livez` fails if the last tick is longer ago."""
     rest: RestSources | None = None
@@ -105,6 +108,8 @@ def build_app(sources: Sources) -> Starlette:
         Route("/loglevel", _loglevel(sources.log_level, sources.gate), methods=["GET", "PUT"]),
         Route("/debug/state", _debug_state(sources.looks, sources.gate)),
     ]
+    if sources.api is not None:
+        routes.append(Mount("/api/v1", app=sources.api))
     if sources.rest is not None:
         routes.append(PeerApi(sources.rest))
     if sources.web_root is not None:  # the last one, because it takes every path

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from typing import TypeVar
 
 from schedulerd.daemon.admin.debug_state import StateParameters
 from schedulerd.daemon.admin.json_pieces import json_pieces
@@ -23,6 +24,11 @@ With a much smaller share, the last of `QUERIES_MAX` queries would wait longer t
 
 QUERIES_MAX = 10
 """Maximum number of open queries: one runs, the others wait. If all have the maximum size, the last waits some 7 s."""
+
+PIECE_BYTES_MAX = 65_536
+"""Size from which what `StateQueries.pieces` has collected is handed on."""
+
+ResultT = TypeVar("ResultT")
 
 
 class StateQueries:
@@ -67,3 +73,43 @@ class StateQueries:
         finally:
             self._not_before = began + (self._clock() - began - idle) / LOOP_SHARE_MAX
         return "".join(text)
+
+    async def finish(self, work: Generator[None, None, ResultT]) -> ResultT:
+        """Runs a computation to its end in slices, and returns its result.
+
+        It has to stop (`yield`) every fraction of a millisecond. It shares the time for state queries with all others,
+        slice by slice, and may be cancelled between two slices.
+        """
+        while True:
+            async with self._turn:
+                await asyncio.sleep(max(0.0, self._not_before - self._clock()))
+                began = self._clock()
+                try:
+                    while self._clock() - began < SLICE_SECONDS:
+                        next(work)
+                except StopIteration as end:
+                    result: ResultT = end.value
+                    return result
+                finally:
+                    self._not_before = began + (self._clock() - began) / LOOP_SHARE_MAX
+
+    async def pieces(self, work: Iterator[bytes]) -> AsyncIterator[bytes]:
+        """The bytes that an iterator gives, joined; run in slices as `finish` does. Empty pieces only mark a stop."""
+        collected: list[bytes] = []
+        is_over = False
+        while not is_over:
+            size = sum(map(len, collected))
+            async with self._turn:
+                await asyncio.sleep(max(0.0, self._not_before - self._clock()))
+                began = self._clock()
+                try:
+                    while self._clock() - began < SLICE_SECONDS and size < PIECE_BYTES_MAX:
+                        collected.append(next(work))
+                        size += len(collected[-1])
+                except StopIteration:
+                    is_over = True
+                finally:
+                    self._not_before = began + (self._clock() - began) / LOOP_SHARE_MAX
+            if size >= PIECE_BYTES_MAX or (is_over and size):
+                yield b"".join(collected)
+                collected = []

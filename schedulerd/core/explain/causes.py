@@ -1,0 +1,132 @@
+"""Why allocations of an ask are in their pending state, with everything about it: plain values without references into
+the state.
+
+Amounts are in the units of the interface: thousandths of a core, bytes. Times are in nanoseconds of the scheduler's
+clock. Lists that name examples are short; the count beside them says how many there are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one child queue, or one application, uses of a quota or limit."""
+
+    queue: str
+    """Path of the child queue; '' for an application."""
+    application_id: str
+    """Id of the application; '' for a queue."""
+    amount: int
+    """What it uses of the resource; running applications where those are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCause:
+    """A quota or a limit that does not let the ask in."""
+
+    kind: Literal["rule"]
+    rule: Literal["quota", "gang quota", "max applications", "limit", "limit max applications"]
+    """`quota` and `gang quota`: `resources.max` of the queue, for the ask alone or for its whole gang. `max
+    applications`: `maxapplications` of the queue. `limit`, `limit max applications`: of a user or group there."""
+    queue: str
+    """The queue that has the quota or limit."""
+    resource: str
+    """'' where applications are counted."""
+    used: int
+    promised: int
+    """Reserved for others, or promised to gangs that have started. Counts as used."""
+    asked: int
+    max: int
+    account: str
+    """The user or group of a limit; '' for a quota."""
+    is_group: bool
+    missing: int
+    """How much less has to be used until the ask is let in."""
+    leaving: int
+    """The part of `used` that is being released already."""
+    fits_alone: bool
+    """Whether the ask would be let in if nothing else were used."""
+    uses: list[Use]
+    """Whose usage it is, the largest first."""
+    uses_left_out: int
+    """How many more there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangCause:
+    """The placeholders of a gang are awaited."""
+
+    kind: Literal["gang"]
+    application_id: str
+    own: bool
+    """Whether it is the gang of the ask's own application; otherwise an earlier gang that is placed first."""
+    placed: int
+    """Placeholders allocated so far."""
+    wanted: int
+    deadline_ns: int | None
+    """When the gang times out; None while no placeholder is allocated."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceholderCause:
+    """A placeholder is being released, and the ask gets its room."""
+
+    kind: Literal["placeholder"]
+    uuid: str
+    node_id: str
+    """The node on which the ask will run."""
+
+
+@dataclass(frozen=True, slots=True)
+class PredicateCause:
+    """The resource manager was asked about a node and has not answered."""
+
+    kind: Literal["predicate"]
+    node_id: str
+    since_ns: int
+    until_ns: int | None
+    """When no answer counts as a refusal."""
+
+
+@dataclass(frozen=True, slots=True)
+class Objection:
+    """A reason with which the resource manager refused nodes."""
+
+    reason: str
+    times: int
+    last_node_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedCause:
+    """The resource manager refused every node that has room."""
+
+    kind: Literal["refused"]
+    objections: list[Objection]
+
+
+@dataclass(frozen=True, slots=True)
+class InactiveCause:
+    """Nothing is placed for the application in this state."""
+
+    kind: Literal["inactive"]
+    what: Literal["application", "resource manager", "start order"]
+    """`start order`: another application of the state-aware queue has to start first."""
+    state: str
+    """State of the application or the resource manager."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReservedCause:
+    """Room of a node is reserved for the ask; details are in `AskExplanation.reservations`."""
+
+    kind: Literal["reserved"]
+    node_id: str
+
+
+Cause: TypeAlias = (
+    RuleCause | GangCause | PlaceholderCause | PredicateCause | RefusedCause | InactiveCause | ReservedCause | None
+)

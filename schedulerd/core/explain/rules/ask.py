@@ -1,0 +1,147 @@
+"""The explanation of one ask."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from itertools import islice
+
+from schedulerd.core.explain.causes import (
+    Cause,
+    GangCause,
+    InactiveCause,
+    Objection,
+    PlaceholderCause,
+    PredicateCause,
+    RefusedCause,
+    ReservedCause,
+)
+from schedulerd.core.explain.rules import nodes, position, preemption, quotas, reservations
+from schedulerd.core.explain.values import AskExplanation, Waiting
+from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.predicate_check import PredicateCheck, PredicateHistory
+from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.rules.states import STATES, PendingState, states_of
+from schedulerd.core.pending.rules.states import Cause as StateCause
+from schedulerd.core.quotas.rules import Blocked
+from schedulerd.core.step_context import ResourceManager
+
+NAMESPACE_TAG = "kubernetes.io/meta/namespace"
+POD_NAME_TAG = "kubernetes.io/meta/podName"
+"""SI constants (`DomainK8s` with `GroupMeta`): the pod of an ask."""
+
+WAITING_MAX = 50
+"""States of allocations of one ask that are listed; an ask may have as many open checks and reservations as it has
+allocations."""
+
+_WANT_NODES = frozenset(
+    {
+        PendingState.UNSCHEDULABLE,
+        PendingState.PREDICATE_FAILED,
+        PendingState.RESERVED,
+        PendingState.READY,
+        PendingState.QUOTA_BLOCKED,
+    }
+)
+"""States in which it matters which nodes have room: more quota is of no use where no node fits."""
+
+
+def pod_of(ask: Ask) -> str:
+    """NAMESPACE/NAME of the Kubernetes pod of the ask; '' if it is of none."""
+    tags = ask.spec.tags
+    name = tags.get(POD_NAME_TAG, "") if tags else ""
+    return f"{tags.get(NAMESPACE_TAG, '')}/{name}" if name else ""
+
+
+def explain_ask(
+    rm: ResourceManager, partition: Partition, application: Application, ask: Ask, now_ns: int
+) -> Generator[None, None, AskExplanation]:
+    """Everything but the nodes is found before the first stop, so it is of one moment."""
+    found = explain_without_nodes(rm, partition, application, ask, now_ns)
+    if ask.group is None or not {one.state for one in found.waiting} & _WANT_NODES:
+        return found
+    return replace(found, nodes=(yield from nodes.survey(partition, ask.request_class, ask.predicate_history)))
+
+
+def explain_without_nodes(
+    rm: ResourceManager, partition: Partition, application: Application, ask: Ask, now_ns: int
+) -> AskExplanation:
+    """The explanation without a survey of the nodes: a fraction of a millisecond."""
+    group = ask.group
+    states = states_of(partition, rm.state, application, ask)
+    kinds = {one.state for one in states}
+    return AskExplanation(
+        rm_id=rm.rm_id,
+        partition=partition.name,
+        application_id=application.application_id,
+        allocation_key=ask.key,
+        pod=pod_of(ask),
+        queue=application.queue.written,
+        user=application.spec.user,
+        resources=ask.request_class.resources.nonzero(),
+        priority=ask.spec.priority,
+        placeholder=ask.placeholder,
+        task_group=ask.spec.task_group,
+        required_node=ask.request_class.required_node,
+        asked_at_ns=ask.asked_at_ns,
+        now_ns=now_ns,
+        allocated=len(ask.allocations),
+        pending=ask.pending + ask.awaiting_placeholder,
+        waiting=[
+            Waiting(
+                state=one.state.value,
+                allocations=one.allocations,
+                waits_for=STATES[one.state].waits_for,
+                ends_when=STATES[one.state].ends_when,
+                pod_reason=STATES[one.state].pod_reason,
+                cause=cause_of(partition, application, one.cause),
+            )
+            for one in islice(states, WAITING_MAX)
+        ],
+        quotas=quotas.quota_levels(application.queue, ask.request_class.items),
+        nodes=None,
+        reservations=reservations.findings(ask),
+        preemption=preemption.finding(partition, application, ask, group, kinds, now_ns) if group is not None else None,
+        position=position.position(application, ask, group) if group is not None else None,
+    )
+
+
+def cause_of(partition: Partition, application: Application, cause: StateCause) -> Cause:
+    """The cause of a pending state with everything about it."""
+    match cause:
+        case Blocked():
+            return quotas.rule_cause(partition, cause)
+        case Application():
+            return _gang(cause, own=cause is application)
+        case Allocation():
+            return PlaceholderCause("placeholder", cause.uuid, cause.swap_node.node_id)
+        case PredicateCheck():
+            until_ns = cause.alarm.deadline_ns if cause.alarm is not None else None
+            return PredicateCause("predicate", cause.node.node_id, cause.asked_at_ns, until_ns)
+        case PredicateHistory():
+            objections = [Objection(reason, count, node) for reason, (count, node) in cause.reasons.items()]
+            return RefusedCause("refused", objections)
+        case Reservation():
+            return ReservedCause("reserved", cause.node.node_id)
+        case ResourceManagerState():
+            return InactiveCause("inactive", "resource manager", cause.value)
+        case ApplicationState():
+            return InactiveCause("inactive", "start order" if application.awaits_start else "application", cause.value)
+        case None:
+            return None
+
+
+def _gang(application: Application, *, own: bool) -> GangCause:
+    gang = application.gang
+    groups = list(gang.task_groups.values()) if gang is not None else []
+    return GangCause(
+        kind="gang",
+        application_id=application.application_id,
+        own=own,
+        placed=sum(one.placed for one in groups),
+        wanted=sum(one.wanted for one in groups),
+        deadline_ns=application.gang_alarm.deadline_ns if application.gang_alarm is not None else None,
+    )

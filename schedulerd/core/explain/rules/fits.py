@@ -1,0 +1,51 @@
+"""What if: would this ask be placed now, where, and if not why not. Nothing is changed by the question."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+
+from schedulerd.core.explain.rules import nodes, quotas
+from schedulerd.core.explain.values import FitsFinding
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.request_class import RequestClass
+from schedulerd.core.quotas.limit_subject import group_of, limit_subject_of
+from schedulerd.core.quotas.quota_key import QuotaKey
+from schedulerd.core.quotas.rules import highest_blocked
+from schedulerd.core.resources import Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Supposed:
+    """An ask that nobody made, of a new application."""
+
+    resources: Resources
+    user: str = ""
+    groups: tuple[str, ...] = ()
+    required_node: str = ""
+
+
+def fits(partition: Partition, leaf: Queue, ask: Supposed, now_ns: int) -> Generator[None, None, FitsFinding]:
+    """Judges by quotas and limits first, then by nodes; the result is the value of the generator."""
+    items = ask.resources.canonical()
+    request_class = RequestClass(items, required_node=ask.required_node)
+    limits = [queue.limits for queue in leaf.path_to_root]
+    subject = limit_subject_of(limits, ask.user, group_of(limits, ask.groups))
+    rule = highest_blocked(leaf, items, QuotaKey(subject, starts_application=True))
+    cause = quotas.rule_cause(partition, rule) if rule is not None else None
+    levels = quotas.quota_levels(leaf, items)
+    found = yield from nodes.survey(partition, request_class)
+    node_id = found.best[0].node_id if found.best and found.best[0].cause == "room" else ""
+    return FitsFinding(
+        rm_id=partition.rm_id,
+        partition=partition.name,
+        queue=leaf.written,
+        resources=ask.resources.nonzero(),
+        now_ns=now_ns,
+        fits=rule is None and bool(node_id),
+        node_id=node_id if rule is None else "",
+        rule=cause,
+        quotas=levels,
+        nodes=found,
+    )

@@ -1,0 +1,167 @@
+"""What each node says to an ask: the first cause of every node, counted, and the nodes that are nearest to fitting.
+
+A survey visits every node. It is a generator that stops after `NODES_A_TURN` nodes, so it never holds the loop; nodes
+may come, go and change in between, and each is judged as it is when it is reached.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Generator
+from itertools import islice
+from typing import NamedTuple
+
+from schedulerd.core.explain.values import Lack, NodeCauseKind, NodeCount, NodeFit, NodeSurvey
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.predicate_check import PredicateHistory
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.request_class import RequestClass
+from schedulerd.core.resources import Items, Resources
+
+NODES_A_TURN = 50
+"""Nodes that are visited without a stop: about a tenth of a millisecond."""
+BEST_NODES_MAX = 5
+"""Nodes that are named."""
+CAUSES_MAX = 50
+"""Different causes that are counted; further ones are counted together. A constraint may have one for each node."""
+
+_SHORT: tuple[NodeCauseKind, ...] = ("room", "reserved", "insufficient", "refused")
+"""Causes of nodes that could take the ask, and may be named."""
+
+
+class NodeCause(NamedTuple):
+    """The first cause for which a node does not take an ask now; `room` if it does."""
+
+    kind: NodeCauseKind
+    detail: str = ""
+
+
+class _Near(NamedTuple):
+    """A node that may be named, in order of how near it is to fitting."""
+
+    shortage: float
+    score: float
+    node_id: str
+    node: Node
+    cause: NodeCause
+
+
+def node_cause(
+    partition: Partition, request_class: RequestClass, node: Node, history: PredicateHistory | None = None
+) -> NodeCause:
+    """Why no ask of the request class may be allocated on the node now, by the same rules in the same order as
+    `Partition.refusal`; with `history`, also whether the resource manager refused that ask there."""
+    required = request_class.required_node
+    if not node.ordered and not (required == node.node_id and node.ready):
+        return NodeCause("state", node.state.value.replace("_", " "))
+    if request_class.constraint is not None:
+        reason = partition.constraints.refusal(request_class, node)
+        if reason is not None:
+            return NodeCause("constraint", reason)
+    name = _room(request_class, node).lacks(request_class.items)
+    if name is not None:
+        if node.available.lacks(request_class.items) is None:
+            return NodeCause("reserved")
+        return NodeCause("insufficient", name)
+    if required and required != node.node_id:
+        return NodeCause("not_required")
+    if history is not None and history.is_refused_with_room(node):
+        return NodeCause("refused")
+    return NodeCause("room")
+
+
+def lacks(request_class: RequestClass, node: Node) -> list[Lack]:
+    """All resources that the node lacks for the request class."""
+    room = _room(request_class, node)
+    return [
+        Lack(name, amount, room[name], amount - room[name])
+        for name, amount in request_class.items
+        if amount > room[name]
+    ]
+
+
+def survey(
+    partition: Partition, request_class: RequestClass, history: PredicateHistory | None = None
+) -> Generator[None, None, NodeSurvey]:
+    """Visits every node; the result is the value of the generator. Stops after each `NODES_A_TURN` nodes."""
+    required = request_class.required_node
+    if required and required not in partition.nodes:
+        return _only_required(partition, request_class)
+    counts: dict[NodeCause, int] = {}
+    best: list[_Near] = []
+    empty = _Empty(request_class.items)
+    nodes = iter(list(partition.nodes.values()))
+    considered = len(partition.nodes)
+    while some := list(islice(nodes, NODES_A_TURN)):
+        for node in some:
+            empty.count(node)
+            cause = node_cause(partition, request_class, node, history)
+            if cause.kind not in _SHORT and len(counts) >= CAUSES_MAX and cause not in counts:
+                cause = NodeCause(cause.kind, "")
+            counts[cause] = counts.get(cause, 0) + 1
+            if cause.kind in _SHORT and (not required or node.node_id == required):
+                _note(best, request_class, node, cause)
+        yield
+    ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
+    return NodeSurvey(
+        considered=considered,
+        counts=[NodeCount(cause.kind, cause.detail, count) for cause, count in ordered],
+        best=[_fit(request_class, one) for one in best],
+        large_enough=empty.large_enough,
+        largest=empty.largest,
+    )
+
+
+class _Empty:
+    """What schedulable nodes would offer if nothing of ours ran there."""
+
+    __slots__ = ("items", "large_enough", "largest")
+
+    def __init__(self, items: Items) -> None:
+        self.items = items
+        self.large_enough = 0
+        self.largest = dict.fromkeys((name for name, _ in items), 0)
+
+    def count(self, node: Node) -> None:
+        if not node.ordered:
+            return
+        fits = True
+        for name, amount in self.items:
+            offered = node.capacity[name] - node.occupied[name]
+            fits = fits and amount <= offered
+            if offered > self.largest[name]:
+                self.largest[name] = offered
+        self.large_enough += fits
+
+
+def _only_required(partition: Partition, request_class: RequestClass) -> NodeSurvey:
+    return NodeSurvey(
+        considered=len(partition.nodes),
+        counts=[NodeCount("unregistered", request_class.required_node, 1)],
+        best=[],
+        large_enough=0,
+        largest={},
+    )
+
+
+def _note(best: list[_Near], request_class: RequestClass, node: Node, cause: NodeCause) -> None:
+    """Keeps the node if it is one of the best so far."""
+    room = _room(request_class, node)
+    shortage = sum((amount - room[name]) / amount for name, amount in request_class.items if amount > room[name])
+    if len(best) == BEST_NODES_MAX and shortage > best[-1].shortage:
+        return
+    insort(best, _Near(shortage, node.score, node.node_id, node, cause), key=lambda one: one[:3])
+    del best[BEST_NODES_MAX:]
+
+
+def _fit(request_class: RequestClass, near: _Near) -> NodeFit:
+    node = near.node
+    leaving = {name: node.leaving[name] for name, _ in request_class.items if node.leaving[name]}
+    return NodeFit(node.node_id, near.cause.kind, near.cause.detail, lacks(request_class, node), leaving)
+
+
+def _room(request_class: RequestClass, node: Node) -> Resources:
+    """What an ask of the request class may have on the node now: a required node ignores aging reservations."""
+    if request_class.required_node and node.reserved:
+        return node.available.minus(node.entitled_reserved)
+    return node.free

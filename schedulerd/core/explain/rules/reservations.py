@@ -1,0 +1,82 @@
+"""When the room that is reserved for an ask will be there, as far as it is known."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import Literal
+
+from schedulerd.core.explain.values import Lack, ReservationFinding, Victim
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.node import Node
+from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.resources import Resources
+
+RESERVATIONS_MAX = 20
+"""Reservations of one ask that are explained."""
+VICTIMS_MAX = 10
+"""Victims of one reservation that are named."""
+ALLOCATIONS_SEEN_MAX = 500
+"""Allocations of a node among which those with an execution timeout are looked for."""
+
+
+def findings(ask: Ask) -> list[ReservationFinding]:
+    """The reservations of the ask, oldest first."""
+    return [_finding(one) for one in islice(ask.reservations.values(), RESERVATIONS_MAX)]
+
+
+def _finding(one: Reservation) -> ReservationFinding:
+    room = one.node.available.minus(_reserved_before(one))
+    expected, expected_ns = _expected(one.node, room, one)
+    victims = [
+        Victim(victim.application.application_id, victim.key, victim.uuid, victim.node.node_id)
+        for victim in islice(one.victims, VICTIMS_MAX)
+    ]
+    return ReservationFinding(
+        node_id=one.node.node_id,
+        entitled=one.is_entitled,
+        since_ns=one.made_at_ns,
+        expires_ns=one.alarm.deadline_ns if one.alarm is not None else None,
+        lacks=[
+            Lack(name, amount, room[name], amount - room[name]) for name, amount in one.items if amount > room[name]
+        ],
+        victims=victims,
+        victims_left_out=len(one.victims) - len(victims),
+        expected=expected,
+        expected_ns=expected_ns,
+    )
+
+
+def _reserved_before(one: Reservation) -> Resources:
+    """What reservations that are served before this one hold on its node: entitled ones first, and of each kind the
+    earlier one first."""
+    before = Resources()
+    is_later = False
+    for other in one.node.reservations.values():
+        is_later = is_later or other is one
+        if other is not one and (not is_later if other.is_entitled == one.is_entitled else other.is_entitled):
+            before.add(other.items)
+    return before
+
+
+def _expected(
+    node: Node, room: Resources, one: Reservation
+) -> tuple[Literal["now", "releases", "timeouts", "unknown"], int | None]:
+    """When the node has the room: what is being released first, then allocations by their execution timeouts."""
+    if room.lacks(one.items) is None:
+        return "now", None
+    room = room.plus(node.leaving)
+    if room.lacks(one.items) is None:
+        return "releases", None
+    seen = (one for one in islice(node.allocations.values(), ALLOCATIONS_SEEN_MAX) if one.releasing is None)
+    timed = [(at_ns, number, found) for number, found in enumerate(seen) if (at_ns := _ends_by_ns(found)) is not None]
+    for at_ns, _, found in sorted(timed):
+        room.add(found.request_class.items)
+        if room.lacks(one.items) is None:
+            return "timeouts", at_ns
+    return "unknown", None
+
+
+def _ends_by_ns(allocation: Allocation) -> int | None:
+    """When the allocation reaches its own execution timeout or that of its application; None without either."""
+    alarms = (allocation.alarm, allocation.application.run_alarm)
+    return min((one.deadline_ns for one in alarms if one is not None and one.live), default=None)

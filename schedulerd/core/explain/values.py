@@ -1,0 +1,331 @@
+"""Explanations: plain values without references into the state, as in `causes.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from schedulerd.core.explain.causes import Cause, RuleCause, Use
+
+Amounts: TypeAlias = dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Some allocations of the ask that are in one pending state."""
+
+    state: str
+    """As in the metric `schedulerd_pending_asks`: ready, quota_blocked, unschedulable, ..."""
+    allocations: int
+    waits_for: str
+    ends_when: str
+    pod_reason: str
+    """Reason of the Kubernetes condition PodScheduled."""
+    cause: Cause
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLevel:
+    """One resource in one queue on the way from the ask's leaf to the root."""
+
+    queue: str
+    resource: str
+    guaranteed: int | None
+    """None: no guarantee."""
+    used: int
+    reserved: int
+    """Held by entitled reservations and open predicate checks; counts as used. Includes what is held for this ask."""
+    asked: int
+    max: int | None
+    """None: unlimited."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """How much of a resource a node lacks for the ask."""
+
+    resource: str
+    asked: int
+    free: int
+    """What asks without a reservation may have there."""
+    missing: int
+
+
+NodeCauseKind: TypeAlias = Literal[
+    "room", "insufficient", "reserved", "state", "constraint", "not_required", "refused", "unregistered"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCount:
+    """How many nodes there are with one first cause."""
+
+    cause: NodeCauseKind
+    """`room`: the ask would fit now. `insufficient`: the node lacks the resource `detail`. `reserved`: its free room is
+    kept for others. `state`: it takes no new allocations, being `detail`. `constraint`: the placement constraint rules
+    it out, as `detail` says. `not_required`: another node is required. `refused`: the resource manager refused it.
+    `unregistered`: the required node is not registered."""
+    detail: str
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFit:
+    """A node that is near to fitting the ask."""
+
+    node_id: str
+    cause: NodeCauseKind
+    detail: str
+    lacks: list[Lack]
+    """All resources that it lacks; empty if the cause is another one."""
+    leaving: Amounts
+    """What is being released there, of the resources that the ask wants."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSurvey:
+    """What the nodes of the partition say to the ask. Found over several turns of the loop, so not of one moment."""
+
+    considered: int
+    counts: list[NodeCount]
+    """Each node once, by its first cause; most nodes first."""
+    best: list[NodeFit]
+    """The five nodes that are nearest to fitting the ask, best first; nodes that could take it only."""
+    large_enough: int
+    """Schedulable nodes on which the ask would fit if nothing of ours ran there."""
+    largest: Amounts
+    """Of each resource asked for, the most that one empty node offers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """An allocation that is preempted for the ask and still there."""
+
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationFinding:
+    """Room of a node that is reserved for one allocation of the ask."""
+
+    node_id: str
+    entitled: bool
+    """True if allocations are preempted for it, or if it requires this node."""
+    since_ns: int
+    expires_ns: int | None
+    lacks: list[Lack]
+    """What the node still lacks; empty if the room is there and something else is awaited."""
+    victims: list[Victim]
+    victims_left_out: int
+    expected: Literal["now", "releases", "timeouts", "unknown"]
+    """When the room is there: it is now; when what is being released has gone; when allocations have reached their
+    execution timeouts; or nobody knows."""
+    expected_ns: int | None
+    """With `timeouts`: the time at which the last of them is due."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """What a queue of the ask is guaranteed of a resource, which decides whether others are preempted for it."""
+
+    queue: str
+    resource: str
+    guaranteed: int
+    used: int
+    asked: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionFinding:
+    """Whether allocations of others are preempted for the ask, and why not."""
+
+    state: Literal["off", "not_allowed", "too_young", "refused", "due", "victims", "not_needed"]
+    """`off`: in this partition. `not_allowed`: the ask has allowPreemptOther false. `too_young`: the first attempt is
+    at `next_attempt_ns`. `refused`: the last attempt found nothing, as `reason` says. `due`: the next attempt is due.
+    `victims`: allocations are being preempted for it. `not_needed`: preemption makes no room for what it waits for."""
+    reason: str
+    next_attempt_ns: int | None
+    guarantees: list[Guarantee]
+    """Those on the way from its leaf to the root; it may preempt for what is within all of them."""
+    may_take_from: list[str]
+    """Queues with allocations that may be preempted for it, as far as guarantees go."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueueRank:
+    """The place of a queue among its siblings that have something to place."""
+
+    queue: str
+    rank: int
+    """1 is first."""
+    of: int
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """What is placed before the ask, as things are now."""
+
+    applications_ahead: int
+    """Applications of its leaf queue that come before its own."""
+    first_ahead: list[str]
+    """The first of them, in order."""
+    asks_ahead: int
+    """Asks of its own application that come before it."""
+    at_least: bool
+    """Whether there may be more ahead than was counted."""
+    queues: list[QueueRank]
+    """From the leaf to the root, without the root."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskExplanation:
+    """Why an ask waits. All of one moment, but for `nodes`."""
+
+    rm_id: str
+    partition: str
+    application_id: str
+    allocation_key: str
+    pod: str
+    """NAMESPACE/NAME if the ask is of a Kubernetes pod; else ''."""
+    queue: str
+    user: str
+    resources: Amounts
+    priority: int
+    placeholder: bool
+    task_group: str
+    required_node: str
+    asked_at_ns: int
+    now_ns: int
+    """The moment of the explanation."""
+    allocated: int
+    """Allocations of the ask that exist."""
+    pending: int
+    """Allocations still to come, those that await a placeholder included."""
+    waiting: list[Waiting]
+    """The pending allocations by what they wait for, nearest to allocation first."""
+    quotas: list[QuotaLevel]
+    """Quotas and guarantees on the way to the root, for the resources asked for; queues without either are left out."""
+    nodes: NodeSurvey | None
+    """None if the ask has no pending allocations that need a node."""
+    reservations: list[ReservationFinding]
+    preemption: PreemptionFinding | None
+    position: Position | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Pending allocations that wait for the same thing."""
+
+    state: str
+    allocations: int
+    applications: int
+    """How many applications they belong to."""
+    waits_for: str
+    ends_when: str
+    pod_reason: str
+    cause: Cause
+    """Of an unschedulable or ready ask None; of a refused one that of the example."""
+    application_id: str
+    """The application of the example."""
+    allocation_key: str
+    """An example: the ask of them that was found first."""
+    resources: Amounts
+    """What the example asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGroupProgress:
+    """A task group of a gang, in placeholders."""
+
+    name: str
+    wanted: int
+    placed: int
+    replaced: int
+    waiting: int
+    """Real asks of the group that are pending."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplicationExplanation:
+    """What an application waits for. The reasons are found over several turns of the loop."""
+
+    rm_id: str
+    partition: str
+    application_id: str
+    queue: str
+    user: str
+    state: str
+    state_since_ns: int
+    state_cause: str
+    """What led to the state."""
+    submitted_at_ns: int
+    now_ns: int
+    allocations: int
+    pending: int
+    task_groups: list[TaskGroupProgress]
+    """Of its gang; empty without one."""
+    gang_deadline_ns: int | None
+    execution_deadline_ns: int | None
+    reasons: list[Reason]
+    """Most allocations first."""
+    reasons_left_out: int
+    next_ask: AskExplanation | None
+    """Its ask that would be placed first; None if nothing is pending. Without a survey of the nodes."""
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceUse:
+    """One resource of a queue."""
+
+    resource: str
+    used: int
+    reserved: int
+    leaving: int
+    """The part of `used` that is being released."""
+    pending: int
+    guaranteed: int | None
+    max: int | None
+    uses: list[Use]
+    """Whose usage it is, the largest first."""
+    uses_left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class QueueExplanation:
+    """What waits in a queue and below, and what uses it. The reasons are found over several turns of the loop."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    is_leaf: bool
+    draining: bool
+    now_ns: int
+    resources: list[ResourceUse]
+    running_applications: int
+    max_applications: int
+    """0: unlimited."""
+    pending: int
+    """Pending allocations."""
+    reasons: list[Reason]
+    reasons_left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class FitsFinding:
+    """Whether an ask would be placed if it came now and were the next one. Nothing is placed for it."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    resources: Amounts
+    now_ns: int
+    fits: bool
+    node_id: str
+    """Where; '' if it would not be placed."""
+    rule: RuleCause | None
+    """The quota or limit that would not let it in; None if all do."""
+    quotas: list[QuotaLevel]
+    nodes: NodeSurvey

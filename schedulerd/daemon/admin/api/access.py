@@ -1,0 +1,150 @@
+"""Who may use the API: by a bearer token, by the session of a browser, or without either on the same machine.
+
+Without a file of tokens, clients on this machine may do everything, and others may read if `http_anonymous_view` is
+set. A request that a proxy forwarded counts as one from elsewhere. With tokens, each client needs one; a browser sends
+its token once and gets a session cookie.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import ipaddress
+import secrets
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from schedulerd.config import Settings
+from schedulerd.daemon.admin.api.tokens import Caller, Role, Tokens
+from schedulerd.daemon.admin.http_access import is_loopback
+
+COOKIE = "schedulerd_session"
+SESSION_SECONDS_MAX = 12 * 3_600.0
+"""How long a session lasts."""
+SESSIONS_MAX = 1_000
+"""Open sessions; the oldest ends for a new one."""
+
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
+_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_TOKEN_NAMES = frozenset({"token", "access_token", "authorization", "bearer"})
+
+
+class _Session(NamedTuple):
+    caller: Caller
+    ends_at: float
+
+
+class Access:
+    """Checks requests as the settings say."""
+
+    def __init__(
+        self, settings: Settings, tokens: Tokens | None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._tokens = tokens
+        self._hosts = frozenset(settings.http_hosts)
+        self._anonymous_view = settings.http_anonymous_view
+        self._clock = clock
+        self._sessions: dict[bytes, _Session] = {}
+        """By digest of the cookie, oldest first."""
+
+    def check(self, request: Request, needed: Role) -> Caller:
+        """The caller, who may do what needs this role. Raises `HTTPException` with 400, 401, 403 or 421."""
+        self.check_request(request)
+        caller = self._caller(request)
+        if caller is None:
+            if self._tokens is None:
+                raise HTTPException(403, _ELSEWHERE)
+            raise HTTPException(401, _NO_TOKEN, {"WWW-Authenticate": "Bearer"})
+        if not caller.role.covers(needed):
+            who = f"token {caller.name}" if caller.name else "clients without a token"
+            raise HTTPException(403, f"{who} may {caller.role}; this needs the role {needed}")
+        return caller
+
+    def check_request(self, request: Request) -> None:
+        """Refuses what no client of ours sends: foreign hosts and origins, and tokens in URLs."""
+        host = _host_of(request.headers.get("host", ""))
+        if not _is_address(host) and host not in ("localhost", "") and host not in self._hosts:
+            raise HTTPException(421, f"Host: {host[:100]!r} is no address of this daemon; http_hosts lists its names")
+        if any(name.lower() in _TOKEN_NAMES for name in request.query_params):
+            raise HTTPException(400, "a token in a URL ends up in logs; send it as Authorization: Bearer TOKEN")
+        if request.method not in _SAFE:
+            origin = request.headers.get("origin")
+            site = request.headers.get("sec-fetch-site", "same-origin")
+            own = request.headers.get("host", "").lower()
+            is_foreign = origin is not None and urlsplit(origin).netloc.lower() != own
+            if is_foreign or site not in ("same-origin", "none"):
+                raise HTTPException(403, "Origin: the request comes from a page of another site")
+
+    def log_in(self, request: Request, token: str) -> tuple[str, Caller]:
+        """Begins a session for a token: the value of its cookie, and the caller. Raises `HTTPException`."""
+        self.check_request(request)
+        caller = self._tokens.caller(token) if self._tokens is not None else None
+        if caller is None:
+            raise HTTPException(401, "token: is none of the tokens of this daemon")
+        cookie = secrets.token_urlsafe(32)
+        while len(self._sessions) >= SESSIONS_MAX:
+            del self._sessions[next(iter(self._sessions))]
+        self._sessions[_digest(cookie)] = _Session(caller, self._clock() + SESSION_SECONDS_MAX)
+        return cookie, caller
+
+    def log_out(self, request: Request) -> None:
+        """Ends the session of the request, if it has one. Raises `HTTPException`."""
+        self.check_request(request)
+        self._sessions.pop(_digest(request.cookies.get(COOKIE, "")), None)
+
+    def _caller(self, request: Request) -> Caller | None:
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if self._tokens is not None and scheme:
+            return self._tokens.caller(given.strip()) if scheme.lower() == "bearer" else None
+        if self._tokens is not None and COOKIE in request.cookies:
+            return self._of_session(request.cookies[COOKIE])
+        return self._anonymous(request)
+
+    def _of_session(self, cookie: str) -> Caller | None:
+        session = self._sessions.get(_digest(cookie))
+        if session is None or self._tokens is None or self._clock() > session.ends_at:
+            return None
+        return self._tokens.still_valid(session.caller)
+
+    def _anonymous(self, request: Request) -> Caller | None:
+        if self._tokens is None and _is_local(request):
+            return Caller("", Role.OPERATE)
+        return Caller("", Role.VIEW) if self._anonymous_view else None
+
+
+_ELSEWHERE = (
+    "without tokens only clients on the same machine are answered; set http_tokens_file, or http_anonymous_view to let "
+    "everybody read"
+)
+_NO_TOKEN = "needs the header Authorization: Bearer TOKEN with a token of http_tokens_file"
+
+
+def _is_local(request: Request) -> bool:
+    """Whether the client is on this machine, and no proxy speaks for another one."""
+    client = request.client
+    is_here = client is not None and is_loopback(client.host)
+    return is_here and not any(name in request.headers for name in _FORWARDED)
+
+
+def _host_of(header: str) -> str:
+    """The host without its port, in lower case."""
+    host = header.strip().lower()
+    if host.startswith("["):
+        return host.partition("]")[0].removeprefix("[")
+    return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _digest(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode("utf-8", "replace")).digest()

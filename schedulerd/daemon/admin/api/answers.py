@@ -1,0 +1,79 @@
+"""Answers that are one object: of one moment, with an entity tag, or an explanation that took several turns."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Generator
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from schedulerd.daemon.admin.api.problems import too_busy
+from schedulerd.daemon.admin.api.sources import ApiSources
+from schedulerd.daemon.runtime.shares import NoneLeft, Shared
+
+OPEN_MAX = 50
+"""Requests for single objects and explanations at a time, of all clients."""
+WORK_SECONDS_MAX = 30.0
+"""How long an explanation may take, its pauses included."""
+
+ResultT = TypeVar("ResultT")
+ValueT = TypeVar("ValueT")
+
+
+class Answers:
+    """Makes answers, within a bound on how many are made at a time."""
+
+    def __init__(self, sources: ApiSources) -> None:
+        self._queries = sources.queries
+        self._open = Shared(OPEN_MAX, "requests are open")
+
+    async def one(self, request: Request, adapter: TypeAdapter[Any], value: object) -> Response:
+        """The object as JSON, or 304 if the client has it. Waits for its share of the loop's time."""
+        body = await self.finish(_dumped(adapter, value))
+        tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+        headers = {"etag": tag, "cache-control": "no-cache"}
+        known = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]
+        if tag in known or "*" in known:
+            return Response(status_code=304, headers=headers)
+        return Response(body, headers=headers, media_type="application/json")
+
+    async def fresh(self, adapter: TypeAdapter[Any], value: object) -> Response:
+        """The object as JSON, which is never the same again."""
+        body = await self.finish(_dumped(adapter, value))
+        return Response(body, headers={"cache-control": "no-store"}, media_type="application/json")
+
+    async def finish(self, work: Generator[None, None, ResultT]) -> ResultT:
+        """Runs work in slices. Raises `HTTPException` with 503 if too much is under way, or if it takes too long."""
+        try:
+            with self._open.held(None):
+                return await asyncio.wait_for(self._queries.finish(work), WORK_SECONDS_MAX)
+        except NoneLeft as error:
+            raise too_busy(f"{error}; try again") from error
+        except TimeoutError as error:
+            raise too_busy("the scheduler has had no time for this answer; try again") from error
+
+
+def _dumped(adapter: TypeAdapter[Any], value: object) -> Generator[None, None, bytes]:
+    yield
+    return adapter.dump_json(value)
+
+
+def with_wall_times(value: ValueT, epoch_ns: int) -> ValueT:
+    """The explanation with times since the Unix epoch: every field that ends with `_ns` is a time."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    changed: dict[str, Any] = {}
+    for field in fields(value):
+        old = getattr(value, field.name)
+        if field.name.endswith("_ns"):
+            changed[field.name] = None if old is None else epoch_ns + old
+        elif is_dataclass(old):
+            changed[field.name] = with_wall_times(old, epoch_ns)
+        elif isinstance(old, list) and old and is_dataclass(old[0]):
+            changed[field.name] = [with_wall_times(one, epoch_ns) for one in old]
+    return replace(value, **changed) if changed else value

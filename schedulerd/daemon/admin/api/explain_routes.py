@@ -1,0 +1,282 @@
+"""Routes that explain: why an ask, an application or a queue waits, and whether a supposed ask would be placed."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from schedulerd.core.explain.rules.ask import explain_ask, pod_of
+from schedulerd.core.explain.rules.fits import Supposed, fits
+from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
+from schedulerd.core.explain.values import (
+    ApplicationExplanation,
+    AskExplanation,
+    FitsFinding,
+    QueueExplanation,
+    Reason,
+)
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.reading import INT64_MAX
+from schedulerd.core.resources import Resources
+from schedulerd.daemon.admin.api import finding
+from schedulerd.daemon.admin.api.answers import Answers, with_wall_times
+from schedulerd.daemon.admin.api.finding import Place, Where
+from schedulerd.daemon.admin.api.listings import Name
+from schedulerd.daemon.admin.api.models import documented
+from schedulerd.daemon.admin.api.routers import Router
+from schedulerd.daemon.admin.api.sources import ApiSources
+from schedulerd.observe import explain_sentences as sentences
+
+RESOURCES_MAX = 50
+"""Resources of a supposed ask."""
+_ASKS_A_TURN = 64
+
+ResultT = TypeVar("ResultT")
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class AskAnswer:
+    """Why an ask waits, in sentences and as data."""
+
+    summary: list[str]
+    """What its allocations wait for, a sentence each."""
+    details: list[str]
+    """What would change it, and all else that is known."""
+    explanation: AskExplanation
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class ReasonLine:
+    """Pending allocations that wait for the same thing, as a sentence."""
+
+    allocations: int
+    applications: int
+    sentence: str
+    application: str
+    """The application of an example."""
+    ask: str
+    """The ask of an example."""
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class ApplicationAnswer:
+    """What an application waits for, in sentences and as data."""
+
+    summary: list[str]
+    reasons: list[ReasonLine]
+    next_ask: list[str]
+    """About the ask that would be placed first."""
+    explanation: ApplicationExplanation
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class QueueAnswer:
+    """What waits in a queue and below, in sentences and as data."""
+
+    summary: list[str]
+    reasons: list[ReasonLine]
+    explanation: QueueExplanation
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class FitsAnswer:
+    """Whether a supposed ask would be placed now, in sentences and as data."""
+
+    summary: str
+    details: list[str]
+    finding: FitsFinding
+
+
+class AskWhere(Where):
+    """Which ask."""
+
+    application: Name
+    ask: Name = ""
+    """Its allocation key; may be left out if the application has one ask."""
+
+
+class PodWhere(Where):
+    """Which pod."""
+
+    namespace: Name = "default"
+    pod: Name
+
+
+class ApplicationWhere(Where):
+    """Which application."""
+
+    application: Name
+
+
+class QueueWhere(Where):
+    """Which queue."""
+
+    queue: Name
+    """Its full path."""
+
+
+class SupposedAsk(BaseModel):
+    """An ask that nobody makes: of a new application, and the next one to be placed."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True, strict=True)
+
+    rm: str = Field(default="", max_length=finding.NAME_LENGTH_MAX)
+    partition: str = Field(default="default", max_length=finding.NAME_LENGTH_MAX)
+    queue: str = Field(max_length=finding.NAME_LENGTH_MAX)
+    """Full path of a leaf queue."""
+    resources: dict[Name, Annotated[int, Field(ge=0, le=INT64_MAX)]] = Field(min_length=1, max_length=RESOURCES_MAX)
+    """`vcore` in thousandths of a core, `memory` in bytes."""
+    user: str = Field(default="", max_length=finding.NAME_LENGTH_MAX)
+    groups: list[Name] = Field(default=[], max_length=100)
+    required_node: str = Field(default="", max_length=finding.NAME_LENGTH_MAX)
+
+
+_ASK = TypeAdapter(AskAnswer)
+_APPLICATION = TypeAdapter(ApplicationAnswer)
+_QUEUE = TypeAdapter(QueueAnswer)
+_FITS = TypeAdapter(FitsAnswer)
+
+
+def routes(sources: ApiSources, answers: Answers) -> Router:
+    """The router of these routes."""
+    router = Router(tags=["explain"])
+    scheduler = sources.scheduler
+
+    async def explained(found: Place, application: Application, ask: Ask) -> Response:
+        now = sources.clocks()
+        work = explain_ask(found.rm, found.partition, application, ask, now.monotonic_ns)
+        explanation = await answers.finish(_while_current(sources, found, work))
+        answer = AskAnswer(
+            sentences.ask_summary(explanation),
+            sentences.ask_details(explanation),
+            with_wall_times(explanation, now.epoch_ns),
+        )
+        return await answers.fresh(_ASK, answer)
+
+    @router.get("/explain/ask", response_model=AskAnswer)
+    async def explain_an_ask(where: Annotated[AskWhere, Query()]) -> Response:
+        """Why an ask waits."""
+        found = finding.place(scheduler, where)
+        application = finding.application(found, where.application)
+        if not where.ask and len(application.asks) != 1:
+            raise HTTPException(422, f"ask: the application has {len(application.asks)} asks; name one of them")
+        key = where.ask or next(iter(application.asks))
+        return await explained(found, application, finding.ask(application, key))
+
+    @router.get("/explain/pod", response_model=AskAnswer)
+    async def explain_a_pod(where: Annotated[PodWhere, Query()]) -> Response:
+        """Why a Kubernetes pod waits: the ask with its namespace and name in the tags."""
+        found = finding.place(scheduler, where)
+        wanted = f"{where.namespace}/{where.pod}"
+        work = _while_current(sources, found, _find_pod(found, wanted))
+        pair = await answers.finish(work)
+        if pair is None:
+            raise HTTPException(
+                404, f"pod: {wanted!r} is not known here; is its schedulerName right, and is it still there?"
+            )
+        return await explained(found, *pair)
+
+    @router.get("/explain/application", response_model=ApplicationAnswer)
+    async def explain_an_application(where: Annotated[ApplicationWhere, Query()]) -> Response:
+        """What an application waits for."""
+        found = finding.place(scheduler, where)
+        application = finding.application(found, where.application)
+        now = sources.clocks()
+        work = explain_application(found.rm, found.partition, application, now.monotonic_ns)
+        explanation = await answers.finish(_while_current(sources, found, work))
+        first = explanation.next_ask
+        answer = ApplicationAnswer(
+            sentences.application_summary(explanation),
+            _lines(explanation.reasons, explanation.now_ns),
+            [*sentences.ask_summary(first), *sentences.ask_details(first)] if first is not None else [],
+            with_wall_times(explanation, now.epoch_ns),
+        )
+        return await answers.fresh(_APPLICATION, answer)
+
+    @router.get("/explain/queue", response_model=QueueAnswer)
+    async def explain_a_queue(where: Annotated[QueueWhere, Query()]) -> Response:
+        """What waits in a queue and below, by reason, and what uses it."""
+        found = finding.place(scheduler, where)
+        queue = finding.queue(found, where.queue)
+        now = sources.clocks()
+        work = explain_queue(found.rm, found.partition, queue, now.monotonic_ns)
+        explanation = await answers.finish(_while_current(sources, found, work))
+        answer = QueueAnswer(
+            sentences.queue_summary(explanation),
+            _lines(explanation.reasons, explanation.now_ns),
+            with_wall_times(explanation, now.epoch_ns),
+        )
+        return await answers.fresh(_QUEUE, answer)
+
+    @router.post("/whatif/fits", response_model=FitsAnswer)
+    async def would_fit(supposed: SupposedAsk) -> Response:
+        """Would this ask be placed now, where, and if not why not. Nothing is placed."""
+        found = finding.place(scheduler, Where(rm=supposed.rm, partition=supposed.partition))
+        queue = finding.queue(found, supposed.queue)
+        if not queue.is_leaf:
+            raise HTTPException(422, f"queue: {queue.written} has child queues; name a leaf")
+        now = sources.clocks()
+        ask = Supposed(Resources(supposed.resources), supposed.user, tuple(supposed.groups), supposed.required_node)
+        work = fits(found.partition, queue, ask, now.monotonic_ns)
+        result = await answers.finish(_while_current(sources, found, work))
+        answer = FitsAnswer(
+            sentences.fits_summary(result), sentences.fits_details(result), with_wall_times(result, now.epoch_ns)
+        )
+        return await answers.fresh(_FITS, answer)
+
+    return router
+
+
+def _while_current(
+    sources: ApiSources, found: Place, work: Generator[None, None, ResultT]
+) -> Generator[None, None, ResultT]:
+    """The same work, which ends with 404 when the partition is dropped meanwhile."""
+    while True:
+        if not finding.is_current(sources.scheduler, found):
+            raise HTTPException(404, f"the state of {found.rm.rm_id!r} was dropped meanwhile")
+        try:
+            next(work)
+        except StopIteration as end:
+            result: ResultT = end.value
+            return result
+        yield
+
+
+def _find_pod(found: Place, wanted: str) -> Generator[None, None, tuple[Application, Ask] | None]:
+    """Looks at all asks, in stops of `_ASKS_A_TURN`: a pending one if there are several of that name."""
+    seen, best = 0, None
+    for application in list(found.partition.applications.values()):
+        for ask in list(application.asks.values()):
+            seen += 1
+            if seen % _ASKS_A_TURN == 0:
+                yield
+            if pod_of(ask) == wanted:
+                if ask.pending or ask.swaps:
+                    return application, ask
+                best = application, ask
+    return best
+
+
+def _lines(reasons: list[Reason], now_ns: int) -> list[ReasonLine]:
+    return [
+        ReasonLine(
+            one.allocations,
+            one.applications,
+            sentences.reason_sentence(one, now_ns),
+            one.application_id,
+            one.allocation_key,
+        )
+        for one in reasons
+    ]

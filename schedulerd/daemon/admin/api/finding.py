@@ -1,0 +1,99 @@
+"""Finds what a request names: the resource manager, the partition, and one object of it. What is missing is a 404 that
+says what there is."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+
+from schedulerd.core.checks import shown
+from schedulerd.core.model.allocation import Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.partition import Partition
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.step_context import ResourceManager
+
+NAME_LENGTH_MAX = 1_024
+"""Characters of a name in a query."""
+_NAMED_MAX = 10
+"""Names that an error lists."""
+
+
+class Where(BaseModel):
+    """Which partition is meant."""
+
+    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
+
+    rm: str = Field(default="", max_length=NAME_LENGTH_MAX)
+    """Id of the resource manager; may be left out if only one is registered."""
+    partition: str = Field(default="default", max_length=NAME_LENGTH_MAX)
+    """Name of the partition."""
+
+
+class Place(NamedTuple):
+    """A partition with its resource manager."""
+
+    rm: ResourceManager
+    partition: Partition
+
+
+def place(scheduler: Scheduler, where: Where) -> Place:
+    """The partition that is meant. Raises `HTTPException` with 404."""
+    known = scheduler.cluster.resource_managers
+    if where.rm:
+        rm = known.get(where.rm)
+        if rm is None:
+            raise HTTPException(404, f"rm: {shown(where.rm)} is not registered; there are {_some(known)}")
+    elif len(known) == 1:
+        rm = next(iter(known.values()))
+    else:
+        raise HTTPException(404, f"rm: name one of the resource managers with ?rm=: there are {_some(known)}")
+    partition = rm.partition(where.partition)
+    if partition is None:
+        there = _some(rm.partitions)
+        raise HTTPException(404, f"partition: {shown(where.partition)} is none of {rm.rm_id!r}; there are {there}")
+    return Place(rm, partition)
+
+
+def is_current(scheduler: Scheduler, found: Place) -> bool:
+    """Whether the partition is still the one of its resource manager: state that was dropped must not be read on."""
+    rm = scheduler.cluster.resource_managers.get(found.rm.rm_id)
+    return rm is found.rm and rm.partitions.get(found.partition.name) is found.partition
+
+
+def application(found: Place, application_id: str) -> Application:
+    """Raises `HTTPException` with 404."""
+    one = found.partition.applications.get(application_id)
+    if one is not None:
+        return one
+    gone = found.partition.terminated_by_id.get(application_id)
+    ended = f"; the last one with that id is {gone.state}" if gone is not None else ""
+    raise HTTPException(404, f"application: {shown(application_id)} is not there{ended}")
+
+
+def ask(found: Application, key: str) -> Ask:
+    """Raises `HTTPException` with 404."""
+    one = found.asks.get(key)
+    if one is None:
+        there = _some(found.asks)
+        raise HTTPException(404, f"ask: {shown(key)} is no ask of {shown(found.application_id)}; there are {there}")
+    return one
+
+
+def queue(found: Place, path: str) -> Queue:
+    """Raises `HTTPException` with 404."""
+    one = found.partition.root.find(path)
+    if one is None:
+        raise HTTPException(404, f"queue: {shown(path)} does not exist; write its full path, like root.a")
+    return one
+
+
+def _some(names: object) -> str:
+    assert isinstance(names, dict)
+    said = ", ".join(shown(name) for name in islice(names, _NAMED_MAX))
+    more = f" and {len(names) - _NAMED_MAX} more" if len(names) > _NAMED_MAX else ""
+    return said + more or "none"

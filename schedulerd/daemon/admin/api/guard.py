@@ -1,0 +1,72 @@
+"""What every request of the API goes through first: the size of its body, and headers for browsers on its answer."""
+
+from __future__ import annotations
+
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from schedulerd.daemon.admin.api.problems import problem
+
+API_BODY_BYTES_MAX = 16_384
+"""Maximum size of a request body."""
+
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
+    "form-action 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+}
+
+
+class Guard:
+    """Wraps the API."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
+            body = await _body(receive)
+            if body is None:
+                await problem(413, f"the body has more than {API_BODY_BYTES_MAX} bytes")(scope, receive, send)
+                return
+            receive = _Replay(body, receive)
+
+        async def answer(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in _HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        await self._app(scope, receive, answer)
+
+
+async def _body(receive: Receive) -> bytes | None:
+    """The body; None if it is too large."""
+    body, more = b"", True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            return b""
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > API_BODY_BYTES_MAX:
+            return None
+    return body
+
+
+class _Replay:
+    """Gives a body that was read already, then what comes after it."""
+
+    def __init__(self, body: bytes, receive: Receive) -> None:
+        self._body: bytes | None = body
+        self._receive = receive
+
+    async def __call__(self) -> Message:
+        if self._body is None:
+            return await self._receive()
+        body, self._body = self._body, None
+        return {"type": "http.request", "body": body, "more_body": False}

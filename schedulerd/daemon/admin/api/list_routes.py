@@ -1,0 +1,141 @@
+"""Routes of lists and of single objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any
+
+from fastapi import Query, Request
+from pydantic import BaseModel, TypeAdapter
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from schedulerd.core.checks import shown
+from schedulerd.daemon.admin.api import finding, listings
+from schedulerd.daemon.admin.api import models as m
+from schedulerd.daemon.admin.api.answers import Answers
+from schedulerd.daemon.admin.api.finding import Where
+from schedulerd.daemon.admin.api.pages import Listing, Page, PageAnswer, PageQuery
+from schedulerd.daemon.admin.api.projections import Projection
+from schedulerd.daemon.admin.api.routers import Router
+from schedulerd.daemon.admin.api.sources import ApiSources
+from schedulerd.daemon.runtime.shares import Shared
+
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind)
+    for kind in (
+        m.QueueItem,
+        m.ApplicationItem,
+        m.ApplicationDetail,
+        m.AskItem,
+        m.NodeItem,
+        m.GangItem,
+        m.ReservationItem,
+        m.PreemptionItem,
+        m.UserItem,
+        m.LimitItem,
+    )
+}
+
+MakeListing = Callable[..., Listing[Any]]
+
+
+class _Pages:
+    """Answers lists."""
+
+    def __init__(self, sources: ApiSources, lists: Shared) -> None:
+        self._sources = sources
+        self._lists = lists
+
+    def of(self, query: PageQuery, make: MakeListing, kind: type) -> Response:
+        """A page of the listing that `make` makes, of models of this kind."""
+        found = finding.place(self._sources.scheduler, query)
+        projection = Projection(found, self._sources.clocks().epoch_ns)
+        listing = make(found, query, projection, partial(finding.is_current, self._sources.scheduler, found))
+        return PageAnswer(self._sources.queries, self._lists, listing, query, _ADAPTERS[kind])
+
+
+def routes(sources: ApiSources, answers: Answers, lists: Shared) -> Router:
+    """The router of these routes. `lists` bounds the pages that are written at a time."""
+    router = Router()
+    pages = _Pages(sources, lists)
+    _add_lists(router, pages)
+    _add_objects(router, sources, answers)
+    return router
+
+
+def _add_lists(router: Router, pages: _Pages) -> None:
+    @router.get("/queues", response_model=Page[m.QueueItem], tags=["queues"])
+    async def list_queues(query: Annotated[listings.QueueQuery, Query()]) -> Response:
+        """The queue tree, parents before their children."""
+        return pages.of(query, listings.queues, m.QueueItem)
+
+    @router.get("/limits", response_model=Page[m.LimitItem], tags=["queues"])
+    async def list_limits(query: Annotated[listings.QueueQuery, Query()]) -> Response:
+        """Limits of users and groups, by queue."""
+        return pages.of(query, listings.limits, m.LimitItem)
+
+    @router.get("/users", response_model=Page[m.UserItem], tags=["queues"])
+    async def list_users(query: Annotated[listings.UserQuery, Query()]) -> Response:
+        """What users, and groups that count for limits, use in each queue."""
+        return pages.of(query, listings.users, m.UserItem)
+
+    @router.get("/applications", response_model=Page[m.ApplicationItem], tags=["applications"])
+    async def list_applications(query: Annotated[listings.ApplicationListQuery, Query()]) -> Response:
+        """Applications in the order of submission."""
+        return pages.of(query, listings.applications, m.ApplicationItem)
+
+    @router.get("/asks", response_model=Page[m.AskItem], tags=["applications"])
+    async def list_asks(query: Annotated[listings.AskQuery, Query()]) -> Response:
+        """Asks in the order of submission of their applications."""
+        return pages.of(query, listings.asks, m.AskItem)
+
+    @router.get("/gangs", response_model=Page[m.GangItem], tags=["applications"])
+    async def list_gangs(query: Annotated[listings.GangQuery, Query()]) -> Response:
+        """Gangs in the order of submission of their applications."""
+        return pages.of(query, listings.gangs, m.GangItem)
+
+    @router.get("/nodes", response_model=Page[m.NodeItem], tags=["nodes"])
+    async def list_nodes(query: Annotated[listings.NodeQuery, Query()]) -> Response:
+        """Nodes by id."""
+        return pages.of(query, listings.nodes, m.NodeItem)
+
+    @router.get("/reservations", response_model=Page[m.ReservationItem], tags=["nodes"])
+    async def list_reservations(query: Annotated[listings.ReservationQuery, Query()]) -> Response:
+        """Reservations, oldest first."""
+        return pages.of(query, listings.reservations, m.ReservationItem)
+
+    @router.get("/preemptions", response_model=Page[m.PreemptionItem], tags=["nodes"])
+    async def list_preemptions(query: Annotated[listings.ReservationQuery, Query()]) -> Response:
+        """Allocations that are being preempted, and for which asks."""
+        return pages.of(query, listings.preemptions, m.PreemptionItem)
+
+
+def _add_objects(router: Router, sources: ApiSources, answers: Answers) -> None:
+    def projection(where: BaseModel) -> tuple[finding.Place, Projection]:
+        assert isinstance(where, Where)
+        found = finding.place(sources.scheduler, where)
+        return found, Projection(found, sources.clocks().epoch_ns)
+
+    @router.get("/queues/{path:path}", response_model=m.QueueItem, tags=["queues"])
+    async def get_queue(request: Request, path: str, where: Annotated[Where, Query()]) -> Response:
+        """One queue by its full path."""
+        found, shows = projection(where)
+        return await answers.one(request, _ADAPTERS[m.QueueItem], shows.queue(finding.queue(found, path)))
+
+    @router.get("/applications/{application:path}", response_model=m.ApplicationDetail, tags=["applications"])
+    async def get_application(request: Request, application: str, where: Annotated[Where, Query()]) -> Response:
+        """One application with its state log."""
+        found, shows = projection(where)
+        one = shows.application_detail(finding.application(found, application))
+        return await answers.one(request, _ADAPTERS[m.ApplicationDetail], one)
+
+    @router.get("/nodes/{node:path}", response_model=m.NodeItem, tags=["nodes"])
+    async def get_node(request: Request, node: str, where: Annotated[Where, Query()]) -> Response:
+        """One node by its id."""
+        found, shows = projection(where)
+        one = found.partition.nodes.get(node)
+        if one is None:
+            raise HTTPException(404, f"node: {shown(node)} is not registered")
+        return await answers.one(request, _ADAPTERS[m.NodeItem], shows.node(one))

@@ -1,0 +1,164 @@
+"""Sentences about what allocations wait for, for users of a cluster who do not know the scheduler.
+
+A sentence names the thing, the numbers, and what would change it. It begins with "waits", so that a count of
+allocations can stand before it.
+"""
+
+from __future__ import annotations
+
+from schedulerd.amounts import amount_text
+from schedulerd.core.explain.causes import (
+    Cause,
+    GangCause,
+    InactiveCause,
+    PlaceholderCause,
+    PredicateCause,
+    RefusedCause,
+    ReservedCause,
+    RuleCause,
+    Use,
+)
+
+SECOND_NS = 1_000_000_000
+
+_MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+
+
+def duration(ns: int) -> str:
+    """A duration in one or two units: `40 s`, `3 min`, `2 h 5 min`, `4 d`."""
+    seconds = max(0, round(ns / SECOND_NS))
+    if seconds < 2 * _MINUTE:
+        return f"{seconds} s"
+    if seconds < _HOUR:
+        return f"{round(seconds / _MINUTE)} min"
+    if seconds < _DAY:
+        hours, rest = divmod(seconds, _HOUR)
+        return f"{hours} h {rest // _MINUTE} min" if rest >= _MINUTE else f"{hours} h"
+    return f"{seconds // _DAY} d"
+
+
+def amounts(resources: dict[str, int]) -> str:
+    """`memory 1Gi, vcore 500m`."""
+    return ", ".join(f"{name} {amount_text(name, amount)}" for name, amount in resources.items())
+
+
+def cause_sentence(state: str, cause: Cause, now_ns: int) -> str:
+    """What allocations in this pending state wait for, without a full stop."""
+    match cause:
+        case RuleCause():
+            return f"waits for {rule_sentence(cause)}"
+        case GangCause():
+            return _gang(cause, now_ns)
+        case PlaceholderCause():
+            return f"waits for a placeholder on node {cause.node_id} to be released, and gets its room"
+        case PredicateCause():
+            since = duration(now_ns - cause.since_ns)
+            return f"waits for the answer of its resource manager about node {cause.node_id}, asked {since} ago"
+        case RefusedCause():
+            return f"waits for another node: its resource manager refuses every node that has room{_objections(cause)}"
+        case InactiveCause():
+            return _inactive(cause)
+        case ReservedCause():
+            return f"waits for the room that is reserved for it on node {cause.node_id}"
+        case None:
+            return "waits for a node with room: none has" if state == "unschedulable" else "waits for its turn"
+
+
+def rule_sentence(cause: RuleCause) -> str:
+    """The rule with the numbers that show why it blocks."""
+    name = cause.resource
+    used, asked, most = (amount_text(name, amount) for amount in (cause.used, cause.asked, cause.max))
+    match cause.rule:
+        case "quota":
+            reserved = f" + {amount_text(name, cause.promised)} reserved for others" if cause.promised else ""
+            return f"the quota of queue {cause.queue}: {name} {used} used{reserved} + {asked} asked, of max {most}"
+        case "gang quota":
+            promised = f" + {amount_text(name, cause.promised)} promised to gangs" if cause.promised else ""
+            return (
+                f"the quota of queue {cause.queue}: {name} {used} used{promised} + {asked} for the whole gang, "
+                f"of max {most}"
+            )
+        case "max applications":
+            return f"queue {cause.queue} to run fewer applications: {used} of at most {most} run"
+        case "limit":
+            return f"{_account(cause)}: {name} {used} used + {asked} asked, of at most {most}"
+        case "limit max applications":
+            return f"{_account(cause)}: {used} of at most {most} applications run"
+
+
+def rule_details(cause: RuleCause) -> list[str]:
+    """Whose usage it is, and what would lift the rule."""
+    found = []
+    if cause.uses:
+        found.append(f"{'Used by' if cause.resource else 'Running:'} {_uses(cause)}.")
+    found.append(_lift(cause))
+    return found
+
+
+def _lift(cause: RuleCause) -> str:
+    name, whose = cause.resource, _whose(cause)
+    if not name:
+        return f"It starts when one of them completes, or when {whose} is raised to {cause.used + 1}."
+    raised = amount_text(name, cause.used + cause.promised + cause.asked)
+    if not cause.fits_alone:
+        least = amount_text(name, cause.asked)
+        return f"It can never start like this: {least} is more than {whose} allows in all. Ask for less, or raise it."
+    missing = amount_text(name, cause.missing)
+    leaving = f" ({amount_text(name, cause.leaving)} is being released now)" if cause.leaving else ""
+    return f"It goes on when {name} {missing} is released{leaving}, or when {whose} is raised to {raised}."
+
+
+def _whose(cause: RuleCause) -> str:
+    match cause.rule:
+        case "quota" | "gang quota":
+            return f"the max of {cause.queue}"
+        case "max applications":
+            return f"maxapplications of {cause.queue}"
+        case "limit" | "limit max applications":
+            return "this limit"
+
+
+def _account(cause: RuleCause) -> str:
+    return f"the limit of {'group' if cause.is_group else 'user'} {cause.account!r} in queue {cause.queue}"
+
+
+def _uses(cause: RuleCause) -> str:
+    named = ", ".join(_use(one, cause.resource) for one in cause.uses)
+    return named + (f" and {cause.uses_left_out} more" if cause.uses_left_out else "")
+
+
+def _use(one: Use, name: str) -> str:
+    who = f"queue {one.queue}" if one.queue else f"application {one.application_id}"
+    if not name:
+        return f"{who} with {one.amount}" if one.queue else who
+    return f"{who} ({amount_text(name, one.amount)})"
+
+
+def _gang(cause: GangCause, now_ns: int) -> str:
+    until = "" if cause.deadline_ns is None else f"; the gang is given up in {duration(cause.deadline_ns - now_ns)}"
+    progress = f"{cause.placed} of {cause.wanted} are placed{until}"
+    if cause.own:
+        return f"waits for the placeholders of its gang: {progress}"
+    return (
+        f"waits for the gang of application {cause.application_id}, which came earlier and is placed first: {progress}"
+    )
+
+
+def _objections(cause: RefusedCause) -> str:
+    said = [
+        f"{one.reason} (node {one.last_node_id})"
+        if one.times == 1
+        else f"{one.reason} ({one.times} times, last node {one.last_node_id})"
+        for one in cause.objections
+    ]
+    return f": {'; '.join(said)}" if said else ""
+
+
+def _inactive(cause: InactiveCause) -> str:
+    match cause.what:
+        case "start order":
+            return "waits for an earlier application of its queue to start: the queue starts one at a time"
+        case "application":
+            return f"waits for its application, which is {cause.state}: nothing is placed in that state"
+        case "resource manager":
+            return f"waits for its resource manager, which is {cause.state}: nothing is placed for it"

@@ -1,0 +1,258 @@
+"""An explanation as sentences: first what the ask waits for, then everything that helps to understand it."""
+
+from __future__ import annotations
+
+from schedulerd.amounts import amount_text
+from schedulerd.core.explain.causes import RefusedCause, RuleCause
+from schedulerd.core.explain.values import (
+    ApplicationExplanation,
+    AskExplanation,
+    FitsFinding,
+    Lack,
+    NodeCount,
+    NodeFit,
+    NodeSurvey,
+    Position,
+    PreemptionFinding,
+    QueueExplanation,
+    Reason,
+    ReservationFinding,
+)
+from schedulerd.observe.explain_causes import amounts, cause_sentence, duration, rule_details, rule_sentence
+
+_COUNTS_SAID_MAX = 8
+"""Causes of nodes in a sentence."""
+
+
+def ask_summary(found: AskExplanation) -> list[str]:
+    """What the allocations of the ask wait for, a sentence each; a sentence that says so if none waits."""
+    if not found.waiting:
+        count = found.allocated
+        return ["Nothing of it waits: " + (f"it is allocated ({count})." if count > 1 else "it is allocated.")]
+    said = []
+    for one in found.waiting:
+        sentence = cause_sentence(one.state, one.cause, found.now_ns)
+        if one.state == "ready" and found.position is not None:
+            sentence = _turn(found.position, found.queue)
+        elif one.state == "unschedulable" and found.nodes is not None:
+            sentence = f"waits for a node with room: {_counts(found.nodes)}"
+        said.append(_counted(one.allocations, sentence, found.pending))
+    return said
+
+
+def ask_details(found: AskExplanation) -> list[str]:
+    """Everything else that is known, the most helpful first."""
+    said = []
+    states = {one.state for one in found.waiting}
+    for one in found.waiting:
+        if isinstance(one.cause, RuleCause):
+            said += rule_details(one.cause)
+    said += [_reservation(one, found.now_ns) for one in found.reservations]
+    if found.nodes is not None and states & {"unschedulable", "reserved", "predicate_failed"}:
+        said += _nodes(found.nodes, in_summary="unschedulable" in states)
+    elif found.nodes is not None and not _fits_somewhere(found.nodes):
+        said.append(f"No node has room for it now either: {_counts(found.nodes)}.")
+        said += _nodes(found.nodes, in_summary=True)
+    if found.preemption is not None:
+        said += _preemption(found.preemption, found.now_ns)
+    if found.position is not None and "ready" not in states and found.position.applications_ahead:
+        said.append(f"{_ahead(found.position, found.queue)}.")
+    return said
+
+
+def fits_summary(found: FitsFinding) -> str:
+    """Whether the supposed ask would be placed."""
+    if found.fits:
+        return f"It would be placed now, on node {found.node_id}."
+    if found.rule is not None:
+        return f"It would not be placed now: it would wait for {rule_sentence(found.rule)}."
+    return f"It would not be placed now: no node has room: {_counts(found.nodes)}."
+
+
+def fits_details(found: FitsFinding) -> list[str]:
+    """What would let it in."""
+    said = rule_details(found.rule) if found.rule is not None else []
+    if not found.fits and not _fits_somewhere(found.nodes):
+        if found.rule is not None:
+            said.append(f"No node has room for it now either: {_counts(found.nodes)}.")
+        said += _nodes(found.nodes, in_summary=True)
+    return said
+
+
+def application_summary(found: ApplicationExplanation) -> list[str]:
+    """State and progress of the application."""
+    since = duration(found.now_ns - found.state_since_ns)
+    who = f"Application {found.application_id} in queue {found.queue}"
+    said = [f"{who} is {found.state} since {since}: {found.allocations} allocated, {found.pending} pending."]
+    for one in found.task_groups:
+        said.append(
+            f"Task group {one.name}: {one.placed} of {one.wanted} placeholders placed, {one.replaced} replaced."
+        )
+    if found.gang_deadline_ns is not None:
+        said.append(f"Its gang is given up in {duration(found.gang_deadline_ns - found.now_ns)} if it is not complete.")
+    if found.execution_deadline_ns is not None:
+        said.append(f"It reaches its execution timeout in {duration(found.execution_deadline_ns - found.now_ns)}.")
+    return said
+
+
+def queue_summary(found: QueueExplanation) -> list[str]:
+    """Use of the queue, a sentence for each resource with a quota or a guarantee."""
+    state = ", and takes nothing new (draining)" if found.draining else ""
+    most = f" of at most {found.max_applications}" if found.max_applications else ""
+    said = [
+        f"Queue {found.queue} runs {found.running_applications}{most} applications; {found.pending} pending{state}."
+    ]
+    for one in found.resources:
+        if one.max is None and one.guaranteed is None:
+            continue
+        name = one.resource
+        text = f"{name}: {amount_text(name, one.used)} used"
+        text += f" + {amount_text(name, one.reserved)} reserved" if one.reserved else ""
+        text += f" of max {amount_text(name, one.max)}" if one.max is not None else ""
+        if one.guaranteed is not None:
+            over = " (more than that is used)" if one.used > one.guaranteed else ""
+            text += f", {amount_text(name, one.guaranteed)} guaranteed{over}"
+        said.append(f"{text}.")
+    return said
+
+
+def reason_sentence(one: Reason, now_ns: int) -> str:
+    """What many allocations wait for, without a full stop."""
+    sentence = cause_sentence(one.state, one.cause, now_ns)
+    if one.state == "unschedulable":
+        sentence = f"waits for a node with room, such as for {amounts(one.resources)}"
+    if isinstance(one.cause, RefusedCause):
+        sentence = "waits for a node that its resource manager does not refuse"
+    elif one.state == "reserved":
+        sentence = "waits for the room that is reserved for it"
+    elif one.state == "awaiting_predicate":
+        sentence = "waits for the answer of its resource manager about a node"
+    elif one.state == "awaiting_placeholder":
+        sentence = "waits for a placeholder to be released, whose room it gets"
+    return sentence
+
+
+def _counted(count: int, sentence: str, pending: int) -> str:
+    """The sentence with the number of allocations that it is about, if it is not the only one."""
+    if pending == 1:
+        return f"{sentence[0].upper()}{sentence[1:]}."
+    return f"{count} of {pending}: {sentence}." if count < pending else f"All {pending}: {sentence}."
+
+
+def _turn(position: Position, queue: str) -> str:
+    if not position.applications_ahead and not position.asks_ahead:
+        return f"waits for its turn: it is next in queue {queue}"
+    if not position.applications_ahead:
+        comes = "comes" if position.asks_ahead == 1 and not position.at_least else "come"
+        return f"waits for its turn: {_many(position.asks_ahead, 'ask', position)} of its application {comes} before it"
+    return f"waits for its turn: {_ahead(position, queue)}"
+
+
+def _ahead(position: Position, queue: str) -> str:
+    count = position.applications_ahead
+    named = ", ".join(position.first_ahead)
+    more = f" and {count - len(position.first_ahead)} more" if count > len(position.first_ahead) else ""
+    verb = "is" if count == 1 and not position.at_least else "are"
+    return f"{_many(count, 'application', position)} {verb} ahead of it in queue {queue}: {named}{more}"
+
+
+def _many(count: int, what: str, position: Position) -> str:
+    number = f"at least {count}" if position.at_least else f"{count}"
+    return f"{number} {what}" + ("" if count == 1 and not position.at_least else "s")
+
+
+def _counts(survey: NodeSurvey) -> str:
+    if not survey.considered:
+        return "there are no nodes"
+    said = [_node_count(one) for one in survey.counts[:_COUNTS_SAID_MAX]]
+    rest = sum(one.nodes for one in survey.counts[_COUNTS_SAID_MAX:])
+    more = f", {rest} for other reasons" if rest else ""
+    count = survey.considered
+    return f"{count} {'node is' if count == 1 else 'nodes are'} considered, {', '.join(said)}{more}"
+
+
+def _node_count(one: NodeCount) -> str:
+    count = one.nodes
+    verb, have = ("is", "has") if count == 1 else ("are", "have")
+    match one.cause:
+        case "room":
+            return f"{count} {have} room now"
+        case "insufficient":
+            return f"{count} {have} too little {one.detail}"
+        case "reserved":
+            return f"{count} {have} room only for others, for which it is reserved"
+        case "state":
+            return f"{count} {verb} {one.detail}"
+        case "constraint":
+            return f"{count} {verb} ruled out by its placement constraint" + (f" ({one.detail})" if one.detail else "")
+        case "not_required":
+            return f"{count} {verb} not the required node"
+        case "refused":
+            return f"{count} {verb} refused by its resource manager"
+        case "unregistered":
+            return f"and the required node {one.detail} is not registered"
+
+
+def _fits_somewhere(survey: NodeSurvey) -> bool:
+    return any(one.cause == "room" for one in survey.counts)
+
+
+def _nodes(survey: NodeSurvey, *, in_summary: bool) -> list[str]:
+    said = [] if in_summary else [f"Nodes: {_counts(survey)}."]
+    if survey.considered and not survey.large_enough and survey.largest:
+        said.append(f"No node is large enough, even if it were empty: the largest have {amounts(survey.largest)}.")
+    near = [one for one in survey.best if one.lacks]
+    if near:
+        said.append(f"Nearest: {'; '.join(map(_near, near))}.")
+    return said
+
+
+def _near(one: NodeFit) -> str:
+    lacks = ", ".join(map(_lack, one.lacks))
+    leaving = f", {amounts(one.leaving)} being released there" if one.leaving else ""
+    reserved = ", as room is reserved for others" if one.cause == "reserved" else ""
+    return f"node {one.node_id} lacks {lacks}{reserved}{leaving}"
+
+
+def _lack(one: Lack) -> str:
+    free = amount_text(one.resource, max(0, one.free))
+    return f"{one.resource} {amount_text(one.resource, one.missing)} ({free} free)"
+
+
+def _reservation(one: ReservationFinding, now_ns: int) -> str:
+    count = len(one.victims) + one.victims_left_out
+    said = f"Room is reserved for it on node {one.node_id} since {duration(now_ns - one.since_ns)}"
+    if count:
+        said += f", where {count} preempted {'allocation has' if count == 1 else 'allocations have'} to end first"
+    match one.expected:
+        case "now":
+            said += "; the room is free"
+        case "releases":
+            said += "; it is there when what is being released has ended"
+        case "timeouts" if one.expected_ns is not None:
+            said += f"; by execution timeouts it is there in {duration(one.expected_ns - now_ns)} at the latest"
+        case _:
+            said += f"; it still lacks {', '.join(map(_lack, one.lacks))}, and when that ends is not known"
+    if one.expires_ns is not None:
+        said += f". The reservation ends in {duration(one.expires_ns - now_ns)}"
+    return f"{said}."
+
+
+def _preemption(found: PreemptionFinding, now_ns: int) -> list[str]:
+    again = "" if found.next_attempt_ns is None else f" Next attempt: {_in(found.next_attempt_ns - now_ns)}."
+    queues = f" It may take from: {', '.join(found.may_take_from)}." if found.may_take_from else ""
+    match found.state:
+        case "off":
+            return ["Nothing is preempted for it: preemption is off in this partition."]
+        case "not_allowed":
+            return ["Nothing is preempted for it: it does not allow that (allowPreemptOther)."]
+        case "too_young":
+            return [f"Nothing is preempted for it yet: it is too young.{again}{queues}"]
+        case "refused":
+            return [f"Nothing is preempted for it: {found.reason}.{again}{queues}"]
+        case "victims" | "due" | "not_needed":
+            return [f"Whether others are preempted for it is decided next.{queues}"] if found.state == "due" else []
+
+
+def _in(ns: int) -> str:
+    return f"in {duration(ns)}" if ns > 0 else "as soon as something changes"

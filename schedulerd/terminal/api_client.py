@@ -1,0 +1,136 @@
+"""A client of `/api/v1`: one request at a time, over one connection, by the standard library."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote, urlencode, urlsplit
+
+from schedulerd.terminal.contexts import Context
+
+TIMEOUT_SECONDS = 60.0
+ANSWER_BYTES_MAX = 64 * 1024 * 1024
+PAGE_ITEMS = 500
+"""Objects of a page that is asked for."""
+
+Answer = dict[str, Any]
+
+
+class ApiProblem(Exception):
+    """The daemon did not do what it was asked; the text says why, `status` is that of HTTP, 0 without an answer."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class ApiClient:
+    """Talks to the daemon of one context."""
+
+    def __init__(self, context: Context) -> None:
+        """Raises `ApiProblem` if the context is wrong."""
+        problem = context.problem()
+        if problem:
+            raise ApiProblem(0, problem)
+        self._context = context
+        parts = urlsplit(context.server)
+        self._prefix = parts.path.rstrip("/") + "/api/v1"
+        host, port = parts.hostname or "", parts.port
+        self._connection: http.client.HTTPConnection
+        if parts.scheme == "https":
+            try:
+                tls = ssl.create_default_context(cafile=context.ca_file or None)
+            except (OSError, ssl.SSLError) as error:
+                raise ApiProblem(0, f"ca_file {context.ca_file} cannot be used: {error}") from error
+            self._connection = http.client.HTTPSConnection(host, port, timeout=TIMEOUT_SECONDS, context=tls)
+        else:
+            self._connection = http.client.HTTPConnection(host, port, timeout=TIMEOUT_SECONDS)
+
+    def __enter__(self) -> ApiClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close()
+
+    def get(self, path: str, query: Mapping[str, object] | None = None) -> Answer:
+        """The answer of a route. Parameters that are None or '' are left out. Raises `ApiProblem`."""
+        given = {name: _text(value) for name, value in (query or {}).items() if value not in (None, "")}
+        return self._request("GET", path + (f"?{urlencode(given)}" if given else ""), None)
+
+    def post(self, path: str, body: Mapping[str, object]) -> Answer:
+        """Raises `ApiProblem`."""
+        return self._request("POST", path, json.dumps(body).encode())
+
+    def list(self, path: str, query: Mapping[str, object], most: int) -> tuple[list[Answer], bool]:
+        """Up to `most` objects of a list, and whether there are more. Raises `ApiProblem`."""
+        items: list[Answer] = []
+        cursor = ""
+        while len(items) < most:
+            limit = min(PAGE_ITEMS, most - len(items))
+            page = self.get(path, {**query, "limit": limit, "cursor": cursor})
+            items += page["items"]
+            cursor = page["next"]
+            if not cursor:
+                return items, False
+        return items, True
+
+    def events(self, query: Mapping[str, object], after: str) -> Iterator[Answer]:
+        """New events; ends when the daemon ends the stream. Raises `ApiProblem`."""
+        given = {name: _text(value) for name, value in {**query, "after": after}.items() if value not in (None, "")}
+        response = self._send("GET", "/events/stream" + (f"?{urlencode(given)}" if given else ""), None)
+        for line in response:
+            if line.startswith(b"data: "):
+                yield json.loads(line[6:])
+        response.close()
+
+    def _request(self, method: str, path: str, body: bytes | None) -> Answer:
+        response = self._send(method, path, body)
+        try:
+            text = response.read(ANSWER_BYTES_MAX)
+        except (OSError, http.client.HTTPException) as error:
+            raise ApiProblem(0, f"{self._context.server} broke off its answer: {error}") from error
+        try:
+            answer = json.loads(text or b"{}")
+        except ValueError as error:
+            raise ApiProblem(0, f"{self._context.server} is no schedulerd: its answer is no JSON") from error
+        if not isinstance(answer, dict):
+            raise ApiProblem(0, f"{self._context.server} is no schedulerd: its answer is no object")
+        return answer
+
+    def _send(self, method: str, path: str, body: bytes | None) -> http.client.HTTPResponse:
+        """The response to a request that succeeded."""
+        headers = {"Accept": "application/json"}
+        if self._context.token:
+            headers["Authorization"] = f"Bearer {self._context.token}"
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+        try:
+            self._connection.request(method, self._prefix + path, body, headers)
+            response = self._connection.getresponse()
+        except (OSError, http.client.HTTPException, ssl.SSLError) as error:
+            self._connection.close()
+            raise ApiProblem(0, f"no schedulerd answers at {self._context.server}: {error}") from error
+        if response.status >= 300:
+            text = response.read(ANSWER_BYTES_MAX)
+            raise ApiProblem(response.status, _detail(response.status, text))
+        return response
+
+
+def segment(name: str) -> str:
+    """A name as a part of a path."""
+    return quote(name, safe="")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _detail(status: int, text: bytes) -> str:
+    try:
+        answer = json.loads(text)
+        return str(answer.get("detail") or answer.get("description") or answer)
+    except (ValueError, AttributeError):
+        return f"status {status}"

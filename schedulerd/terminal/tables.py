@@ -1,0 +1,172 @@
+"""Lists as tables. Every cell is plain text: what looks like markup is shown as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rich.table import Table
+from rich.text import Text
+
+from schedulerd.amounts import amount_text
+from schedulerd.terminal.words import age, amounts, clean, moment
+
+Item = Mapping[str, Any]
+
+
+class Column(NamedTuple):
+    """A column of a table."""
+
+    title: str
+    text: Callable[[Item, int], object]
+    """Of an object and the wall time now, in nanoseconds."""
+    is_number: bool = False
+
+
+class Kind(NamedTuple):
+    """A list of the API, and how it is shown."""
+
+    path: str
+    columns: Sequence[Column]
+    filters: frozenset[str]
+    """Parameters that it takes."""
+
+
+def _field(name: str) -> Callable[[Item, int], object]:
+    return lambda item, _now: item[name]
+
+
+def _use(item: Item, _now: int) -> str:
+    """What a queue uses of what it may use, by resource."""
+    names = sorted({*item["used"], *item["max"], *item["guaranteed"]})
+    return ", ".join(_of_max(item, name) for name in names) or "-"
+
+
+def _of_max(item: Item, name: str) -> str:
+    most = item["max"].get(name)
+    used = amount_text(name, item["used"].get(name, 0))
+    return f"{name} {used}" + (f"/{amount_text(name, most)}" if most is not None else "")
+
+
+def _applications(item: Item, _now: int) -> str:
+    most = item["max_applications"]
+    return f"{item['running_applications']}/{most}" if most else f"{item['running_applications']}"
+
+
+def _waits(item: Item, _now: int) -> str:
+    return ", ".join(f"{one['state']} {one['allocations']}" for one in item["waiting"]) or "-"
+
+
+KINDS: Mapping[str, Kind] = {
+    "queues": Kind(
+        "/queues",
+        (
+            Column("QUEUE", _field("queue")),
+            Column("STATE", _field("state")),
+            Column("USED/MAX", _use),
+            Column("GUARANTEED", lambda item, _now: amounts(item["guaranteed"])),
+            Column("PENDING", lambda item, _now: amounts(item["pending"])),
+            Column("RUNNING", _applications, is_number=True),
+        ),
+        frozenset({"queue"}),
+    ),
+    "apps": Kind(
+        "/applications",
+        (
+            Column("APPLICATION", _field("application")),
+            Column("QUEUE", _field("queue")),
+            Column("USER", _field("user")),
+            Column("STATE", _field("state")),
+            Column("USED", lambda item, _now: amounts(item["used"])),
+            Column("ALLOCATED", _field("allocations"), is_number=True),
+            Column("PENDING", _field("pending_allocations"), is_number=True),
+            Column("AGE", lambda item, now: age(item["submitted_ns"], now), is_number=True),
+        ),
+        frozenset({"queue", "user", "state", "application", "namespace", "pending", "sort"}),
+    ),
+    "asks": Kind(
+        "/asks",
+        (
+            Column("APPLICATION", _field("application")),
+            Column("ASK", lambda item, _now: item["pod"] or item["ask"]),
+            Column("RESOURCES", lambda item, _now: amounts(item["resources"])),
+            Column("PRIORITY", _field("priority"), is_number=True),
+            Column("ALLOCATED", _field("allocations"), is_number=True),
+            Column("WAITING", _waits),
+            Column("AGE", lambda item, now: age(item["asked_ns"], now), is_number=True),
+        ),
+        frozenset({"queue", "user", "state", "application", "namespace", "pod", "pending", "sort"}),
+    ),
+    "nodes": Kind(
+        "/nodes",
+        (
+            Column("NODE", _field("node")),
+            Column("STATE", _field("state")),
+            Column("CAPACITY", lambda item, _now: amounts(item["capacity"])),
+            Column("AVAILABLE", lambda item, _now: amounts(item["available"])),
+            Column("ALLOCATIONS", _field("allocations"), is_number=True),
+            Column("RESERVED", _field("reservations"), is_number=True),
+        ),
+        frozenset({"state", "attribute", "sort"}),
+    ),
+    "gangs": Kind(
+        "/gangs",
+        (
+            Column("APPLICATION", _field("application")),
+            Column("QUEUE", _field("queue")),
+            Column(
+                "PLACED",
+                lambda item, _now: ", ".join(
+                    f"{one['name']} {one['placed']}/{one['wanted']}" for one in item["task_groups"]
+                ),
+            ),
+            Column("PENDING", _field("pending"), is_number=True),
+        ),
+        frozenset({"queue", "user", "application"}),
+    ),
+    "reservations": Kind(
+        "/reservations",
+        (
+            Column("NODE", _field("node")),
+            Column("APPLICATION", _field("application")),
+            Column("ASK", _field("ask")),
+            Column("RESOURCES", lambda item, _now: amounts(item["resources"])),
+            Column("VICTIMS", _field("victims"), is_number=True),
+            Column("AGE", lambda item, now: age(item["since_ns"], now), is_number=True),
+        ),
+        frozenset({"queue", "user", "application"}),
+    ),
+    "users": Kind(
+        "/users",
+        (
+            Column("NAME", _field("name")),
+            Column("KIND", _field("kind")),
+            Column("QUEUE", _field("queue")),
+            Column("USED", lambda item, _now: amounts(item["used"])),
+            Column("APPLICATIONS", _field("applications"), is_number=True),
+        ),
+        frozenset({"queue"}),
+    ),
+    "events": Kind(
+        "/events",
+        (
+            Column("TIME", lambda item, _now: moment(item["at_ns"])),
+            Column("TYPE", _field("type")),
+            Column("OBJECT", _field("object")),
+            Column("REASON", _field("reason")),
+            Column("REFERENCE", _field("reference")),
+            Column("MESSAGE", _field("message")),
+        ),
+        frozenset({"object", "type"}),
+    ),
+}
+
+
+def table(kind: Kind, items: Sequence[Item], now_ns: int) -> Table:
+    """The objects as a table without lines, as kubectl prints them."""
+    made = Table(box=None, pad_edge=False, header_style="bold")
+    for column in kind.columns:
+        made.add_column(column.title, justify="right" if column.is_number else "left", overflow="fold")
+    for item in items:
+        made.add_row(*(Text(clean(column.text(item, now_ns))) for column in kind.columns))
+    return made

@@ -1,0 +1,108 @@
+"""`schedulerd top`: queues as a tree with bars, what waits by reason, incomplete gangs, and the busiest nodes."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import click
+from rich.console import Group
+from rich.live import Live
+from rich.text import Text
+
+from schedulerd.amounts import amount_text
+from schedulerd.terminal.api_client import ApiClient
+from schedulerd.terminal.cli import EXIT_CODES, WATCH_SECONDS, connect, exit_codes, with_connection
+from schedulerd.terminal.words import amounts, bar, clean, moment, share
+
+QUEUES_SHOWN = 30
+ROWS_SHOWN = 8
+_BAR = 20
+
+Item = Mapping[str, Any]
+
+
+class Picture(NamedTuple):
+    """What is shown."""
+
+    queues: Sequence[Item]
+    root: Item
+    """The explanation of the root queue."""
+    gangs: Sequence[Item]
+    nodes: Sequence[Item]
+    at_ns: int
+
+
+def ask(client: ApiClient, where: Mapping[str, object]) -> Picture:
+    """Asks the daemon for a new picture. Raises `ApiProblem`."""
+    queues, _ = client.list("/queues", where, QUEUES_SHOWN)
+    root = client.get("/explain/queue", {**where, "queue": "root"})
+    gangs, _ = client.list("/gangs", {**where, "complete": False}, ROWS_SHOWN)
+    nodes, _ = client.list("/nodes", {**where, "sort": "-allocations"}, ROWS_SHOWN)
+    return Picture(queues, root, gangs, nodes, time.time_ns())
+
+
+def lines(picture: Picture) -> Iterator[str]:
+    """The picture as lines of plain text."""
+    found = picture.root["explanation"]
+    yield f"{found['running_applications']} running   {found['pending']} waiting   as of {moment(picture.at_ns)}"
+    yield ""
+    yield "QUEUES"
+    for one in picture.queues:
+        depth = one["queue"].count(".")
+        name = "  " * depth + clean(one["queue"].rpartition(".")[2])
+        yield f"  {name:<28.28} {_use(one)}"
+    yield ""
+    yield "WAITING, BY REASON"
+    for one in picture.root["reasons"][:ROWS_SHOWN]:
+        yield f"  {one['allocations']:>7}  {clean(one['sentence'])}"
+    if not picture.root["reasons"]:
+        yield "  nothing waits"
+    if picture.gangs:
+        yield ""
+        yield "GANGS, INCOMPLETE"
+    for one in picture.gangs:
+        placed, wanted = (sum(group[key] for group in one["task_groups"]) for key in ("placed", "wanted"))
+        yield f"  {clean(one['application']):<28.28} {bar(placed, wanted, _BAR)} {placed} of {wanted} placed"
+    yield ""
+    yield "NODES, BUSIEST"
+    for one in picture.nodes:
+        name = f"{clean(one['node']):<28.28}"
+        yield f"  {name} {one['allocations']:>5} allocations  free {amounts(one['available'])}"
+
+
+def _use(queue: Item) -> str:
+    """A bar for the resource of which most of the max is used; words where there is no max."""
+    used, most = queue["used"], queue["max"]
+    limited = [name for name in most if most[name] > 0]
+    if not limited:
+        return f"{'no max':<{_BAR}} {amounts(used)}"
+    name = max(limited, key=lambda one: used.get(one, 0) / most[one])
+    over = any(amount < used.get(key, 0) for key, amount in queue["guaranteed"].items())
+    full = used.get(name, 0) >= most[name]
+    words = ", full" if full else ", above its guarantee" if over else ""
+    now, limit = used.get(name, 0), most[name]
+    of_max = f"{clean(name)} {amount_text(name, now)} of {amount_text(name, limit)}"
+    return f"{bar(now, limit, _BAR)} {of_max} ({share(now, limit)}){words}"
+
+
+@click.command(epilog=EXIT_CODES)
+@with_connection
+def top(server: str, context_name: str, rm_id: str, partition: str) -> None:
+    """Watch queues, what waits, gangs and nodes; Ctrl-C ends it."""
+    where = {"rm": rm_id, "partition": partition}
+    with exit_codes(), connect(server, context_name) as client:
+        picture = ask(client, where)
+        try:
+            with Live(_shown(picture), screen=sys.stdout.isatty(), auto_refresh=False) as live:
+                while sys.stdout.isatty():
+                    time.sleep(WATCH_SECONDS)
+                    live.update(_shown(ask(client, where)), refresh=True)
+        except KeyboardInterrupt:
+            sys.exit(130)
+
+
+def _shown(picture: Picture) -> Group:
+    return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines(picture)))

@@ -1,0 +1,81 @@
+"""The survey of nodes: it agrees with where asks are allocated, counts every node once, and stops often."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedulerd.core.commands import NodeAction
+from schedulerd.core.explain.rules.ask import explain_ask
+from schedulerd.core.explain.rules.nodes import BEST_NODES_MAX, NODES_A_TURN, node_cause, survey
+from schedulerd.core.explain.rules.position import AHEAD_SEEN_MAX
+from schedulerd.core.pending.request_class import RequestClass
+from schedulerd.core.resources import Resources
+from schedulerd.core.specs import SECOND_NS
+from tests.unit.core.builders import a_conversation, a_node, an_app, an_ask
+from tests.unit.core.explain.explained import explained, explained_app, explained_queue, finish, rm_of, stops
+
+AMOUNTS = st.integers(0, 12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(AMOUNTS, AMOUNTS, st.booleans()), min_size=1, max_size=6),
+    st.lists(st.tuples(AMOUNTS, AMOUNTS), max_size=8),
+    st.tuples(AMOUNTS, AMOUNTS),
+    st.sampled_from(["", "n0", "n1", "gone"]),
+)
+def test_it_agrees_with_the_rule_that_places_asks(
+    nodes: list[tuple[int, int, bool]], asks: list[tuple[int, int]], wanted: tuple[int, int], required: str
+) -> None:
+    talk = a_conversation(*(a_node(f"n{at}", {"a": a, "b": b}) for at, (a, b, _) in enumerate(nodes)))
+    talk.nodes(*(a_node(f"n{at}", action=NodeAction.DRAIN_NODE) for at, one in enumerate(nodes) if one[2]))
+    talk.asks(*(an_ask(f"k{at}", resources=Resources(a=a, b=b)) for at, (a, b) in enumerate(asks)))
+    talk.schedule()
+    talk.sleep(30 * SECOND_NS)
+    talk.schedule()
+    partition = talk.model()
+    request_class = RequestClass(Resources(a=wanted[0], b=wanted[1]).canonical(), required_node=required)
+    for node in partition.nodes.values():
+        refusal = partition.refusal(request_class, node)
+        cause = node_cause(partition, request_class, node)
+        assert (cause.kind == "room") is (refusal is None)
+        assert cause.kind != "insufficient" or refusal == f"not enough {cause.detail}"
+    found = finish(survey(partition, request_class))
+    if required != "gone":
+        assert sum(one.nodes for one in found.counts) == len(partition.nodes)
+    first = partition.first_fit(request_class)
+    room = [one.node_id for one in found.best if one.cause == "room"]
+    assert room[:1] == ([first.node_id] if first is not None else [])
+
+
+def test_it_stops_after_every_few_nodes() -> None:
+    talk = a_conversation(*(a_node(f"n{at}", {"memory": 10}) for at in range(4 * NODES_A_TURN)))
+    talk.asks(an_ask("k", 20))
+    talk.schedule()
+    application = talk.model().applications["app"]
+    work = explain_ask(rm_of(talk), talk.model(), application, application.asks["k"], talk.now_ns)
+    assert stops(work) == 4
+    assert len(explained(talk).nodes.best) == BEST_NODES_MAX  # type: ignore[union-attr]
+
+
+def test_counts_of_many_applications_are_at_least() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 5}))
+    talk.apps(*(an_app(f"app-{at}") for at in range(AHEAD_SEEN_MAX + 1)))
+    for at in range(0, AHEAD_SEEN_MAX + 1, 200):
+        talk.asks(*(an_ask("k", app=f"app-{one}") for one in range(at, min(at + 200, AHEAD_SEEN_MAX + 1))))
+    position = explained(talk, app=f"app-{AHEAD_SEEN_MAX}").position
+    assert position is not None
+    assert (position.at_least, position.first_ahead[0]) == (True, "app-0")
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_reasons_add_up(count: int) -> None:
+    talk = a_conversation(a_node("n1", {"memory": 100}))
+    talk.asks(*(an_ask(f"k{at}", 90 + at) for at in range(count)))
+    talk.schedule()
+    found = explained_app(talk)
+    assert sum(one.allocations for one in found.reasons) == found.pending
+    queue = explained_queue(talk, "root")
+    assert sum(one.allocations for one in queue.reasons) == queue.pending == found.pending

@@ -1,0 +1,303 @@
+"""What a user reads about a waiting ask: a story for each pending state, word for word."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from schedulerd.core.commands import NodeAction
+from schedulerd.core.pending.rules.states import PendingState
+from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec
+from tests.unit.core.answering_rm import AnsweringRM, Refuses
+from tests.unit.core.builders import (
+    Conversation,
+    a_conversation,
+    a_node,
+    a_placeholder,
+    a_queue_spec,
+    a_root,
+    an_app,
+    an_ask,
+)
+from tests.unit.core.explain.explained import explained, story
+from tests.unit.core.gang_builders import a_full_gang, a_gang, a_swap, real
+from tests.unit.core.preemption_builders import an_entitled_ask, full_nodes, wait
+
+ROOM = {"memory": 100}
+NO_PREEMPTION = "Nothing is preempted for it: it does not allow that (allowPreemptOther)."
+S = PendingState
+
+
+def tell(talk: Conversation, state: PendingState, key: str = "k", app: str = "app") -> list[str]:
+    assert [one.state for one in explained(talk, key, app).waiting] == [state]
+    return story(talk, key, app)
+
+
+def a_judge(*, silent: bool = False, refuses: tuple[tuple[str, str], ...] = ()) -> AnsweringRM:
+    judge = AnsweringRM(Refuses(*refuses))
+    judge.begin()
+    judge.withholds_answers = silent
+    judge.nodes(a_node("n1", ROOM))
+    judge.apps(an_app())
+    return judge
+
+
+def test_an_ask_that_is_next() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.asks(an_ask("k"))
+    assert tell(talk, S.READY) == ["Waits for its turn: it is next in queue root.a."]
+
+
+def test_an_ask_behind_others() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.apps(an_app("second"))
+    talk.asks(an_ask("k"), an_ask("k", app="second"))
+    assert tell(talk, S.READY, app="second") == [
+        "Waits for its turn: 1 application is ahead of it in queue root.a: app.",
+    ]
+    talk.asks(an_ask("later"))
+    assert tell(talk, S.READY, "later") == ["Waits for its turn: 1 ask of its application comes before it."]
+
+
+def test_a_quota() -> None:
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", max={"memory": 30})))
+    talk.asks(an_ask("k", 20, count=3))
+    talk.schedule()
+    assert tell(talk, S.QUOTA_BLOCKED) == [
+        "All 2: waits for the quota of queue root.a: memory 20 used + 20 asked, of max 30.",
+        "Used by application app (20).",
+        "It goes on when memory 10 is released, or when the max of root.a is raised to 40.",
+        NO_PREEMPTION,
+    ]
+
+
+def test_a_quota_of_a_parent_that_others_use() -> None:
+    root = a_root(a_queue_spec("a"), a_queue_spec("b"), max={"memory": 50})
+    talk = a_conversation(a_node("n1", ROOM), root=root)
+    talk.apps(an_app("other", "root.b"))
+    talk.asks(an_ask("big", 40, app="other"))
+    talk.schedule()
+    talk.asks(an_ask("k", 20))
+    talk.schedule()
+    assert tell(talk, S.QUOTA_BLOCKED)[:3] == [
+        "Waits for the quota of queue root: memory 40 used + 20 asked, of max 50.",
+        "Used by queue root.b (40).",
+        "It goes on when memory 10 is released, or when the max of root is raised to 60.",
+    ]
+
+
+def test_an_ask_above_its_whole_quota() -> None:
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", max={"memory": 30})))
+    talk.asks(an_ask("k", 40))
+    talk.schedule()
+    assert tell(talk, S.QUOTA_BLOCKED)[:2] == [
+        "Waits for the quota of queue root.a: memory 0 used + 40 asked, of max 30.",
+        "It can never start like this: 40 is more than the max of root.a allows in all. Ask for less, or raise it.",
+    ]
+
+
+def test_a_gang_above_its_quota() -> None:
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", max={"memory": 50})))
+    talk.asks(an_ask("k", 20))
+    talk.schedule()
+    talk.apps(a_gang(memory=40))
+    talk.asks(a_placeholder("p", count=4, app="gang"))
+    talk.schedule()
+    assert tell(talk, S.QUOTA_BLOCKED, "p", "gang")[:2] == [
+        "All 4: waits for the quota of queue root.a: memory 20 used + 40 for the whole gang, of max 50.",
+        "Used by application app (20).",
+    ]
+
+
+def test_a_limit_of_a_user() -> None:
+    limit = LimitSpec(users=("somebody",), groups=(), max=Limits({"memory": 10}))
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", limits=(limit,))))
+    talk.asks(an_ask("k", 10, count=2))
+    talk.schedule()
+    assert tell(talk, S.USER_LIMIT_BLOCKED) == [
+        "Waits for the limit of user 'somebody' in queue root.a: memory 10 used + 10 asked, of at most 10.",
+        "Used by application app (10).",
+        "It goes on when memory 10 is released, or when this limit is raised to 20.",
+    ]
+
+
+def test_a_bound_on_running_applications() -> None:
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", max_applications=1)))
+    talk.apps(an_app("second"))
+    talk.asks(an_ask("k", 10), an_ask("k", 10, app="second"))
+    talk.schedule()
+    assert tell(talk, S.MAX_APPLICATIONS_BLOCKED, app="second") == [
+        "Waits for queue root.a to run fewer applications: 1 of at most 1 run.",
+        "Running: application app.",
+        "It starts when one of them completes, or when maxapplications of root.a is raised to 2.",
+    ]
+
+
+def test_no_node_has_room() -> None:
+    talk = a_conversation(a_node("n1", ROOM), a_node("n2", {"memory": 60}))
+    talk.asks(an_ask("first", 70))
+    talk.schedule()
+    talk.nodes(a_node("n3", {"memory": 500}), a_node("n3", action=NodeAction.DRAIN_NODE))
+    talk.asks(an_ask("k", 90))
+    talk.schedule()
+    assert tell(talk, S.UNSCHEDULABLE) == [
+        "Waits for a node with room: 3 nodes are considered, 2 have too little memory, 1 is draining.",
+        "Nearest: node n2 lacks memory 30 (60 free); node n1 lacks memory 60 (30 free).",
+        NO_PREEMPTION,
+    ]
+
+
+def test_no_node_is_large_enough() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.asks(an_ask("k", 200))
+    talk.schedule()
+    assert tell(talk, S.UNSCHEDULABLE) == [
+        "Waits for a node with room: 1 node is considered, 1 has too little memory.",
+        "No node is large enough, even if it were empty: the largest have memory 100.",
+        "Nearest: node n1 lacks memory 100 (100 free).",
+        NO_PREEMPTION,
+    ]
+
+
+def test_no_nodes_at_all() -> None:
+    talk = a_conversation()
+    talk.asks(an_ask("k", 200))
+    talk.schedule()
+    assert tell(talk, S.UNSCHEDULABLE) == ["Waits for a node with room: there are no nodes.", NO_PREEMPTION]
+
+
+def test_its_own_gang() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 15}))
+    talk.apps(a_gang())
+    talk.asks(a_placeholder("p", count=2, app="gang"), real())
+    talk.schedule()
+    assert tell(talk, S.AWAITING_GANG, "r", "gang") == [
+        "Waits for the placeholders of its gang: 1 of 2 are placed; the gang is given up in 15 min.",
+    ]
+
+
+def test_a_placeholder_that_is_released() -> None:
+    talk = a_full_gang()
+    a_swap(talk)
+    assert tell(talk, S.AWAITING_PLACEHOLDER, "r", "gang") == [
+        "Waits for a placeholder on node n1 to be released, and gets its room."
+    ]
+
+
+def test_an_answer_of_the_resource_manager() -> None:
+    judge = a_judge(silent=True)
+    judge.asks(an_ask("k", count=1))
+    judge.cycle(1)
+    judge.now_ns += 3 * SECOND_NS
+    assert tell(judge, S.AWAITING_PREDICATE) == [
+        "Waits for the answer of its resource manager about node n1, asked 3 s ago."
+    ]
+
+
+def test_nodes_that_the_resource_manager_refuses() -> None:
+    judge = a_judge(refuses=(("k", "n1"),))
+    judge.asks(an_ask("k"))
+    judge.schedule()
+    assert tell(judge, S.PREDICATE_FAILED) == [
+        "Waits for another node: its resource manager refuses every node that has room: tainted (node n1).",
+        "Nodes: 1 node is considered, 1 is refused by its resource manager.",
+    ]
+
+
+def test_reserved_room() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.apps(an_app("other"))
+    talk.asks(an_ask("small", 60, app="other"))
+    talk.schedule()
+    talk.asks(an_ask("k", 50))
+    talk.schedule()
+    talk.sleep(60 * SECOND_NS)
+    talk.schedule()
+    assert tell(talk, S.RESERVED)[:2] == [
+        "Waits for the room that is reserved for it on node n1.",
+        (
+            "Room is reserved for it on node n1 since 0 s; it still lacks memory 10 (40 free), and when that ends is "
+            "not known. The reservation ends in 5 min."
+        ),
+    ]
+
+
+def test_reserved_room_that_an_execution_timeout_frees() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.apps(an_app("other", execution_timeout_ms=600_000))
+    talk.asks(an_ask("small", 60, app="other"))
+    talk.schedule()
+    talk.asks(an_ask("k", 50))
+    talk.schedule()
+    talk.sleep(60 * SECOND_NS)
+    talk.schedule()
+    assert tell(talk, S.RESERVED)[1] == (
+        "Room is reserved for it on node n1 since 0 s; by execution timeouts it is there in 9 min at the latest. The "
+        "reservation ends in 5 min."
+    )
+
+
+def test_victims_that_have_to_end_first() -> None:
+    talk = full_nodes(n1=[10, 10])
+    talk.asks(an_entitled_ask())
+    wait(talk, 30 * SECOND_NS)
+    assert tell(talk, S.RESERVED, "c", "claimer")[:2] == [
+        "Waits for the room that is reserved for it on node n1.",
+        (
+            "Room is reserved for it on node n1 since 0 s, where 1 preempted allocation has to end first; it is there "
+            "when what is being released has ended. The reservation ends in 5 min."
+        ),
+    ]
+
+
+def test_an_application_that_is_given_up() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.apps(a_gang(memory=1_000, gang_style="Hard"))
+    talk.asks(a_placeholder("p", 500, count=2, app="gang"), real("r", 500))
+    talk.asks(a_placeholder("q", 10, app="gang"))
+    talk.schedule()
+    talk.sleep(talk.scheduler.cluster.timeouts.placeholder_ns)
+    assert tell(talk, S.APPLICATION_INACTIVE, "r", "gang") == [
+        "Waits for its application, which is Failing: nothing is placed in that state.",
+    ]
+
+
+def test_a_resource_manager_that_is_away() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.asks(an_ask("k"))
+    talk.disconnect()
+    assert tell(talk, S.APPLICATION_INACTIVE) == [
+        "Waits for its resource manager, which is paused: nothing is placed for it."
+    ]
+
+
+def test_a_queue_that_starts_one_application_at_a_time() -> None:
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", order=ApplicationOrder.STATE_AWARE)))
+    talk.apps(an_app("second"))
+    talk.asks(an_ask("k"), an_ask("k", app="second"))
+    assert tell(talk, S.APPLICATION_INACTIVE, app="second")[0] == (
+        "Waits for an earlier application of its queue to start: the queue starts one at a time."
+    )
+
+
+def test_amounts_are_written_as_people_do() -> None:
+    talk = a_conversation(a_node("n1", {"vcore": 4_000, "memory": 2**30}))
+    talk.asks(an_ask("k", resources=Resources(vcore=4_500, memory=2**29)))
+    talk.schedule()
+    assert tell(talk, S.UNSCHEDULABLE)[1:3] == [
+        "No node is large enough, even if it were empty: the largest have memory 1Gi, vcore 4.",
+        "Nearest: node n1 lacks vcore 500m (4 free).",
+    ]
+
+
+def test_nothing_waits_of_an_allocated_ask() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.asks(an_ask("k"))
+    talk.schedule()
+    assert story(talk) == ["Nothing of it waits: it is allocated."]
+
+
+def test_there_is_a_story_for_every_state() -> None:
+    source = Path(__file__).read_text(encoding="utf-8")
+    assert set(re.findall(r"\bS\.([A-Z_]+)", source)) == set(PendingState.__members__)

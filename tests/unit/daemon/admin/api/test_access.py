@@ -1,0 +1,244 @@
+"""Who is let in: tokens, roles, sessions, hosts and origins."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from schedulerd.config import Settings
+from schedulerd.daemon.admin.api.access import SESSION_SECONDS_MAX, SESSIONS_MAX, Access
+from schedulerd.daemon.admin.api.tokens import TOKENS_BYTES_MAX, Caller, Role, Tokens
+from schedulerd.daemon.runtime.failures import StartupFailed
+from tests.unit import virtual_loop
+from tests.unit.daemon.admin.api.api_world import OPERATE_TOKEN, TOKENS, VIEW_TOKEN, ApiWorld
+
+ELSEWHERE = ("192.0.2.7", 5_000)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "tokens"
+    path.write_text(TOKENS)
+    return path
+
+
+def write(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+def me(world: ApiWorld, **headers: str) -> tuple[int, Any]:
+    response = world.request("GET", "/me", headers=headers)
+    return response.status_code, response.json()
+
+
+def a_request(method: str = "GET", **headers: str) -> Request:
+    raw = [(name.lower().encode(), value.encode()) for name, value in {"host": "localhost", **headers}.items()]
+    scope = {"type": "http", "method": method, "headers": raw, "query_string": b"", "client": ("127.0.0.1", 1)}
+    return Request(scope)
+
+
+def test_without_tokens_only_this_machine_is_answered() -> None:
+    world = ApiWorld()
+    assert me(world) == (200, {"name": "", "role": "operate"})
+    world.client = ELSEWHERE
+    status, body = me(world)
+    assert status == 403
+    assert body["detail"].startswith("without tokens only clients on the same machine are answered")
+
+
+def test_a_proxy_on_this_machine_is_not_this_machine() -> None:
+    assert me(ApiWorld(), **{"X-Forwarded-For": "192.0.2.7"})[0] == 403
+
+
+def test_everybody_may_read_if_so_set() -> None:
+    world = ApiWorld(http_anonymous_view=True)
+    world.client = ELSEWHERE
+    assert me(world) == (200, {"name": "", "role": "view"})
+
+
+def test_a_token_has_a_name_and_a_role(file: Path) -> None:
+    world = ApiWorld(tokens=file)
+    assert me(world)[0] == 401
+    assert me(world, Authorization=f"Bearer {VIEW_TOKEN}") == (200, {"name": "ann", "role": "view"})
+    assert me(world, Authorization=f"bearer {OPERATE_TOKEN}") == (200, {"name": "bob", "role": "operate"})
+    assert me(world, Authorization="Bearer wrong")[0] == 401
+    assert me(world, Authorization=f"Basic {VIEW_TOKEN}")[0] == 401
+
+
+@pytest.mark.parametrize(
+    "path", ["/queues", "/explain/queue?queue=root", "/events", "/events/stream", "/docs", "/openapi.json"]
+)
+def test_every_route_needs_a_token(file: Path, path: str) -> None:
+    response = ApiWorld(tokens=file).request("GET", path)
+    assert (response.status_code, response.headers["www-authenticate"]) == (401, "Bearer")
+
+
+def test_a_role_that_is_not_enough(file: Path) -> None:
+    async def story() -> None:
+        access = Access(Settings(), Tokens(file))
+        request = a_request(authorization=f"Bearer {VIEW_TOKEN}")
+        assert access.check(request, Role.VIEW).name == "ann"
+        with pytest.raises(HTTPException) as refused:
+            access.check(request, Role.OPERATE)
+        assert (refused.value.status_code, refused.value.detail) == (
+            403,
+            "token ann may view; this needs the role operate",
+        )
+
+    asyncio.run(story())
+
+
+def test_all_tokens_are_compared_in_constant_time(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[bytes] = []
+    in_constant_time = hmac.compare_digest
+
+    def compare(one: bytes, other: bytes) -> bool:
+        compared.append(one)
+        return in_constant_time(one, other)
+
+    async def story() -> None:
+        known = Tokens(file)
+        monkeypatch.setattr(hmac, "compare_digest", compare)
+        assert known.caller(VIEW_TOKEN) is not None
+        assert known.caller("x") is None
+
+    asyncio.run(story())
+    assert len(compared) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "has no token"),
+        ("ann view", "line 1 has 2 words"),
+        (f"ann admin {VIEW_TOKEN}", "the role is 'admin'"),
+        ("ann view short", "at least 16 characters"),
+        (f"ann view {VIEW_TOKEN}\nann view {OPERATE_TOKEN}", "names two tokens alike"),
+        ("ann view é" + VIEW_TOKEN, "ASCII"),
+        ("#" * (TOKENS_BYTES_MAX + 1), str(TOKENS_BYTES_MAX)),
+    ],
+)
+def test_a_file_that_cannot_be_used(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "tokens"
+    path.write_text(text, encoding="utf-8")
+
+    async def story() -> None:
+        Tokens(path)
+
+    with pytest.raises(StartupFailed, match=said) as failed:
+        asyncio.run(story())
+    assert VIEW_TOKEN not in str(failed.value)
+
+
+def test_the_file_is_read_again(file: Path) -> None:
+    async def story() -> None:
+        known = Tokens(file)
+        write(file, f"ann operate {VIEW_TOKEN}\n")
+        await known.reload()
+        assert known.caller(OPERATE_TOKEN) is None
+        found = known.caller(VIEW_TOKEN)
+        assert found is not None
+        assert found.role is Role.OPERATE
+        write(file, "nonsense")
+        await known.reload()
+        assert known.caller(VIEW_TOKEN) == found
+
+    asyncio.run(story())
+
+
+def with_browser(file: Path, story: Callable[[httpx.AsyncClient], Any]) -> None:
+    async def run() -> None:
+        async with await ApiWorld(tokens=file).client_of() as client:
+            await story(client)
+
+    virtual_loop.run(run())
+
+
+def test_a_browser_logs_in_and_out(file: Path) -> None:
+    async def story(browser: httpx.AsyncClient) -> None:
+        assert (await browser.post("/login", json={"token": "x" * 20})).status_code == 401
+        response = await browser.post("/login", json={"token": OPERATE_TOKEN})
+        assert response.json() == {"name": "bob", "role": "operate"}
+        cookie = response.headers["set-cookie"]
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert OPERATE_TOKEN not in cookie
+        assert (await browser.get("/me")).json()["name"] == "bob"
+        assert (await browser.post("/logout")).status_code == 204
+        assert (await browser.get("/me")).status_code == 401
+
+    with_browser(file, story)
+
+
+def test_a_session_ends_with_its_time_and_with_its_token(file: Path) -> None:
+    async def story() -> None:
+        now = 0.0
+        known = Tokens(file)
+        access = Access(Settings(), known, clock=lambda: now)
+
+        def caller(cookie: str) -> Caller | None:
+            try:
+                return access.check(a_request(cookie=f"schedulerd_session={cookie}"), Role.VIEW)
+            except HTTPException:
+                return None
+
+        cookie, _ = access.log_in(a_request("POST"), VIEW_TOKEN)
+        assert caller(cookie) is not None
+        now = SESSION_SECONDS_MAX + 1
+        assert caller(cookie) is None
+        cookie, _ = access.log_in(a_request("POST"), VIEW_TOKEN)
+        for _ in range(SESSIONS_MAX):
+            newest, _ = access.log_in(a_request("POST"), VIEW_TOKEN)
+        assert caller(cookie) is None
+        assert caller(newest) is not None
+        write(file, f"bob operate {OPERATE_TOKEN}\n")
+        await known.reload()
+        assert caller(newest) is None
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:9080", 200),
+        ("10.0.3.7:9080", 200),
+        ("[::1]:9080", 200),
+        ("Scheduler.example:9080", 200),
+        ("evil.example", 421),
+        ("localhost.evil.example:9080", 421),
+    ],
+)
+def test_the_host_header_names_this_daemon(host: str, status: int) -> None:
+    """A page of another site, whose name leads here, must not be answered."""
+    world = ApiWorld(http_hosts="scheduler.example,other")
+    assert world.request("GET", "/me", headers={"Host": host}).status_code == status
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 200),
+        ({"Origin": "http://localhost:9080"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+    ],
+)
+def test_pages_of_other_sites_change_nothing(file: Path, headers: dict[str, str], status: int) -> None:
+    response = ApiWorld(tokens=file).request("POST", "/login", json={"token": VIEW_TOKEN}, headers=headers)
+    assert response.status_code == status
+
+
+@pytest.mark.parametrize("name", ["token", "access_token", "Authorization"])
+def test_a_token_in_a_url_is_refused(name: str) -> None:
+    assert ApiWorld().request("GET", "/me", params={name: VIEW_TOKEN}).status_code == 400

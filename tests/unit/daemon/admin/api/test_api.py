@@ -1,0 +1,353 @@
+"""Every route of /api/v1 answers what its users expect, wrong requests included."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from schedulerd.core.commands import NodeAction
+from schedulerd.core.specs import SECOND_NS
+from schedulerd.daemon.admin.api import pages
+from schedulerd.daemon.admin.api.app import SCHEMA_FILE
+from schedulerd.daemon.admin.api.event_routes import HEARTBEAT_SECONDS, STREAM_SECONDS_MAX
+from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
+from schedulerd.daemon.admin.api.schema import openapi
+from tests.unit import virtual_loop
+from tests.unit.core.builders import a_conversation, a_node, a_placeholder, an_app, an_ask
+from tests.unit.core.gang_builders import a_gang
+from tests.unit.core.preemption_builders import an_entitled_ask, full_nodes, wait
+from tests.unit.daemon.admin.api.api_world import EPOCH_NS, ApiWorld
+
+
+@pytest.fixture(scope="module")
+def world() -> ApiWorld:
+    return ApiWorld()
+
+
+# explanations
+
+
+def test_an_ask_is_explained(world: ApiWorld) -> None:
+    answer = world.get("/explain/ask", application="app", ask="k")
+    assert answer["summary"] == ["Waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50."]
+    assert answer["details"][0] == "Used by application app (30)."
+    found = answer["explanation"]
+    assert (found["pod"], found["pending"], found["allocated"]) == ("ns/pod-1", 1, 1)
+    assert found["waiting"][0]["cause"]["missing"] == 10
+    assert found["now_ns"] == EPOCH_NS + world.talk.now_ns
+
+
+def test_the_only_ask_need_not_be_named(world: ApiWorld) -> None:
+    assert world.get("/explain/ask", application="app")["explanation"]["allocation_key"] == "k"
+
+
+def test_a_pod_is_explained(world: ApiWorld) -> None:
+    answer = world.get("/explain/pod", namespace="ns", pod="pod-1")
+    assert answer["explanation"]["application_id"] == "app"
+    status, detail = world.refused("/explain/pod", namespace="ns", pod="other")
+    assert (status, detail.split(";")[0]) == (404, "pod: 'ns/other' is not known here")
+
+
+def test_an_application_is_explained(world: ApiWorld) -> None:
+    answer = world.get("/explain/application", application="big")
+    assert answer["summary"] == ["Application big in queue root.b is Accepted since 0 s: 0 allocated, 1 pending."]
+    assert [(one["allocations"], one["sentence"]) for one in answer["reasons"]] == [
+        (1, "waits for a node with room, such as for memory 500")
+    ]
+    assert answer["next_ask"][0] == "Waits for a node with room: none has."
+
+
+def test_a_queue_is_explained(world: ApiWorld) -> None:
+    answer = world.get("/explain/queue", queue="root")
+    assert answer["summary"] == ["Queue root runs 1 applications; 2 pending."]
+    assert sorted(one["sentence"] for one in answer["reasons"]) == [
+        "waits for a node with room, such as for memory 500",
+        "waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50",
+    ]
+    leaf = world.get("/explain/queue", queue="ROOT.a")
+    assert leaf["summary"][1] == "memory: 30 used of max 50."
+
+
+def test_what_if_an_ask_came(world: ApiWorld) -> None:
+    def fits(**body: Any) -> dict[str, Any]:
+        response = world.request("POST", "/whatif/fits", json={"queue": "root.b", **body})
+        assert response.status_code == 200, response.text
+        found: dict[str, Any] = response.json()
+        return found
+
+    before = world.get("/nodes")
+    assert fits(resources={"memory": 60})["summary"].startswith("It would be placed now, on node n")
+    assert fits(resources={"memory": 101})["summary"] == (
+        "It would not be placed now: no node has room: 2 nodes are considered, 2 have too little memory."
+    )
+    assert fits(queue="root.a", resources={"memory": 30})["summary"] == (
+        "It would not be placed now: it would wait for the quota of queue root.a: memory 30 used + 30 asked, of max 50."
+    )
+    required = fits(resources={"memory": 1}, required_node="gone")
+    assert required["finding"]["nodes"]["counts"] == [{"cause": "unregistered", "detail": "gone", "nodes": 1}]
+    assert world.get("/nodes") == before
+
+
+# lists
+
+
+def test_queues_with_parents_first(world: ApiWorld) -> None:
+    found = world.get("/queues")["items"]
+    assert [one["queue"] for one in found] == ["root", "root.a", "root.b"]
+    assert (found[1]["max"], found[1]["used"], found[1]["pending"]) == ({"memory": 50}, {"memory": 30}, {"memory": 30})
+    assert [one["queue"] for one in world.get("/queues", leaf=True, queue="root.b")["items"]] == ["root.b"]
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "field", "expected"),
+    [
+        ("/applications", {}, "application", ["app", "big"]),
+        ("/applications", {"queue": "root.b"}, "application", ["big"]),
+        ("/applications", {"state": "accepted"}, "application", ["big"]),
+        ("/applications", {"user": "nobody"}, "application", []),
+        ("/applications", {"sort": "-id"}, "application", ["big", "app"]),
+        ("/applications", {"sort": "allocations"}, "application", ["big", "app"]),
+        ("/asks", {}, "application", ["app", "big"]),
+        ("/asks", {"state": "unschedulable"}, "application", ["big"]),
+        ("/asks", {"namespace": "ns", "pod": "pod-1"}, "application", ["app"]),
+        ("/asks", {"application": "big", "pending": True}, "application", ["big"]),
+        ("/asks", {"sort": "-queue"}, "application", ["big", "app"]),
+        ("/nodes", {}, "node", ["n1", "n2"]),
+        ("/nodes", {"state": "draining"}, "node", []),
+        ("/nodes", {"attribute": "hostname=n2"}, "node", ["n2"]),
+        ("/users", {"kind": "user", "queue": "root.a"}, "name", ["somebody"]),
+        ("/limits", {}, "queue", ["root.a"]),
+        ("/gangs", {}, "application", []),
+        ("/reservations", {}, "node", []),
+        ("/preemptions", {}, "node", []),
+    ],
+)
+def test_lists_filters_and_orders(
+    world: ApiWorld, path: str, query: dict[str, Any], field: str, expected: list[str]
+) -> None:
+    answer = world.get(path, **query)
+    assert ([one[field] for one in answer["items"]], answer["next"]) == (expected, "")
+
+
+def test_gangs_reservations_and_preemptions() -> None:
+    talk = full_nodes(n1=[10, 10])
+    talk.asks(an_entitled_ask())
+    wait(talk, 30 * SECOND_NS)
+    world = ApiWorld(talk)
+    [reserved] = world.get("/reservations")["items"]
+    assert (reserved["node"], reserved["application"], reserved["victims"]) == ("n1", "claimer", 1)
+    [preempted] = world.get("/preemptions", application="claimer")["items"]
+    assert (preempted["ask"], preempted["victim_node"]) == ("c", "n1")
+    talk = a_conversation(a_node("n1", {"memory": 15}))
+    talk.apps(a_gang())
+    talk.asks(a_placeholder("p", count=2, app="gang"))
+    talk.schedule()
+    [gang] = ApiWorld(talk).get("/gangs", complete=False)["items"]
+    assert (gang["pending"], gang["task_groups"][0]["placed"]) == (1, 1)
+
+
+def many(count: int) -> ApiWorld:
+    talk = a_conversation(a_node("n1", {"memory": 5}))
+    talk.apps(*(an_app(f"app-{number}") for number in range(count)))
+    for number in range(count):
+        talk.asks(an_ask("k1", app=f"app-{number}"), an_ask("k2", app=f"app-{number}"))
+    return ApiWorld(talk)
+
+
+@pytest.mark.parametrize("query", [{}, {"sort": "id"}, {"sort": "-queue"}])
+def test_pages_show_everything_once(query: dict[str, str]) -> None:
+    world = many(7)
+    seen, cursor = [], ""
+    while True:
+        page = world.get("/asks", limit=3, cursor=cursor, **query)
+        assert len(page["items"]) <= 3
+        seen += [(one["application"], one["ask"]) for one in page["items"]]
+        cursor = page["next"]
+        if not cursor:
+            break
+    assert sorted(seen) == sorted({*seen})
+    assert len(seen) == 14
+
+
+def test_what_comes_and_goes_between_pages_hides_nothing_that_stays() -> None:
+    world = many(4)
+    first = world.get("/applications", limit=2)
+    world.talk.remove("app")
+    world.talk.apps(an_app("late"))
+    second = world.get("/applications", limit=10, cursor=first["next"])
+    assert [one["application"] for one in second["items"]] == ["app-1", "app-2", "app-3", "late"]
+
+
+def test_a_page_ends_after_so_many_objects_that_it_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "SCANNED_MAX", 4)
+    world = many(6)
+    page = world.get("/applications", user="nobody")
+    assert page["items"] == []
+    assert page["next"]
+    pages_seen = 1
+    while page["next"]:
+        page = world.get("/applications", user="nobody", cursor=page["next"])
+        pages_seen += 1
+    assert pages_seen == 2
+
+
+def test_sorting_by_a_field_that_changes_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "SORTED_MAX", 3)
+    status, detail = many(6).refused("/applications", sort="allocations")
+    assert (status, detail.split(":")[0]) == (422, "sort")
+
+
+# single objects
+
+
+def test_single_objects_and_their_tags(world: ApiWorld) -> None:
+    assert world.get("/queues/root.A")["queue"] == "root.a"
+    assert world.get("/nodes/n1")["capacity"] == {"memory": 100}
+    response = world.request("GET", "/applications/app")
+    assert [one["state"] for one in response.json()["state_log"]] == ["Accepted", "Starting"]
+    again = world.request("GET", "/applications/app", headers={"If-None-Match": response.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+def test_a_tag_changes_with_the_object() -> None:
+    world = ApiWorld()
+    before = world.request("GET", "/nodes/n1").headers["etag"]
+    world.talk.nodes(a_node("n1", {"memory": 101}, action=NodeAction.UPDATE))
+    response = world.request("GET", "/nodes/n1", headers={"If-None-Match": before})
+    assert response.status_code == 200
+
+
+# events
+
+
+@pytest.fixture
+def busy() -> ApiWorld:
+    """Three events of a registration, and two of each of three applications."""
+    world = ApiWorld()
+    world.events.register()
+    world.events.happen(3)
+    return world
+
+
+def test_the_last_events_are_listed_and_what_comes_after_them(busy: ApiWorld) -> None:
+    found = busy.get("/events", limit=2)
+    assert [one["id"] for one in found["items"]] == ["this-run:7", "this-run:8"]
+    assert (found["next"], found["lost"]) == ("this-run:8", 0)
+    assert busy.get("/events", after=found["next"])["items"] == []
+    busy.events.happen(1)
+    assert [one["id"] for one in busy.get("/events", after=found["next"])["items"]] == ["this-run:9", "this-run:10"]
+
+
+def test_events_are_filtered(busy: ApiWorld) -> None:
+    assert {one["object"] for one in busy.get("/events", object="app-1", type="app")["items"]} == {"app-1"}
+    assert len(busy.get("/events", type="queue")["items"]) + len(busy.get("/events", type="app")["items"]) <= 9
+    assert busy.get("/events", rm="other")["items"] == []
+
+
+def test_events_of_another_run_are_resumed_from_the_first(busy: ApiWorld) -> None:
+    assert busy.get("/events", after="earlier-run:77", limit=1)["items"][0]["id"] == "this-run:0"
+
+
+def test_a_stream_sends_what_happens_and_ends_in_time(busy: ApiWorld) -> None:
+    response = busy.request("GET", "/events/stream", headers={"Last-Event-ID": "this-run:6"})
+    assert response.headers["content-type"].startswith("text/event-stream")
+    assert re.findall(r"^id: (.*)$", response.text, re.MULTILINE) == ["this-run:7", "this-run:8"]
+    assert response.text.count(": still here") == int(STREAM_SECONDS_MAX // HEARTBEAT_SECONDS)
+
+
+# wrong requests
+
+
+@pytest.mark.parametrize(
+    ("path", "query", "status", "said"),
+    [
+        ("/nope", {}, 404, "there is no /api/v1/nope; /api/v1/docs lists what there is"),
+        ("/queues/root.x", {}, 404, "queue: 'root.x' does not exist; write its full path, like root.a"),
+        ("/applications/x", {}, 404, "application: 'x' is not there"),
+        ("/nodes/x", {}, 404, "node: 'x' is not registered"),
+        ("/queues", {"rm": "x"}, 404, "rm: 'x' is not registered; there are 'rm-1'"),
+        ("/queues", {"partition": "x"}, 404, "partition: 'x' is none of 'rm-1'; there are 'default'"),
+        ("/explain/ask", {"application": "app", "ask": "x"}, 404, "ask: 'x' is no ask of 'app'; there are 'k'"),
+        ("/explain/ask", {}, 422, "application: Field required (got {})"),
+        ("/queues", {"limit": "0"}, 422, "limit: Input should be greater than or equal to 1 (got '0')"),
+        ("/queues", {"limit": "1001"}, 422, "limit: Input should be less than or equal to 1000 (got '1001')"),
+        ("/queues", {"colour": "red"}, 422, "colour: Extra inputs are not permitted (got 'red')"),
+        ("/queues", {"cursor": "!"}, 422, "cursor: is none of ours; take `next` of the page before as it is"),
+        ("/queues", {"cursor": "WzFd"}, 422, "cursor: is of another list or another sorting; begin without one"),
+        (
+            "/applications",
+            {"sort": "colour"},
+            422,
+            "sort: is 'colour'; it must be one of time, id, queue, allocations, with - before it to descend",
+        ),
+        ("/events", {"after": "x"}, 422, ""),
+        ("/events/stream", {"after": "x:" + "9" * 40}, 422, ""),
+    ],
+)
+def test_wrong_requests(world: ApiWorld, path: str, query: dict[str, str], status: int, said: str) -> None:
+    found, detail = world.refused(path, **query)
+    assert found == status
+    assert not said or detail == said
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"queue": "root.b", "resources": {}},
+        {"queue": "root.b", "resources": {"memory": -1}},
+        {"queue": "root.b", "resources": {"memory": 2**63}},
+        {"queue": "root.b", "resources": {"memory": "1"}},
+        {"queue": "root.b", "resources": {"memory": 1}, "colour": "red"},
+        {"queue": "root", "resources": {"memory": 1}},
+    ],
+)
+def test_wrong_suppositions(world: ApiWorld, body: dict[str, Any]) -> None:
+    assert world.request("POST", "/whatif/fits", json=body).status_code == 422
+
+
+def test_a_method_that_a_route_does_not_take(world: ApiWorld) -> None:
+    response = world.request("DELETE", "/queues")
+    assert (response.status_code, response.json()["detail"]) == (405, "/api/v1/queues takes GET, not DELETE")
+
+
+def test_a_body_that_is_too_large(world: ApiWorld) -> None:
+    response = world.request("POST", "/whatif/fits", content=b"x" * (API_BODY_BYTES_MAX + 1))
+    assert response.status_code == 413
+
+
+def test_so_many_lists_are_written_at_a_time() -> None:
+    world = many(40)
+
+    async def story() -> list[int]:
+        async with await world.client_of() as client:
+            answers: list[httpx.Response] = await asyncio.gather(
+                *(client.get("/asks", params={"limit": 1_000}) for _ in range(pages.LISTS_MAX + 1))
+            )
+            assert all(one.headers["retry-after"] == "1" for one in answers if one.status_code == 503)
+            return sorted(one.status_code for one in answers)
+
+    assert virtual_loop.run(story()) == [200] * pages.LISTS_MAX + [503]
+
+
+# schema
+
+
+def test_the_schema_is_that_of_the_models() -> None:
+    """`python -m schedulerd.daemon.admin.api.schema` writes the file again."""
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == openapi()
+
+
+def test_the_schema_and_its_page_ask_nobody_else(world: ApiWorld) -> None:
+    schema = world.get("/openapi.json")
+    assert schema["openapi"].startswith("3.1")
+    page = world.request("GET", "/docs")
+    assert "<script" not in page.text
+    assert "http" not in page.text.replace("http_tokens_file", "")
+    assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'")
+    assert all(path in page.text for path in schema["paths"])
+    assert world.request("GET", "/docs.css").headers["content-type"].startswith("text/css")

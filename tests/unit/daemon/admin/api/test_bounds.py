@@ -1,0 +1,152 @@
+"""What many clients, slow clients and large requests cannot do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+from starlette.exceptions import HTTPException
+from starlette.types import Message
+
+from schedulerd.daemon.admin.api.answers import OPEN_MAX, WORK_SECONDS_MAX, Answers
+from schedulerd.daemon.admin.api.event_routes import (
+    EVENTS_LISTED_MAX,
+    STREAMS_MAX,
+    UNREAD_SECONDS_MAX,
+    EventFilter,
+    _EventStream,
+)
+from schedulerd.daemon.admin.api.explain_routes import RESOURCES_MAX
+from schedulerd.daemon.admin.api.finding import NAME_LENGTH_MAX
+from schedulerd.daemon.admin.state_queries import LOOP_SHARE_MAX, PIECE_BYTES_MAX, StateQueries
+from schedulerd.daemon.runtime.shares import Shared
+from tests.unit import virtual_loop
+from tests.unit.daemon.admin.api.api_world import ApiWorld
+
+
+class Sources:
+    """What `Answers` uses of the sources."""
+
+    def __init__(self) -> None:
+        self.queries = StateQueries(lambda _query: None, clock=asyncio.get_running_loop().time)
+
+
+def endless() -> Generator[None, None, None]:
+    """Holds the loop for a while at each step, by the virtual clock, and never comes to an end."""
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, virtual_loop.VirtualLoop)
+    while True:
+        loop.hold(0.01)
+        yield
+
+
+def test_an_explanation_that_gets_no_time_ends() -> None:
+    async def story() -> float:
+        answers = Answers(Sources())  # type: ignore[arg-type]
+        with pytest.raises(HTTPException) as refused:
+            await answers.finish(endless())
+        assert (refused.value.status_code, refused.value.headers) == (503, {"Retry-After": "1"})
+        return asyncio.get_running_loop().time()
+
+    assert virtual_loop.run(story()) == pytest.approx(WORK_SECONDS_MAX, abs=0.1)
+
+
+def test_so_many_requests_are_open_at_a_time() -> None:
+    async def story() -> None:
+        answers = Answers(Sources())  # type: ignore[arg-type]
+        tasks = [asyncio.ensure_future(answers.finish(endless())) for _ in range(OPEN_MAX)]
+        await asyncio.sleep(0)
+        with pytest.raises(HTTPException, match="503"):
+            await answers.fresh(TypeAdapter(int), 1)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+        assert (await answers.fresh(TypeAdapter(int), 1)).body == b"1"
+
+    virtual_loop.run(story())
+
+
+def test_work_pauses_for_its_share_of_the_loop() -> None:
+    def work() -> Generator[None, None, str]:
+        holding = endless()
+        for _ in range(100):
+            next(holding)
+            yield
+        return "done"
+
+    async def story() -> float:
+        assert await Sources().queries.finish(work()) == "done"
+        return asyncio.get_running_loop().time()
+
+    assert virtual_loop.run(story()) == pytest.approx(100 * 0.01 / LOOP_SHARE_MAX, rel=0.05)
+
+
+def test_lists_are_handed_on_in_pieces() -> None:
+    async def story() -> list[int]:
+        queries = Sources().queries
+        return [len(piece) async for piece in queries.pieces(iter([b"x" * 1_000] * 200))]
+
+    sizes = virtual_loop.run(story())
+    assert sum(sizes) == 200_000
+    assert max(sizes) < PIECE_BYTES_MAX + 1_000
+
+
+def test_names_are_bounded() -> None:
+    long = "x" * (NAME_LENGTH_MAX + 1)
+    assert ApiWorld().refused("/asks", application=long)[0] == 422
+    assert ApiWorld().refused("/explain/pod", pod=long)[0] == 422
+
+
+def test_resources_of_a_supposed_ask_are_bounded() -> None:
+    body = {"queue": "root.b", "resources": {f"r{number}": 1 for number in range(RESOURCES_MAX + 1)}}
+    assert ApiWorld().request("POST", "/whatif/fits", json=body).status_code == 422
+
+
+def test_events_of_a_list_are_bounded() -> None:
+    assert ApiWorld().refused("/events", limit=EVENTS_LISTED_MAX + 1)[0] == 422
+
+
+async def nothing_comes() -> Message:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+def test_so_many_streams_are_open_at_a_time() -> None:
+    async def story() -> None:
+        world, streams = ApiWorld(), Shared(STREAMS_MAX, "streams")
+
+        async def send(_message: Message) -> None: ...
+
+        def opened() -> Any:
+            return _EventStream(world.events.feed, streams, EventFilter(), None)({}, nothing_comes, send)
+
+        tasks = [asyncio.ensure_future(opened()) for _ in range(STREAMS_MAX)]
+        await asyncio.sleep(0)
+        with pytest.raises(HTTPException, match="503"):
+            await opened()
+        await asyncio.wait(tasks)
+        assert world.events.feed.counts.followers == 0
+
+    virtual_loop.run(story())
+
+
+def test_who_does_not_read_a_stream_is_cut() -> None:
+    async def story() -> float:
+        world = ApiWorld()
+        ended = []
+
+        async def send(message: Message) -> None:
+            if message.get("body"):
+                await asyncio.Event().wait()
+            if message.get("more_body") is False:
+                ended.append(message)
+
+        stream = _EventStream(world.events.feed, Shared(1, "streams"), EventFilter(), None)
+        await stream({}, nothing_comes, send)
+        assert ended == []
+        return asyncio.get_running_loop().time()
+
+    assert virtual_loop.run(story()) == pytest.approx(UNREAD_SECONDS_MAX)

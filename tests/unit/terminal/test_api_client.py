@@ -1,0 +1,98 @@
+"""The client over real connections, and the commands over the API of a real scheduler."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from schedulerd.terminal import cli
+from schedulerd.terminal.api_client import ApiClient, ApiProblem
+from schedulerd.terminal.contexts import Context
+from tests.unit.daemon.admin.api.api_world import ApiWorld
+
+EVENTS = b': instance x\n\nid: x:1\ndata: {"id": "x:1"}\n\n: still here\n\nid: x:2\ndata: {"id": "x:2"}\n\n'
+
+
+class Daemon(BaseHTTPRequestHandler):
+    """Answers with what it was asked."""
+
+    def do_GET(self) -> None:
+        if self.path.startswith("/api/v1/events/stream"):
+            self.answer(200, EVENTS)
+        elif self.path.startswith("/api/v1/refused"):
+            self.answer(404, b'{"detail": "there is no such thing"}')
+        elif self.path.startswith("/api/v1/garbage"):
+            self.answer(200, b"<html>")
+        else:
+            found = {"path": self.path, "authorization": self.headers.get("Authorization")}
+            self.answer(200, json.dumps(found).encode())
+
+    def answer(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None: ...
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    daemon = HTTPServer(("127.0.0.1", 0), Daemon)
+    thread = threading.Thread(target=daemon.serve_forever, args=(0.01,))
+    thread.start()
+    yield f"http://127.0.0.1:{daemon.server_address[1]}"
+    daemon.shutdown()
+    thread.join()
+    daemon.server_close()
+
+
+def test_a_request_has_its_parameters_and_its_token_in_a_header(server: str) -> None:
+    with ApiClient(Context(server=server, token="secret")) as client:
+        found = client.get("/asks", {"queue": "root.a&b", "pending": True, "user": "", "rm": None})
+        assert found == {"path": "/api/v1/asks?queue=root.a%26b&pending=true", "authorization": "Bearer secret"}
+
+
+def test_problems_have_their_status_and_their_sentence(server: str) -> None:
+    with ApiClient(Context(server=server)) as client:
+        with pytest.raises(ApiProblem, match="there is no such thing") as refused:
+            client.get("/refused")
+        assert refused.value.status == 404
+        with pytest.raises(ApiProblem, match="is no schedulerd") as garbage:
+            client.get("/garbage")
+        assert garbage.value.status == 0
+    with (
+        ApiClient(Context(server="http://127.0.0.1:1")) as client,
+        pytest.raises(ApiProblem, match="no schedulerd answers"),
+    ):
+        client.get("/asks")
+
+
+def test_events_are_read_as_they_come(server: str) -> None:
+    with ApiClient(Context(server=server)) as client:
+        assert [one["id"] for one in client.events({}, "x:0")] == ["x:1", "x:2"]
+
+
+def test_from_the_core_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = ApiWorld()
+
+    def get(_client: ApiClient, path: str, query: Any = None) -> Any:
+        return world.get(path, **{key: value for key, value in (query or {}).items() if value != ""})
+
+    monkeypatch.setenv("SCHEDULERD_CONTEXTS", "/nonexistent/contexts.yaml")
+    monkeypatch.setattr(ApiClient, "get", get)
+    explained = CliRunner().invoke(cli.explain, ["pod", "ns/pod-1"])
+    assert explained.output.splitlines() == [
+        "Waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50.",
+        "  Used by application app (30).",
+        "  It goes on when memory 10 is released, or when the max of root.a is raised to 60.",
+        "  Nothing is preempted for it: it does not allow that (allowPreemptOther).",
+    ]
+    asks = CliRunner().invoke(cli.get, ["asks", "--state", "unschedulable"])
+    assert asks.output.splitlines()[1].split()[:4] == ["big", "k", "memory", "500"]
