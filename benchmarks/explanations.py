@@ -25,6 +25,7 @@ from schedulerd.core.commands import (
 from schedulerd.core.explain.rules.ask import explain_without_nodes
 from schedulerd.core.explain.rules.nodes import survey
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
+from schedulerd.core.pending.rules.states import PendingState
 from schedulerd.core.resources import Resources
 from schedulerd.daemon.admin.api import listings, pages
 from schedulerd.daemon.admin.api.finding import Place
@@ -98,7 +99,7 @@ def main() -> None:
     for what, query in (
         ("page of 1,000 asks", listings.AskQuery(limit=1_000)),
         ("page of 1,000 asks by id", listings.AskQuery(limit=1_000, sort="id")),
-        ("page of blocked asks", listings.AskQuery(limit=1_000, state="quota_blocked")),
+        ("page of blocked asks", listings.AskQuery(limit=1_000, state=PendingState.QUOTA_BLOCKED)),
     ):
         listing = listings.asks(found, query, projection, lambda: True)
         report(what, steps(pages.select(listing, query.limit, None)))

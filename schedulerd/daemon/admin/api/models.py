@@ -53,7 +53,7 @@ class QueueItem:
     is_leaf: bool
     managed: bool
     """False for a queue that a placement rule made."""
-    state: Literal["active", "draining", "stopped"]
+    state: Literal["active", "draining"]
     guaranteed: Amounts
     max: Amounts
     """A missing name is unlimited."""

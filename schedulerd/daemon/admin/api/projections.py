@@ -258,5 +258,5 @@ def amounts(resources: Resources) -> Amounts:
     return {name: within_int64(amount) for name, amount in resources.nonzero().items()}
 
 
-def _queue_state(one: Queue) -> Literal["active", "draining", "stopped"]:
+def _queue_state(one: Queue) -> Literal["active", "draining"]:
     return "draining" if one.draining else "active"
