@@ -58,7 +58,7 @@ def test_a_proxy_on_this_machine_is_not_this_machine() -> None:
     assert me(ApiWorld(), **{"X-Forwarded-For": "192.0.2.7"})[0] == 403
 
 
-def test_everybody_may_read_if_so_set() -> None:
+def test_all_clients_may_read_if_so_set() -> None:
     world = ApiWorld(http_anonymous_view=True)
     world.client = ELSEWHERE
     assert me(world) == (200, {"name": "", "role": "view"})

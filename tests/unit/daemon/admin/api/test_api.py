@@ -342,7 +342,7 @@ def test_the_schema_is_that_of_the_models() -> None:
     assert SCHEMA_FILE.read_text(encoding="utf-8") == openapi()
 
 
-def test_the_schema_and_its_page_ask_nobody_else(world: ApiWorld) -> None:
+def test_the_schema_and_its_page_ask_no_other_server(world: ApiWorld) -> None:
     schema = world.get("/openapi.json")
     assert schema["openapi"].startswith("3.1")
     page = world.request("GET", "/docs")

@@ -133,7 +133,7 @@ def test_so_many_streams_are_open_at_a_time() -> None:
     virtual_loop.run(story())
 
 
-def test_who_does_not_read_a_stream_is_cut() -> None:
+def test_a_client_that_does_not_read_a_stream_is_cut() -> None:
     async def story() -> float:
         world = ApiWorld()
         ended = []
