@@ -30,7 +30,7 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
-from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running
+from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running, withdraw_resize
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.predicates.words import reasons
@@ -112,6 +112,7 @@ def released(model: Model, event: AllocationReleased) -> None:
     if own is None or own.uuid != event.uuid:
         return
     own.uuid = ""
+    withdraw_resize(model, own)
     if own.state is PodState.BOUND:
         report_running(model, own)
 
