@@ -60,6 +60,8 @@ def allocated(model: Model, event: Allocated) -> None:
         message = f"{event.node}: {', '.join(reasons(refusals))}"
         slots.stand_in(model, own)
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
+        if own.needs_callback:  # it was asked about: the daemon knows less of the node, and would allocate it again
+            _leave_out(model, own, event.node)
         own.needs_callback = True
         asking.ask_again(model, own)
         return
@@ -172,10 +174,14 @@ def _bind_failed(model: Model, own: OwnPod, event: BindEnded) -> None:
     model.record(own, "FailedBinding", "Binding", f"node {event.node}: {event.message}", is_warning=True)
     slots.stand_in(model, own)
     _give_back(model, own, event.message)
-    until_ns = model.now_ns + model.settings.left_out_ns
-    own.left_out[event.node] = until_ns
-    model.timers.set(until_ns, Due.ASK_AGAIN, own.uid)
+    _leave_out(model, own, event.node)
     asking.ask_again(model, own)
+
+
+def _leave_out(model: Model, own: OwnPod, node: str) -> None:
+    until_ns = model.now_ns + model.settings.left_out_ns
+    own.left_out[node] = until_ns
+    model.timers.set(until_ns, Due.ASK_AGAIN, own.uid)
 
 
 def _give_back(model: Model, own: OwnPod, message: str) -> None:
