@@ -34,7 +34,7 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
-from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running
+from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running, withdraw_resize
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.volumes import Progress
@@ -67,6 +67,8 @@ def allocated(model: Model, event: Allocated) -> None:
         message = f"{event.node}: {', '.join(reasons(refusals))}"
         slots.stand_in(model, own)
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
+        if own.needs_callback:  # it was asked about: the daemon knows less of the node, and would allocate it again
+            _leave_out(model, own, event.node)
         own.needs_callback = True
         asking.ask_again(model, own)
         return
@@ -175,6 +177,7 @@ def released(model: Model, event: AllocationReleased) -> None:
             asking.consider(model, own, again=True)
         return
     own.uuid = ""
+    withdraw_resize(model, own)
     if own.state is PodState.BOUND:
         report_running(model, own)
     elif volumes.awaited_of(own) is not None:

@@ -12,7 +12,7 @@ from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation
 from schedulerd.kubernetes.cluster.gangs import life, slots
 from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
-from schedulerd.kubernetes.cluster.pods import give_up, report_running, requests
+from schedulerd.kubernetes.cluster.pods import give_up, report_running, requests, withdraw_resize
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.names import ALLOW_PREEMPTION, YUNIKORN_PREFIX
@@ -42,6 +42,7 @@ def gone(model: Model, node: Node) -> None:
         if own.is_reported_late:
             give_up(model, own, "its node is gone")  # the daemon may have it elsewhere still
         own.uuid, own.is_release_wanted = "", False  # the daemon drops the allocations with the node
+        withdraw_resize(model, own)
     if report is None or not report.is_created:
         return
     if name in model.nodes.unanswered:

@@ -200,6 +200,13 @@ def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool =
         own.uuid = ""
 
 
+def withdraw_resize(model: Model, own: OwnPod) -> None:
+    """The allocation went without the pod: an ask that was to resize it may come after that, and would be pending."""
+    if own.application is not None and own.asks_sent > 1:
+        model.effects.append(ReleaseAsk(own.application.id, own.uid))
+        own.asks_sent = 0
+
+
 def _release(model: Model, own: OwnPod, uuid: str, message: str, *, is_repeated: bool) -> None:
     assert own.application is not None
     release = ReleaseAllocation(own.application.id, own.uid, uuid, message)

@@ -100,6 +100,15 @@ def test_a_pod_that_does_not_fit_is_asked_for_with_questions_about_room(play: Pl
     assert play.cluster.predicates("p", "m", allocate=True) is None
 
 
+def test_a_node_that_refuses_twice_is_left_out_for_a_minute(play: Play) -> None:
+    """The daemon may know less of the node for a while, and would allocate it again at once."""
+    play.put(own("p", cpu="100"))
+    for _ in range(2):
+        ask = the_ask(play.allocate("p", "n"))
+    assert "si/hostname notin (n)" in ask.tags["schedulerd.io/node-selector"]
+    assert "notin" not in the_ask(play.wait(60)).tags["schedulerd.io/node-selector"]
+
+
 def test_a_bind_that_fails_is_tried_elsewhere_for_a_minute(play: Play) -> None:
     selector = the_ask(play.put(own("p"))).tags[SELECTOR]
     play.allocate("p", "n")

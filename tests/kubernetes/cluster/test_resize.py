@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from schedulerd.kubernetes.cluster.effects import Ask, ReleaseAllocation, UpdateNode
+from schedulerd.kubernetes.cluster.effects import Ask, ReleaseAllocation, ReleaseAsk, UpdateNode
 from schedulerd.kubernetes.cluster.events import BindEnded, BindResult
 from schedulerd.kubernetes.objects.pod import Pod, PodStatus
 from tests.kubernetes.builders import node, placed
@@ -68,6 +68,14 @@ def test_a_pod_counts_with_what_it_has_until_it_has_given_it_back(play: Play) ->
     play.bind("p", "n")
     assert of(play.put(granted("2", wanted="1")), Ask) == []
     assert the_ask(play.put(granted("1", wanted="1"))).resources == amounts(1000)
+
+
+def test_a_resize_that_may_come_after_the_end_of_the_allocation_is_withdrawn(play: Play) -> None:
+    play.put(own("p"))
+    play.bind("p", "n")
+    play.put(placed(own("p", cpu="2"), "n"))
+    effects = play.gone(node("n", cpu="4"))
+    assert of(effects, ReleaseAsk) == [ReleaseAsk("yunikorn-ns-autogen", "p")]
 
 
 def test_an_ask_that_is_under_way_is_not_the_last_word_about_a_pod_that_is_found_larger(play: Play) -> None:
