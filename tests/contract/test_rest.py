@@ -81,3 +81,10 @@ def test_roles_that_may_read(tmp_path: Path, setting: str, status: int) -> None:
         assert get(daemon, "/ws/v1/metrics").status_code == 200
         named = get(daemon, "/ws/v1/clusters", Authorization="Bearer a-token-of-the-operator")
         assert named.status_code == (403 if setting == "off" else 200)
+
+
+def test_a_foreign_name_of_this_machine_is_refused() -> None:
+    """A page of another site could let its own name stand for this machine, and read what only this machine may."""
+    with DaemonProcess() as daemon:
+        assert get(daemon, "/ws/v1/clusters", Host="rebound.example.com").status_code == 421
+        assert get(daemon, "/ws/v1/clusters", Host="localhost").status_code == 200
