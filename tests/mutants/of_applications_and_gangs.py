@@ -82,11 +82,13 @@ def placeholders_twice(original: By, application: Application) -> Any:
         return original(application)
 
 
-def replaced_uncounted(original: By, context: Any, placeholder: Allocation, ask: Ask, **named: Any) -> Any:
+def replaced_uncounted(
+    original: By, context: Any, partition: Partition, placeholder: Allocation, ask: Ask, **named: Any
+) -> Any:
     assert placeholder.application.gang is not None
     group = placeholder.application.gang.task_group(placeholder.spec.task_group)
     before = group.replaced
-    fact = original(context, placeholder, ask, **named)
+    fact = original(context, partition, placeholder, ask, **named)
     group.replaced = before
     return fact
 

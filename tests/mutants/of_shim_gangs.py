@@ -107,7 +107,7 @@ MUTANTS = (
         "asks of placeholders outlive an application that is forgotten",
         Rule.SHIM_PLACEHOLDERS,
         Replaced(membership.forget, nothing),
-        (GANGS, SIMULATION),
+        (GANGS,),
     ),
     Mutant(
         "a gang waits for its placeholders for ever",

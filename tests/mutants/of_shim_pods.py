@@ -212,7 +212,7 @@ MUTANTS = (
         "a release that may have come too early is not repeated",
         Rule.SHIM_ENDS,
         Replaced(pods.release_again, nothing),
-        (RUNNING, CORE),
+        (RUNNING,),
     ),
     Mutant(
         "a deletion that failed is not repeated",

@@ -153,7 +153,8 @@ class TestBuiltImage:
         with zipfile.ZipFile(wheel) as archive:
             packed = {name for name in archive.namelist() if ".dist-info/" not in name}
             machine_code = {name for name in packed if name.endswith(".so")}
-            assert packed - machine_code == sources | {"schedulerd/config/default_queues.yaml", "schedulerd/py.typed"}
+            data = {"config/default_queues.yaml", "daemon/admin/api/openapi.json", "py.typed"}
+            assert packed - machine_code == sources | {f"schedulerd/{name}" for name in data}
             queue_file = archive.read("schedulerd/config/default_queues.yaml")
         assert {name.partition(".")[0] for name in machine_code if name.startswith("schedulerd/")} == {
             path.lstrip("/").removesuffix(".py") for path in COMPILED_MODULES

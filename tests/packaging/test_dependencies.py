@@ -18,6 +18,8 @@ DRAWING = {
     *(REPOSITORY / "schedulerd" / "simulate").rglob("*.py"),
     REPOSITORY / "schedulerd" / "replay" / "tables.py",
 }
+TERMINAL = set((REPOSITORY / "schedulerd" / "terminal").rglob("*.py"))
+"""Imported by the commands that ask a daemon."""
 """Imported only when something is to be drawn."""
 KUBERNETES = set((REPOSITORY / "schedulerd" / "kubernetes").rglob("*.py"))
 """Imported by the Kubernetes shim alone."""
@@ -51,13 +53,20 @@ def names(requirements: list[str]) -> set[str]:
 
 
 def test_the_daemon_imports_exactly_the_declared_dependencies() -> None:
-    sources = [path for path in (REPOSITORY / "schedulerd").rglob("*.py") if path not in DRAWING | KUBERNETES]
+    sources = [
+        path for path in (REPOSITORY / "schedulerd").rglob("*.py") if path not in DRAWING | KUBERNETES | TERMINAL
+    ]
     assert imported_distributions(sources) == names(PROJECT["dependencies"])
 
 
 def test_what_draws_adds_exactly_its_extra() -> None:
     added = imported_distributions(sorted(DRAWING)) - names(PROJECT["dependencies"])
     assert added == names(PROJECT["optional-dependencies"]["simulate"])
+
+
+def test_the_terminal_adds_exactly_its_extra() -> None:
+    added = imported_distributions(sorted(TERMINAL)) - names(PROJECT["dependencies"])
+    assert added == names(PROJECT["optional-dependencies"]["cli"])
 
 
 def test_the_kubernetes_shim_adds_exactly_its_extra() -> None:

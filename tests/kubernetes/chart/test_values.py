@@ -62,4 +62,4 @@ def test_the_plain_manifests_are_what_the_chart_renders(name: str) -> None:
 
 
 def test_there_are_no_other_plain_manifests() -> None:
-    assert {path.name for path in MANIFESTS.iterdir()} == set(plain_manifests.FILES)
+    assert {path.name for path in MANIFESTS.iterdir() if path.is_file()} == set(plain_manifests.FILES)

@@ -25,6 +25,7 @@ class Relay:
         task = asyncio.create_task(self._relay(reader, writer))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda _: writer.transport.abort())  # it may be cancelled before it has begun
 
     async def close(self) -> None:
         """Cuts all connections."""
@@ -37,13 +38,11 @@ class Relay:
         try:
             there_reader, there_writer = await self._connect(reader)
         except (OSError, ValueError, asyncio.IncompleteReadError):
-            writer.transport.abort()
             return
         try:
             await asyncio.gather(_pass(reader, there_writer), _pass(there_reader, writer))
         finally:
             there_writer.transport.abort()
-            writer.transport.abort()
 
 
 async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

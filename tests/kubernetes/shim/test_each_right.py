@@ -1,5 +1,5 @@
 """On a real API server: whatever right of the cluster role is taken away, the shim is refused just that, and counts it.
-`test_rights_used.py` has the rights that need a lost answer or half an hour."""
+`test_rights_used.py` has the rights that need a lost answer, half an hour, or volumes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ from tests.kubernetes.shim.world import JSON, LIMIT_SECONDS, World, condition
 pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 METHODS = {"list": "GET", "watch": "WATCH", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
-ELSEWHERE = {("get", "", "pods"), ("patch", "events.k8s.io", "events")}
+ELSEWHERE = {("get", "", "pods"), ("patch", "events.k8s.io", "events")} | {
+    (verb, "", resource) for verb in ("get", "patch") for resource in ("persistentvolumes", "persistentvolumeclaims")
+}
 ABSENT = {"poddisruptionbudgets", "podgroups", "csistoragecapacities"}
 """Which this server does not have in the version that is watched."""
 RIGHTS = sorted(
