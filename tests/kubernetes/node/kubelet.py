@@ -38,6 +38,11 @@ class RunningPod:
     def name(self) -> str:
         return str(self.pod["metadata"]["name"])
 
+    @property
+    def is_ready(self) -> bool:
+        """Of pods that are being deleted too: their Endpoints may be known for a moment."""
+        return bool(self.containers) and all(one.is_ready for one in self.containers.values())
+
     async def run(self) -> None:
         async with self.sandbox:
             try:

@@ -17,8 +17,10 @@ Connect = Callable[[asyncio.StreamReader], Awaitable[Streams]]
 class Relay:
     """Handles each connection of a server: `asyncio.start_server(Relay(connect), ...)`."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, greeting: bytes = b"") -> None:
+        """`greeting` is what the client is told when the other side is connected."""
         self._connect = connect
+        self._greeting = greeting
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,6 +41,7 @@ class Relay:
             there_reader, there_writer = await self._connect(reader)
         except (OSError, ValueError, asyncio.IncompleteReadError):
             return
+        writer.write(self._greeting)
         try:
             await asyncio.gather(_pass(reader, there_writer), _pass(there_reader, writer))
         finally:
