@@ -34,11 +34,11 @@ app.kubernetes.io/component: admission
 {{ if and .Values.admission.enabled .Values.admission.impact.enabled }}true{{ end }}
 {{- end }}
 
-{{- /* "true" if the server has ValidatingAdmissionPolicy and matchConditions (1.30). Without a server, as in
-`helm template`, every version is said to be there, and the version of Kubernetes decides. */ -}}
+{{- /* "true" if the server has ValidatingAdmissionPolicy and matchConditions, as Kubernetes has from 1.30 on. `helm
+template` knows the version alone. */ -}}
 {{- define "schedulerd.admission.hasPolicies" -}}
-{{- $isBefore := semverCompare ">=1.0.0-0 <1.30.0-0" .Capabilities.KubeVersion.Version -}}
-{{- if and (not $isBefore) (.Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy") }}true{{ end }}
+{{- $has := .Capabilities.APIVersions.Has "admissionregistration.k8s.io/v1/ValidatingAdmissionPolicy" -}}
+{{ if or $has (semverCompare ">=1.30.0-0" .Capabilities.KubeVersion.Version) }}true{{ end }}
 {{- end }}
 
 {{- /* "true" if the API server itself refuses forged users of pods and of Kubernetes' own kinds. */ -}}
