@@ -131,7 +131,7 @@ class AdmissionSettings(BaseModel):
         "path leads to a pod template or to annotations; * is every element.",
     )
     queue_config_map: Name = Field(
-        default="schedulerd",
+        default="schedulerd-queues",
         description="ConfigMap of the namespace with the queue files (keys ending in .yaml).",
     )
     policy_group: Annotated[str, Field(max_length=64)] = Field(

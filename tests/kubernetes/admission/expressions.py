@@ -1,7 +1,7 @@
 """Evaluates what API servers evaluate of webhooks and policies: rules, selectors, and conditions in CEL.
 
-The expressions run in Google's CEL, with the libraries that API servers from 1.30 on have. `variables` of a policy are put in
-place of their names, as API servers evaluate them when they are needed.
+The expressions run in Google's CEL, with the libraries that API servers from 1.30 on have. `variables` of a policy are
+put in place of their names, as API servers evaluate them when they are needed.
 """
 
 from __future__ import annotations
@@ -107,10 +107,7 @@ def is_asked(webhook: JSON, asked: JSON, labels: Mapping[str, str] | None = None
         any(matches_rule(rule, asked) for rule in webhook["rules"])
         and selects(webhook.get("namespaceSelector"), of_namespace)
         and any(selects(webhook.get("objectSelector"), one) for one in of_objects)
-        and all(
-            evaluate(one["expression"], asked, allows)
-            for one in webhook.get("matchConditions") or ()
-        )
+        and all(evaluate(one["expression"], asked, allows) for one in webhook.get("matchConditions") or ())
     )
 
 

@@ -51,15 +51,14 @@ UNTRUSTED = [
 ]
 
 
-def an_object(kind: Workload, annotations: JSON | None, spec: JSON | None = None) -> JSON:
+def an_object(kind: Workload, annotations: JSON | None) -> JSON:
     """With these annotations on its pods, where the kind has them; without a place for them for None."""
     if kind is POD:
         return pod(annotations)
     inner: JSON = {} if annotations is None else {"metadata": {"annotations": annotations}}
-    path = [step for step in kind.paths[0]]
-    found: JSON = {**inner, "spec": spec or {}}
-    for step in reversed(path):
-        found = {"*": [found]}["*"] if step == "*" else {step: found}  # type: ignore[assignment]
+    found: JSON = {**inner, "spec": {}}
+    for step in reversed(kind.paths[0]):
+        found = {step: found}
     return {"metadata": {"name": "o", "namespace": "team"}, **found}
 
 
@@ -94,8 +93,8 @@ class TestPolicy:
                 assert text == f"annotation {key} names somebody else than ann, who sent the request"
 
     def test_everybody_is_themselves(self, kind: Workload) -> None:
-        for annotations in (None, {}, {"other": "x"}, {OWN: ""}, {OWN: user_info("ann")}, {YUNIKORN: user_info("ann")}):
-            assert POLICY.refusal(ask(kind, annotations)) == ""
+        for given_ in (None, {}, {"other": "x"}, {OWN: ""}, {OWN: user_info("ann")}, {YUNIKORN: user_info("ann")}):
+            assert POLICY.refusal(ask(kind, given_)) == ""
 
     @pytest.mark.parametrize("name", UNTRUSTED)
     def test_people_with_names_of_all_kinds(self, kind: Workload, name: str) -> None:

@@ -78,8 +78,8 @@ FILES = {
     ),
     "admission/webhooks-before-1.30.yaml": Manifest(
         """\
-# What the API server asks the webhooks, before Kubernetes 1.30, instead of webhooks.yaml. Apply this last, when the webhooks
-# are ready. The caBundle is written by them.
+# What the API server asks the webhooks, before Kubernetes 1.30, instead of webhooks.yaml. Apply this last, when the
+# webhooks are ready. The caBundle is written by them.
 """,
         ("admission/webhooks.yaml",),
         OF_ADMISSION,

@@ -1,9 +1,9 @@
 """A kube-apiserver that does not die of maps: a copy in which one function is another one.
 
 kube-apiserver 1.20 brings a JSON library that reads maps as Go laid them out before 1.18. Built with a later Go, it
-reads memory that is not the map's, and dies, when it writes the annotation for its audit log after a webhook has patched
-something, and when it reads the metadata of a custom resource. In the copy, that library's `Marshal` jumps to the one of
-Go's standard library, with which it promises to agree. Everything else is the server's own code.
+reads memory that is not the map's, and dies, when it writes the annotation for its audit log after a webhook has
+patched something, and when it reads the metadata of a custom resource. In the copy, that library's `Marshal` jumps to
+the one of Go's standard library, with which it promises to agree. Everything else is the server's own code.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The volumes of a pod as folders: emptyDir, configMap, secret and projected, kept up to date as the kubelet does it."""
+"""The volumes of a pod as folders: emptyDir, configMap, secret and projected, kept up to date as by a kubelet."""
 
 from __future__ import annotations
 
