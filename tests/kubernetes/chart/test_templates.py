@@ -44,6 +44,19 @@ EVERYTHING = {
     },
     "podMonitor": {"labels": {"release": "prometheus"}, "interval": "15s"},
     "prometheusRule": {"runbookUrl": "https://docs.example/runbooks/"},
+    "admission": {
+        "processNamespaces": ["team-.*"],
+        "labelNamespaces": ["team-.*"],
+        "noLabelNamespaces": ["team-x"],
+        "oneApplicationPerPod": True,
+        "trustedGroups": ["ops"],
+        "customResources": [{"group": "example.com", "resource": "batches", "paths": ["spec.a", "spec.b.*.template"]}],
+        "breakGlass": {"subjects": [{"kind": "Group", "name": "ops", "apiGroup": "rbac.authorization.k8s.io"}]},
+        "extraArgs": ["--drain-timeout-s=3"],
+        "extraEnv": [{"name": "TZ", "value": "UTC"}],
+        "affinity": {"podAntiAffinity": {}},
+        "serviceAccount": {"annotations": {"a/b": "c"}},
+    },
     "helmTest": {"podLabels": {"queue": "root.default"}},
 }
 OFF: JSON = {"enabled": False}
@@ -61,10 +74,27 @@ MATRIX: dict[str, JSON] = {
         **dict.fromkeys(
             ("podDisruptionBudget", "flowSchemas", "networkPolicy", "podMonitor", "prometheusRule", "dashboards"), OFF
         ),
+        "admission": OFF,
         "priorityClassName": "",
         "podSecurityContext": None,
     },
+    "certificates of cert-manager": {"admission": {"certificates": {"source": "cert-manager"}}},
+    "certificates of an issuer": {
+        "admission": {
+            "certificates": {"source": "cert-manager", "issuer": {"name": "ours", "kind": "ClusterIssuer"}},
+            "impact": OFF,
+        }
+    },
+    "webhooks alone": {
+        "admission": {
+            "forgedUsers": {"refusedBy": "webhook", "failurePolicy": "Ignore"},
+            "customResources": [],
+            "url": "https://webhooks.example:8443",
+        }
+    },
 }
+OF_OTHERS = ("monitoring.coreos.com/", "cert-manager.io/")
+"""API groups for which there are no schemas."""
 VERSIONS = [one for one in map(major_minor, all_versions()) if int(one.partition(".")[2]) >= 28]
 """Of Kubernetes, for which there are schemas."""
 
@@ -90,7 +120,7 @@ def test_every_version_of_kubernetes_takes_the_objects(name: str, version: str) 
     objects = render(MATRIX[name], kube_version=version, api_versions=CUSTOM)
     assert {"Deployment", "Service", "Pod"} <= {one["kind"] for one in objects}
     for one in objects:
-        if not one["apiVersion"].startswith("monitoring.coreos.com/"):
+        if not one["apiVersion"].startswith(OF_OTHERS):
             kubernetes_validate.validate(one, version, strict=True)
 
 
@@ -129,7 +159,7 @@ def test_the_user_is_that_of_the_image() -> None:
 
 def test_the_shim_alone_has_a_token_and_the_daemon_alone_the_queue_file() -> None:
     daemon, shim = one_of(scheduler(), "Deployment")["spec"]["template"]["spec"]["containers"]
-    assert [one["name"] for one in daemon["volumeMounts"]] == ["run", "queues"]
+    assert [one["name"] for one in daemon["volumeMounts"]] == ["run", "queues", "tls"]
     assert [one["name"] for one in shim["volumeMounts"]] == ["run", "api-access"]
 
 
@@ -227,6 +257,12 @@ def test_kinds_that_the_server_lacks_are_left_out() -> None:
         ({"prometheusRule": {"runbookUrl": "https://x"}}, "/prometheusRule/runbookUrl"),
         ({"queueFile": {"text": ""}}, "/queueFile/text"),
         ({"podLabels": {"a": 1}}, "/podLabels/a"),
+        ({"admission": {"trustedUsers": ["a,b"]}}, "/admission/trustedUsers/0"),
+        ({"admission": {"trustedServiceAccounts": ["operator"]}}, "/admission/trustedServiceAccounts/0"),
+        ({"admission": {"customResources": [{"group": "a.b", "resource": "c"}]}}, "/admission/customResources/0"),
+        ({"admission": {"url": "http://x"}}, "/admission/url"),
+        ({"admission": {"certificates": {"source": "vault"}}}, "/admission/certificates/source"),
+        ({"admission": {"forgedUsers": {"failurePolicy": "Maybe"}}}, "/admission/forgedUsers/failurePolicy"),
         (
             {"leaderElection": {"enabled": True, "renewDeadlineSeconds": 15}},
             "leaderElection.renewDeadlineSeconds: 15 must be less than leaseDurationSeconds: 15",
