@@ -23,6 +23,7 @@ from tests.kubernetes.contract.real_server import RealServer, write_kubeconfig
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.node.container import Image
 from tests.kubernetes.node.kubelet import NodeKubelet, RunningPod
+from tests.kubernetes.node.services import ServiceNetwork
 from tests.packaging.dockerfile import parse
 
 JSON = dict[str, Any]
@@ -89,8 +90,19 @@ class Installation:
         own = [await self.node(name, taints=[{"key": "own", "effect": "NoSchedule"}]) for name in ("own-1", "own-2")]
         self.kubelet = NodeKubelet(self.api, own, {self._repository: image()})
         await self._stack.enter_async_context(self.kubelet)
+        if self._real.has_services:
+            for namespace in ("kube-system", self.name):
+                await self._label(namespace)
+            self.network = ServiceNetwork(self.api, self.kubelet, self._real.services_socket)
+            await self._stack.enter_async_context(self.network)
         await self._stack.enter_async_context(Kubelet(self.api, self.name, except_images=[self._repository]))
         self._is_started = True
+
+    async def _label(self, namespace: str) -> None:
+        """As servers from 1.21 on do themselves."""
+        labels = {"kubernetes.io/metadata.name": namespace}
+        answer = await self.api.patch(r.NAMESPACES, namespace, {"metadata": {"labels": labels}})
+        assert answer.status == 200, answer
 
     @property
     def kubectl(self) -> Path:
@@ -156,7 +168,7 @@ class Installation:
         """Waits for it."""
         async with asyncio.timeout(LIMIT_SECONDS):
             while True:
-                for pod in self.running():
+                for pod in (one for one in self.running() if "shim" in one.containers):
                     with contextlib.suppress(OSError):
                         if (await self.get("shim", "/leader", pod))[0] == 200:
                             return pod
@@ -166,7 +178,8 @@ class Installation:
         """From a container of a pod of schedulerd; without it, of the leader."""
         if pod is None:
             pod = await self.leader()
-        return await pod.sandbox.get({"daemon": 9080, "shim": 9081}[container], path, LIMIT_SECONDS)
+        ports = {"daemon": 9080, "shim": 9081, "admission": 9082}
+        return await pod.sandbox.get(ports[container], path, LIMIT_SECONDS)
 
     async def samples(self, container: str, family: str) -> list[tuple[dict[str, str], float]]:
         """Labels and value of each sample of this name."""

@@ -40,7 +40,7 @@ class RealServer:
     def __init__(self, folder: Path, *, has_services: bool = False) -> None:
         """`has_services`: it reaches Services by a proxy at `services_socket` (tests/kubernetes/node/services.py)."""
         self._assets = folder
-        self._has_services = has_services
+        self.has_services = has_services
         self._folder = Path(tempfile.mkdtemp(prefix="contract-k8s-"))
         self._processes: list[subprocess.Popen[bytes]] = []
         self.token = TOKEN
@@ -112,7 +112,7 @@ class RealServer:
 
     def _egress(self) -> list[str]:
         """What makes the API server send through the proxy whatever is for Services."""
-        if not self._has_services:
+        if not self.has_services:
             return []
         file = self._folder / "egress.json"
         transport = {"uds": {"udsName": str(self.services_socket)}}

@@ -56,9 +56,12 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write_eof()
 
 
-def to_unix(path: Path) -> Connect:
+def to_unix(path: Path, first_line: str = "") -> Connect:
     async def connect(reader: asyncio.StreamReader) -> Streams:
-        return await asyncio.open_unix_connection(path)
+        there = await asyncio.open_unix_connection(path)
+        if first_line:
+            there[1].write(f"{first_line}\n".encode())
+        return there
 
     return connect
 

@@ -1,7 +1,7 @@
-"""The network of Services, for the API server: what it sends to a Service goes to a pod that is ready.
+"""The network of Services: what is sent to the address of one goes to a pod that is ready, as by kube-proxy.
 
 A real API server that is told to sends everything for Services through a proxy at a socket file, as HTTP CONNECT
-(its egress selector). This is the proxy, and it does what kube-proxy does.
+(its egress selector). Pods have the addresses in their sandboxes.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from schedulerd.kubernetes.api.resources import PODS
 from tests.kubernetes.contract.api import Api
 from tests.kubernetes.node.kubelet import NodeKubelet, RunningPod
 from tests.kubernetes.node.relay import Relay, Streams
@@ -20,7 +21,7 @@ CONNECTED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class ServiceNetwork:
-    """A context: connections to Services of one namespace, for the API server at the other end of the socket file."""
+    """A context: connections to Services of one namespace, for pods, and for the API server by the socket file."""
 
     def __init__(self, api: Api, kubelet: NodeKubelet, socket: Path) -> None:
         self._api = api
@@ -32,6 +33,7 @@ class ServiceNetwork:
 
     async def __aenter__(self) -> ServiceNetwork:
         self._server = await asyncio.start_unix_server(self._relay, self._socket)
+        self._kubelet.to_service = self._of_pod
         return self
 
     async def __aexit__(
@@ -41,10 +43,17 @@ class ServiceNetwork:
         await self._relay.close()
 
     async def _connect(self, reader: asyncio.StreamReader) -> Streams:
-        """Raises OSError if there is no pod."""
+        """For the API server. Raises OSError if there is no pod."""
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         method, address, _ = head.split(" ", 2)
         assert method == "CONNECT", head
+        return await self._open(address)
+
+    async def _of_pod(self, reader: asyncio.StreamReader) -> Streams:
+        """For a pod, which says where to in the first line."""
+        return await self._open((await reader.readline()).decode().strip())
+
+    async def _open(self, address: str) -> Streams:
         host, _, port = address.rpartition(":")
         service, pod, target = await self._pod_of(host, int(port))
         self.targets.append(f"{service} -> {pod.name}")
@@ -59,9 +68,10 @@ class ServiceNetwork:
             if service["spec"].get("clusterIP") != host:
                 continue
             (wanted,) = [one["targetPort"] for one in service["spec"]["ports"] if one["port"] == port]
-            for pod in self._kubelet.pods.values():
-                labels = pod.pod["metadata"].get("labels", {})
-                if service["spec"]["selector"].items() <= labels.items() and pod.is_ready:
+            selector = ",".join(f"{key}={value}" for key, value in service["spec"]["selector"].items())
+            for one in (await self._api.get(PODS, labelSelector=selector)).json["items"]:
+                pod = self._kubelet.pods.get(one["metadata"]["uid"])
+                if pod is not None and pod.is_ready:
                     return service["metadata"]["name"], pod, _container_port(pod, wanted)
         raise OSError(f"no pod is ready behind {host}:{port}")
 
