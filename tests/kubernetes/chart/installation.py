@@ -33,12 +33,12 @@ SHORT_LEASE = {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPerio
 DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments/{}"
 
 
-def image() -> Image:
-    """The image of the Dockerfile: its command and variables, with this checkout for its files."""
-    stage = parse((REPOSITORY / "Dockerfile").read_text())[-1]
+def image(checkout: Path = REPOSITORY) -> Image:
+    """The image of the Dockerfile: its command and variables, with a checkout for its files."""
+    stage = parse((checkout / "Dockerfile").read_text())[-1]
     assert stage.last("ENTRYPOINT").words() == ["schedulerd"]
     variables = dict(word.split("=", 1) for word in stage.last("ENV").words())
-    here = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    here = {"PATH": os.environ["PATH"], "PYTHONPATH": str(checkout)}
     return Image((sys.executable, "-m", "schedulerd"), {**variables, **here})
 
 

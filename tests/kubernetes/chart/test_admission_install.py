@@ -103,7 +103,7 @@ async def test_with_its_default_values(alone: RealServer, real_loop: None, tmp_p
                 break
             await world.try_("apply", "-f", "-", given=queue_file(QUEUES, "first"))
             said = await world.try_("apply", "-f", "-", given=smaller)
-        assert "Warning: impact: queue root.greedy is removed" in said.error, said.error
+        assert "Warning: impact: queue root.greedy is no longer in the file" in said.error
 
         # Whoever drains nodes takes one of the webhooks at a time, and each has the right that it needs and no other.
         for container in (one for one in world.release.running() if "admission" in one.containers):

@@ -167,6 +167,10 @@ class NodeKubelet:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    def use(self, name: str, image: Image) -> None:
+        """For containers that start from now on."""
+        self._images[name] = image
+
     def check(self) -> None:
         """Raises what the kubelet has failed with."""
         for task in self._tasks:
