@@ -38,9 +38,9 @@ def repaired(server: Path) -> Path:
     copy = folder / server.name
     shutil.copy(server, copy)
     after = address + len(MOVES) + 5
-    with copy.open("r+b") as file:
-        file.seek(offset)
-        file.write(MOVES + b"\xe9" + struct.pack("<i", target - after))
+    with copy.open("r+b") as made:
+        made.seek(offset)
+        made.write(MOVES + b"\xe9" + struct.pack("<i", target - after))
     return copy
 
 
