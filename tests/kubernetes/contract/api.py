@@ -245,9 +245,3 @@ class Api:
         async with asyncio.timeout(LIMIT_SECONDS):
             while (await self.get(r.POD_GROUPS)).status != 200:  # noqa: ASYNC110 - the server tells nobody
                 await asyncio.sleep(0.1)
-
-    async def makes_custom_resources(self) -> bool:
-        """Builds of nobody's release may be made by a Go that is too new for them: 1.20 made by Go 1.18 or later
-        crashes on every custom object."""
-        version = (await self.call("GET", "/version")).json
-        return not (self.is_real and version["gitVersion"].startswith("v0.0.0"))

@@ -199,8 +199,6 @@ async def test_a_custom_resource_comes_and_takes_merge_patches_only(api: Api) ->
     listed = await api.get(r.POD_GROUPS)
     assert (listed.status, listed.json["items"]) == (200, [])
     assert int(listed.json["metadata"]["resourceVersion"]) > 0
-    if not await api.makes_custom_resources():
-        return
     created = await api.post(r.POD_GROUPS, {"metadata": {"name": "g"}, "spec": {"minMember": 3}})
     assert created.status == 201
     status = {"status": {"phase": "Scheduling", "conditions": [{"type": "A", "status": "True"}]}}

@@ -304,8 +304,6 @@ async def test_unusable_task_groups_are_told_and_the_pods_run(world: World) -> N
 
 
 async def test_pods_of_a_pod_group_are_a_gang(world: World) -> None:
-    if not await world.api.makes_custom_resources():
-        pytest.skip("this build of the server crashes on custom objects")
     await world.api.install_pod_groups()
     await world.node("n1", cpu="2")
     await world.start()
