@@ -19,7 +19,7 @@ from tests.kubernetes.chart.test_install import QUEUES
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer, assets
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * SETUP_SECONDS_MAX)]
 JSON = dict[str, Any]
 
 
