@@ -24,6 +24,8 @@ schema, and refuses names that are not here.
 | value | default | meaning |
 |---|---|---|
 """
+SHOWN_MAX = 300
+"""Characters of a default."""
 _LINE = re.compile(r"^( *)([A-Za-z]\w*):")
 
 
@@ -89,7 +91,7 @@ def _shown(default: Any) -> str:
         case str() if "\n" in default:
             return "see `values.yaml`"
         case dict() | list() if default:
-            return f"`{_flow(default)}`"
+            return f"`{_flow(default)}`" if len(_flow(default)) <= SHOWN_MAX else "see `values.yaml`"
     return f"`{default}`"
 
 
