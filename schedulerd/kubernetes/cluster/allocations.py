@@ -2,7 +2,7 @@
 
     ASKED ──allocated, all predicates hold──▶ ASSUMED ──bound──▶ BOUND ──ended──▶ released
       ▲            │ a predicate refuses         │ refused, failed, not in time
-      └────────────┴── released and asked again ─┘ (elsewhere, for a minute)
+      └────────────┴── released and asked again ─┘ (elsewhere, for a while)
 
 A pod with claims that wait for their first consumer is bound once these have their volumes (`volumes`).
 
@@ -43,6 +43,8 @@ from schedulerd.kubernetes.predicates.words import reasons
 from schedulerd.kubernetes.reasons.waiting import held
 
 BIND_AGAIN_NS = 5 * SECOND_NS
+LEFT_OUT_FIRST_NS = 2 * SECOND_NS
+"""For so long the first node that a pod could not be put on is left out; twice as long for each further one."""
 DELETE_AGAIN_NS = 5 * SECOND_NS
 
 _DISRUPTION_REASONS = {
@@ -227,6 +229,7 @@ def _bound(model: Model, own: OwnPod) -> None:
     volumes.stop(model, own)
     own.state, own.volumes = PodState.BOUND, None
     own.left_out.clear()
+    own.times_left_out = 0
     conditions.done(own)
     pod = own.name
     note = f"Successfully assigned {pod.namespace}/{pod.name} to {own.node}"
@@ -269,8 +272,10 @@ def _volumes_failed(model: Model, own: OwnPod, problem: str, *, leaves_out: bool
 
 
 def _leave_out(model: Model, own: OwnPod, node: str) -> None:
-    """Other nodes are tried for a while."""
-    until_ns = model.now_ns + model.settings.left_out_ns
+    """Other nodes are tried for a while: short at first, so that a pod with few nodes to go to does not wait for long
+    after a failure that has nothing to do with them."""
+    until_ns = model.now_ns + min(LEFT_OUT_FIRST_NS << min(own.times_left_out, 16), model.settings.left_out_ns)
+    own.times_left_out += 1
     own.left_out[node] = until_ns
     model.timers.set(until_ns, Due.ASK_AGAIN, own.uid)
 

@@ -87,6 +87,8 @@ class OwnPod:
     """A node refused it after it was allocated: the daemon has to ask about every node."""
     left_out: dict[str, int] = field(default_factory=dict)
     """Nodes that could not be bound to, with the time until which they are left out."""
+    times_left_out: int = 0
+    """How often a node was left out since the pod was last bound."""
     failures: int = 0
     """In a row: rejections of its ask, or of its node because of it."""
     adoptions: int = 0
