@@ -211,6 +211,7 @@ def explain_queue(
         queue=queue.written,
         is_leaf=queue.is_leaf,
         draining=queue.draining,
+        stopped_by=queue.stopped_by.written if queue.stopped_by is not None else "",
         now_ns=now_ns,
         resources=[_use(queue, name) for name in names[:RESOURCES_MAX]],
         running_applications=queue.running,
