@@ -36,7 +36,7 @@ BODIES_MAX = 4
 LISTED_MAX = 1_000
 """Problems, warnings and impacts that one answer lists of each."""
 _MESSAGE_LENGTH_MAX = 2_000
-_CHUNK = 16_384
+_CHUNK = 4_096
 """Characters of a queue file that are written at a time."""
 
 

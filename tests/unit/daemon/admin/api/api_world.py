@@ -63,19 +63,19 @@ class ApiWorld:
             queries,
             self.events.feed,
             access,
-            self._submit,
-            self._validate,
+            self.submit,
+            self.validate,
             lambda: Instant(self.talk.now_ns, EPOCH_NS + self.talk.now_ns),
         )
         return Starlette(routes=[Mount(PREFIX, app=build_api(sources))])
 
-    async def _submit(self, command: Command) -> asyncio.Future[list[Fact]]:
+    async def submit(self, command: Command) -> asyncio.Future[list[Fact]]:
         self.commands.append(command)
         done: asyncio.Future[list[Fact]] = asyncio.get_running_loop().create_future()
         done.set_result(self.talk.step(command))
         return done
 
-    async def _validate(self, text: str, source: str) -> QueueFile:
+    async def validate(self, text: str, source: str) -> QueueFile:
         return load_queue_file(text, source)
 
     async def client_of(self) -> httpx.AsyncClient:
