@@ -18,6 +18,14 @@ REQUESTS_MAX = 30
 """For each route and phase."""
 SECONDS_MAX = 280
 SETTINGS = """
+# What is right in form may still be refused for what it says: a cursor of another list, the name of a parent queue.
+[checks.positive_data_acceptance]
+expected-statuses = ["2xx", "401", "403", "404", "413", "422", "503"]
+
+# A body that is too large is refused for that alone.
+[checks.negative_data_rejection]
+expected-statuses = ["400", "401", "403", "404", "405", "413", "422"]
+
 [[operations]]
 include-path = "/events/stream"
 enabled = false

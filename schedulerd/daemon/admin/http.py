@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
@@ -109,12 +110,19 @@ def build_app(sources: Sources) -> Starlette:
         Route("/debug/state", _debug_state(sources.looks, sources.gate)),
     ]
     if sources.api is not None:
-        routes.append(Mount("/api/v1", app=sources.api))
+        routes.append(api_mount(sources.api))
     if sources.rest is not None:
         routes.append(PeerApi(sources.rest))
     if sources.web_root is not None:  # the last one, because it takes every path
         routes.append(web_root_mount(sources.web_root))
     return Starlette(routes=routes, exception_handlers={HTTPException: _refusal(routes), Exception: _internal_error})
+
+
+def api_mount(api: ASGIApp) -> Mount:
+    """Everything below `/api/v1`, paths with line breaks included: names may have any character."""
+    mount = Mount("/api/v1", app=api)
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
+    return mount
 
 
 def _livez(sources: Sources) -> Endpoint:

@@ -113,7 +113,7 @@ _TEXT_BODY = {
     "requestBody": {
         "required": True,
         "description": f"A queue file, YAML or JSON, of at most {TEXT_BYTES_MAX} bytes.",
-        "content": {"application/yaml": {"schema": {"type": "string"}}},
+        "content": {"application/yaml": {"schema": {}}},
     }
 }
 
@@ -184,6 +184,8 @@ async def _text(request: Request) -> str:
                 if size > TEXT_BYTES_MAX:
                     raise HTTPException(413, f"the body has more than {TEXT_BYTES_MAX} bytes")
                 parts.append(chunk)
+        if not size:
+            raise HTTPException(422, "body: is empty; send the text of a queue file")
         return b"".join(parts).decode("utf-8")
     except TimeoutError as error:
         raise HTTPException(408, f"the body did not come within {BODY_SECONDS_MAX:g} s") from error

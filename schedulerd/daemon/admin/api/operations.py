@@ -34,13 +34,13 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
     """The router of these routes."""
     router = Router(tags=["queues"])
 
-    @router.post("/queues/{path:path}/stop", response_model=QueueItem)
+    @router.post("/queues/{path:name}/stop", response_model=QueueItem)
     async def stop_queue(request: Request, path: str, where: Annotated[Where, Query()]) -> Response:
         """Stops a queue and all below it: they take no new applications, and finish those they have. A stop holds over
         new queue files, until the queue is started or the resource manager registers again."""
         return await _set_stopped(sources, answers, request, where, path, stopped=True)
 
-    @router.post("/queues/{path:path}/start", response_model=QueueItem)
+    @router.post("/queues/{path:name}/start", response_model=QueueItem)
     async def start_queue(request: Request, path: str, where: Annotated[Where, Query()]) -> Response:
         """Starts a queue that was stopped. It stays stopped as long as a queue above it is."""
         return await _set_stopped(sources, answers, request, where, path, stopped=False)

@@ -8,7 +8,6 @@ from typing import Any
 
 import httpx
 from starlette.applications import Starlette
-from starlette.routing import Mount
 
 from schedulerd.config import QueueFile, Settings, load_queue_file
 from schedulerd.core.commands import Command
@@ -19,6 +18,7 @@ from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.api.app import PREFIX, build_api
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.daemon.admin.api.tokens import Tokens
+from schedulerd.daemon.admin.http import api_mount
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.instant import Instant
 from tests.unit import virtual_loop
@@ -67,7 +67,7 @@ class ApiWorld:
             self.validate,
             lambda: Instant(self.talk.now_ns, EPOCH_NS + self.talk.now_ns),
         )
-        return Starlette(routes=[Mount(PREFIX, app=build_api(sources))])
+        return Starlette(routes=[api_mount(build_api(sources))])
 
     async def submit(self, command: Command) -> asyncio.Future[list[Fact]]:
         self.commands.append(command)
