@@ -176,7 +176,6 @@ class Queue(ParentEntity):
         is_leftover = self.draining or not (self.managed or self.stopped)
         return is_leftover and not self.applications and not self.children
 
-    @property
     def stopped_by(self) -> Queue | None:
         """The queue at or above this one that is stopped; None if this queue takes new applications."""
         return next((queue for queue in self.path_to_root if queue.stopped), None)

@@ -225,4 +225,4 @@ def _status(queue: Queue) -> str:
     """As the peer names the states of a queue: one that an operator stopped, itself or above it, is Stopped."""
     if queue.draining:
         return "Draining"
-    return "Active" if queue.stopped_by is None else "Stopped"
+    return "Active" if queue.stopped_by() is None else "Stopped"

@@ -194,7 +194,7 @@ def _target(root: Queue, path: str, application: NewApplication) -> Placement | 
             return mistake
     if queue.draining:
         return _NoMatch(f"{queue.written} is draining: it is no longer in the queue file")
-    if (stopped := queue.stopped_by) is not None:
+    if (stopped := queue.stopped_by()) is not None:
         return _NoMatch(f"{stopped.written} is stopped by an operator: it takes no new applications")
     if not queue.may_submit(application.user, application.groups):
         groups = some(application.groups, show=shown)
@@ -227,7 +227,7 @@ def _cannot_create(queue: Queue, missing: list[str], path: str) -> Mistake | Non
 
 
 def _takes_applications(queue: Queue) -> bool:
-    is_closed = queue.draining or queue.stopped_by is not None
+    is_closed = queue.draining or queue.stopped_by() is not None
     return queue.is_leaf and not is_closed and queue.name != RECOVERY_QUEUE
 
 

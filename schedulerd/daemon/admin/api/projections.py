@@ -262,4 +262,4 @@ def amounts(resources: Resources) -> Amounts:
 def _queue_state(one: Queue) -> QueueState:
     if one.draining:
         return "draining"
-    return "active" if one.stopped_by is None else "stopped"
+    return "active" if one.stopped_by() is None else "stopped"
