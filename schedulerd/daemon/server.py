@@ -237,6 +237,7 @@ class Daemon:
                     ApiSources(self._scheduler, looks, self._events, access, self._owner.submit, validator.load)
                 ),
                 rest=rest,
+                is_standby=lambda: settings.http_standby and not state.resource_managers,
                 web_root=settings.web_root,
             ),
             refusals,

@@ -36,6 +36,7 @@ from schedulerd.daemon.admin.http_connections import (
     Tell,
 )
 from schedulerd.daemon.admin.scrapes import Scrapes
+from schedulerd.daemon.admin.standby import StandbyRoute
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.rest.app import PeerApi
 from schedulerd.daemon.rest.call import RestSources
@@ -78,6 +79,8 @@ class Sources:
     """`/livez` fails if the last tick is longer ago."""
     rest: RestSources | None = None
     """What the REST API of the peer uses; None: it is not served."""
+    is_standby: Callable[[], bool] = lambda: False
+    """Whether another replica leads, so that this daemon knows nothing of the cluster."""
     web_root: Path | None = None
     """Directory of static files that are served at `/`."""
 
@@ -103,6 +106,7 @@ class LogLevelBody(BaseModel):
 def build_app(sources: Sources) -> Starlette:
     """Builds the application with all routes. Every error is JSON and says what would be right."""
     routes: list[BaseRoute] = [
+        StandbyRoute(sources.is_standby),
         Route("/metrics", metrics_endpoint(sources.scrapes)),
         Route("/livez", _livez(sources)),
         Route("/readyz", _readyz(sources)),
