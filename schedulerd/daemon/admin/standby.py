@@ -16,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from schedulerd.daemon.admin.api.problems import problem
 
-RETRY_SECONDS = 5
+_RETRY_SECONDS = 5
 """When a client may come again."""
 
 _DETAIL = "standby: no resource manager is registered here; ask the replica that leads"
@@ -45,7 +45,7 @@ class StandbyRoute(BaseRoute):
 
 def _answer(request: Request) -> Response:
     """In the form of the errors of each API."""
-    headers = {"retry-after": str(RETRY_SECONDS), "x-content-type-options": "nosniff"}
+    headers = {"retry-after": str(_RETRY_SECONDS), "x-content-type-options": "nosniff"}
     if request.url.path.lower().startswith("/ws"):
         body = {"status_code": 503, "message": _DETAIL, "description": _DETAIL}
         return JSONResponse(body, 503, headers)

@@ -8,6 +8,7 @@ import pytest
 
 from schedulerd.core.commands import UpdateConfiguration
 from schedulerd.core.configuration.facts import ConfigurationUpdated, Impact, ImpactKind
+from schedulerd.core.configuration.rules import reload as reload_rules
 from schedulerd.core.configuration.rules.reload import Assessment, assess
 from schedulerd.core.configuration.rules.rule_words import describe_rules
 from schedulerd.core.resources import Limits, Resources
@@ -282,6 +283,14 @@ def test_applications_that_would_have_no_place() -> None:
     assert "3 applications could not be submitted again as before: forced, named, app; the first because" in found[3]
     assert "rule 1 (fixed): 'root.c' does not exist" in found[3]
     assert impact(talk, a_file(A, QueueSpec("b"), rules=(RuleSpec(RuleKind.PROVIDED),)))[1:] == []
+
+
+def test_so_many_applications_are_placed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reload_rules, "PLACED_AGAIN_MAX", 2)
+    talk = running(a_file(A))
+    talk.apps(*(an_app(f"app-{number}") for number in range(5)))
+    found, _ = told(talk, a_file(A, rules=(RuleSpec(RuleKind.FIXED, value="root.c"),)))
+    assert "2 applications could not be submitted again as before: app-4, app-3;" in found[3]
 
 
 def test_no_rules_are_the_rule_that_holds_then() -> None:

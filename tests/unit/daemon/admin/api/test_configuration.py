@@ -51,6 +51,13 @@ def test_what_a_queue_file_would_change() -> None:
     assert "1 application to finish: big" in found["impact"][1]["message"]
 
 
+def test_so_many_problems_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(configuration_routes, "LISTED_MAX", 2)
+    wrong = validated(ApiWorld(), FILE + "".join(f"  - {{colour-{number}: 1}}\n" for number in range(5)))
+    assert len(wrong["problems"]) == 2
+    assert len(validated(ApiWorld(), FILE)["impact"]) == 2
+
+
 def test_nothing_is_applied() -> None:
     world = ApiWorld()
     before = world.get("/queues")
