@@ -14,7 +14,7 @@ from schedulerd.core.commands import NodeAction
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon.admin.api import pages
 from schedulerd.daemon.admin.api.app import SCHEMA_FILE
-from schedulerd.daemon.admin.api.event_routes import HEARTBEAT_SECONDS, STREAM_SECONDS_MAX
+from schedulerd.daemon.admin.api.event_stream import HEARTBEAT_SECONDS, STREAM_SECONDS_MAX
 from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
 from schedulerd.daemon.admin.api.schema import openapi
 from tests.unit import virtual_loop
