@@ -225,6 +225,11 @@ class Settings(BaseModel):
         description="Names under which clients reach /api/v1, beside localhost and IP addresses: separated by commas "
         "on the command line, a list in the settings file.",
     )
+    http_standby: bool = Field(
+        default=False,
+        description="This daemon is one of several replicas of which one leads: while no resource manager is "
+        "registered here, /api/v1 and /ws/v1 answer 503.",
+    )
     log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."
     )

@@ -233,8 +233,11 @@ class Daemon:
                 not_ready_because=lambda: self._not_ready_because,
                 journal_state=lambda: journal_state(settings, self._journal),
                 looks=looks,
-                api=build_api(ApiSources(self._scheduler, looks, self._events, access)),
+                api=build_api(
+                    ApiSources(self._scheduler, looks, self._events, access, self._owner.submit, validator.load)
+                ),
                 rest=rest,
+                is_standby=lambda: settings.http_standby and not state.resource_managers,
                 web_root=settings.web_root,
             ),
             refusals,

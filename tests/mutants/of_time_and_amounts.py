@@ -39,9 +39,11 @@ from tests.mutants.rules import Rule
 from tests.property.story import plans, several_trees
 from tests.property.test_reloads import check_same_file
 from tests.sim.crowded_world import CrowdedWorld
+from tests.sim.stopping_world import StoppingWorld
 from tests.sim.test_start_invariants_find import Watched
 from tests.unit.core.builders import an_ask
 from tests.unit.core.preemption import test_preemption_again, test_quota_reservations
+from tests.unit.core.queue_placement import test_stops
 from tests.unit.core.recovery import test_early
 
 # What is done instead
@@ -131,6 +133,21 @@ def configured_with(**kept: Any) -> By:
         original(queue, replace(spec, **{name: mixed(queue, spec) for name, mixed in kept.items()}))
 
     return broken
+
+
+STOPPED_QUEUES = Simulated((StoppingWorld,), steps=300, seeds=5)
+
+
+def started(original: By, queue: Queue, spec: QueueSpec) -> None:
+    original(queue, spec)
+    queue.stopped = False
+
+
+def drops_what_is_stopped(original: By, queue: Queue) -> list[Queue]:
+    for one in queue.subtree():
+        one.stopped = False
+    dropped: list[Queue] = original(queue)
+    return dropped
 
 
 def counted_twice(original: By, allocation: Allocation, times: int) -> None:
@@ -428,6 +445,21 @@ MUTANTS = (
         Rule.QUEUE_FILE,
         Replaced(reload.assess, changed_always),
         (Property(check_same_file, (several_trees, plans)),),
+    ),
+    Mutant(
+        "a stopped queue takes applications",
+        Rule.STOPPED_QUEUES,
+        Replaced(Queue.stopped_by, nothing),
+        (STOPPED_QUEUES,),
+    ),
+    Mutant(
+        "a new file starts stopped queues", Rule.STOPPED_QUEUES, Replaced(Queue.configure, started), (STOPPED_QUEUES,)
+    ),
+    Mutant(
+        "a dynamic queue that is stopped goes when it is empty",
+        Rule.STOPPED_QUEUES,
+        Replaced(Queue.drop_unneeded, drops_what_is_stopped),
+        (UnitTested(test_stops.test_a_stopped_dynamic_queue_stays_until_it_is_started),),
     ),
     # Limits and running applications
     Mutant("limits hold for nobody", Rule.LIMITS, Replaced(rules.blocked_by_user_limits, nothing), (ANY_WORLD, QUOTAS)),
