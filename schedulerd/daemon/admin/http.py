@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
@@ -73,6 +73,8 @@ class Sources:
     """The queries of `/debug/state`."""
     api: ASGIApp | None = None
     """Our own API, served at `/api/v1`."""
+    ui: ASGIApp | None = None
+    """The web page, served at `/ui`."""
     loop_age_seconds_max: float = 5.0
     """`/livez` fails if the last tick is longer ago."""
     rest: RestSources | None = None
@@ -112,9 +114,17 @@ def build_app(sources: Sources) -> Starlette:
         routes.append(Mount("/api/v1", app=sources.api))
     if sources.rest is not None:
         routes.append(PeerApi(sources.rest))
+    if sources.ui is not None:
+        routes.append(Mount("/ui", app=sources.ui))
+        if sources.web_root is None:
+            routes.append(Route("/", _to_page))
     if sources.web_root is not None:  # the last one, because it takes every path
         routes.append(web_root_mount(sources.web_root))
     return Starlette(routes=routes, exception_handlers={HTTPException: _refusal(routes), Exception: _internal_error})
+
+
+async def _to_page(_request: Request) -> Response:
+    return RedirectResponse("/ui/", 307)
 
 
 def _livez(sources: Sources) -> Endpoint:
