@@ -112,8 +112,9 @@ def _add_rejected(made: View, context: Context, one: RejectedApplication) -> Non
         states_left_out="",
         has_gang__class="none",
         has_ahead__class="none",
+        has_near__class="none",
     )
-    for name in ("states", "groups", "cells", "reasons", "chain", "ahead", "allocations"):
+    for name in ("states", "groups", "cells", "reasons", "chain", "near", "ahead", "allocations"):
         made.begin(name)
     made.fixed |= _fixed(context, one.spec.tags, one.spec.user, one.spec.groups, one.submitted_at_ns)
     made.fixed["facts"].insert(0, ("queue", visible(one.queue or one.spec.queue or "none"), ""))
@@ -199,6 +200,7 @@ def _add_chains(
 ) -> Generator[None, None, None]:
     """Everything that is known about an ask of each of the first reasons."""
     made.begin("chain")
+    nearest: dict[str, None] = {}
     place = context.place
     for number, reason in enumerate(explained.reasons[:CHAINS_SHOWN]):
         ask = one.asks.get(reason.allocation_key)
@@ -208,7 +210,15 @@ def _add_chains(
         title = f"{pod_of(ask) or ask.key}, {amounts(reason.resources)}"
         made.add("chain", row_key(number, "title"), step=title, step__class="ask")
         for at, sentence in enumerate([*ask_summary(found), *ask_details(found)]):
-            made.add("chain", row_key(number, at), step=sentence, step__class="first" if not at else "")
+            text = sentence[:1].upper() + sentence[1:]
+            made.add("chain", row_key(number, at), step=text, step__class="first" if not at else "")
+        for near in found.nodes.best if found.nodes is not None else ():
+            if near.lacks:
+                nearest[near.node_id] = None
+    made.begin("near")
+    for node_id in nearest:
+        made.add("near", row_key(node_id), name=node_id, name__href=context.links.node(node_id))
+    made.put(has_near__class="more" if nearest else "none")
 
 
 def _add_ahead(made: View, context: Context, position: Position | None) -> None:
@@ -219,7 +229,11 @@ def _add_ahead(made: View, context: Context, position: Position | None) -> None:
     number = position.applications_ahead
     least = "at least " if position.at_least else ""
     ranks = ", ".join(f"queue {one.queue} is {one.rank} of {one.of}" for one in position.queues)
-    first = f"{least}{many(number, 'application')} of its queue come first" if number else "It is first in its queue"
+    first = (
+        f"{least}{many(number, 'application')} of its queue first".capitalize()
+        if number
+        else "It is first in its queue"
+    )
     made.put(
         ahead=f"{first}. {ranks[:1].upper()}{ranks[1:]} among its siblings." if ranks else f"{first}.",
         has_ahead__class="",

@@ -37,7 +37,7 @@ def view(context: Context) -> Generator[None, None, View]:
     found = yield from explain_queue(place.rm, place.partition, queue, context.now.monotonic_ns)
     add_reasons(made, context, found.reasons[:10], max(0, len(found.reasons) - 10) + found.reasons_left_out)
     made.begin("resources")
-    for one in found.resources:
+    for one in sorted(found.resources, key=lambda one: (one.resource != "vcore", one.resource != "memory")):
         _add_resource(made, context, queue, one, counts.total)
     said, kind = words(queue, context.projection.queue(queue), counts.total)
     most = f" of at most {queue.max_applications}" if queue.max_applications else ""

@@ -72,7 +72,8 @@ def fullest(queue: Queue, item: QueueItem, total: dict[str, int]) -> str:
 
 def _bar_fields(field: str, queue: Queue, item: QueueItem, name: str, total: dict[str, int]) -> Fields:
     used, end = item.used.get(name, 0), end_of(queue, name, total)
-    least, most = item.guaranteed.get(name), item.max.get(name)
+    least = item.guaranteed.get(name)
+    most = item.max.get(name, total.get(name) if queue.parent is None else None)
     said = [amount(name, used), *(NONE if one is None else amount(name, one) for one in (least or None, most))]
     return {
         **bar(field, used, item.pending.get(name, 0), least or None, end),

@@ -14,8 +14,8 @@ from schedulerd.observe.event_messages import reason
 from schedulerd.observe.event_record import Event, Kind
 from schedulerd.observe.event_ring import EventRing
 
-SCANNED_BACK_MAX = 20_000
-"""Events that a page looks back over when it is opened."""
+SCANNED_MAX = 5_000
+"""Events that one refresh of a page looks at."""
 _READ = 32
 
 Wants = Callable[[Event], bool]
@@ -27,13 +27,16 @@ class Story:
     def __init__(self, limit: int) -> None:
         self.events: deque[Event] = deque(maxlen=limit)
         """Oldest first."""
+        self._limit = limit
         self._next_id: int | None = None
+        self._seen_from = 0
 
     def read(self, ring: EventRing, rm_id: str, wants: Wants) -> Generator[None, None, None]:
-        """Reads what is new; at first, looks back until there are enough."""
+        """Reads what is new, and goes further back if there are not enough: some thousand events each time, so that
+        a page is there at once and its story soon after."""
         if self._next_id is None:
-            yield from self._look_back(ring, rm_id, wants)
-        at = max(self._next_id or 0, ring.next_id - SCANNED_BACK_MAX)
+            self._next_id = self._seen_from = ring.next_id
+        at = max(self._next_id, ring.next_id - SCANNED_MAX)
         end = ring.next_id
         while at < end:
             found = ring.read(at, _READ, rm_id)
@@ -41,26 +44,22 @@ class Story:
             at = max(found.next_id, at + 1)
             yield
         self._next_id = at
+        yield from self._look_back(ring, rm_id, wants)
 
     def _look_back(self, ring: EventRing, rm_id: str, wants: Wants) -> Generator[None, None, None]:
-        """One group of events after the other, backwards; each is read forwards."""
-        end = ring.next_id
-        self._next_id = at = end
-        lowest = max(ring.lowest_id, end - SCANNED_BACK_MAX)
-        newest: list[Event] = []
-        limit = self.events.maxlen or 0
-        while at > lowest and len(newest) < limit:
-            begin = max(lowest, at - _READ)
+        """Groups of events backwards; each is read forwards."""
+        lowest = max(ring.lowest_id, self._seen_from - SCANNED_MAX)
+        while self._seen_from > lowest and len(self.events) < self._limit:
+            begin = max(lowest, self._seen_from - _READ)
             found: list[Event] = []
-            position = begin
-            while position < at:
-                part = ring.read(position, at - position, rm_id)
-                found += [one for one in part.events if one.event_id < at and wants(one)]
-                position = max(part.next_id, position + 1)
-            newest = found + newest
             at = begin
+            while at < self._seen_from:
+                part = ring.read(at, self._seen_from - at, rm_id)
+                found += [one for one in part.events if one.event_id < self._seen_from and wants(one)]
+                at = max(part.next_id, at + 1)
+            self.events.extendleft(reversed(found[len(self.events) - self._limit :]))
+            self._seen_from = begin
             yield
-        self.events.extend(newest)
 
 
 KINDS = {Kind.REQUEST: "request", Kind.APP: "app", Kind.NODE: "node", Kind.QUEUE: "queue"}
