@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
+from schedulerd.core.pending.request_class import RequestClass
 
 _A_TURN = 64
 _FIRST = ("vcore", "memory")
@@ -30,6 +31,10 @@ class Counts:
     node_states: dict[str, int] = field(default_factory=dict)
     waiting_by_queue: dict[Queue, int] = field(default_factory=dict)
     """Includes what waits in queues below."""
+    too_large: int = 0
+    """Pending allocations that no node could take, even if it were empty."""
+    too_large_example: str = ""
+    """An application of them."""
     used: dict[str, int] = field(default_factory=dict)
     total: dict[str, int] = field(default_factory=dict)
     """What all nodes offer."""
@@ -54,12 +59,23 @@ def count(partition: Partition) -> Generator[None, None, Counts]:
         nodes=len(partition.nodes),
     )
     placeholders = 0
+    largest = partition.largest() if partition.nodes else None
+    is_too_large: dict[RequestClass, bool] = {}
     for number, application in enumerate(list(partition.applications.values())):
         if number % _A_TURN == _A_TURN - 1:
             yield
         placeholders += application.placeholders
         waiting = application.awaiting_placeholder
-        waiting += sum(group.pending for group in list(application.groups.values()))
+        for group in list(application.groups.values()):
+            waiting += group.pending
+            request = group.request_class
+            if request not in is_too_large:
+                is_too_large[request] = largest is not None and any(
+                    amount > largest[name] for name, amount in request.items
+                )
+            if is_too_large[request]:
+                found.too_large += group.pending
+                found.too_large_example = found.too_large_example or application.application_id
         if waiting:
             for queue in application.queue.path_to_root:
                 found.waiting_by_queue[queue] = found.waiting_by_queue.get(queue, 0) + waiting

@@ -82,12 +82,12 @@ def _attention(context: Context, counts: Counts, found: QueueExplanation) -> Ite
     if log.refused_at_ns:
         text = f"A queue file was refused at {clock_time(log.refused_at_ns)}, nothing changed: {log.refused_because[0]}"
         yield "bad", "refused", text, links.queue("root")
-    largest = place.partition.largest()
+    if counts.too_large:
+        text = f"{many(counts.too_large, 'allocation')} can never start: no node is large enough, even an empty one"
+        yield "bad", "too large", text, links.application(counts.too_large_example)
     for one in found.reasons:
-        never = isinstance(one.cause, RuleCause) and not one.cause.fits_alone
-        never = never or any(wanted > largest[name] for name, wanted in one.resources.items())
-        if never and one.state in ("unschedulable", "quota_blocked", "user_limit_blocked", "reserved"):
-            text = f"{many(one.allocations, 'allocation')} can never start like this, such as of {one.application_id}"
+        if isinstance(one.cause, RuleCause) and not one.cause.fits_alone:
+            text = f"{many(one.allocations, 'allocation')} can never start: more than {one.cause.queue} allows in all"
             yield "bad", "too large", text, links.application(one.application_id)
     if counts.node_states.get("not_ready"):
         text = f"{many(counts.node_states['not_ready'], 'node')} not ready"
