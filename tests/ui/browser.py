@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -66,3 +67,11 @@ def tabs(browser: Browser, url: str, **options: Any) -> Iterator[Tabs]:
         yield found
     finally:
         found.close()
+
+
+def until(page: Page, condition: str) -> None:
+    """Waits for a condition. Playwright has a function for it, which the policy of the page does not allow."""
+    deadline = time.monotonic() + 20
+    while not page.evaluate(condition):
+        assert time.monotonic() < deadline, condition
+        page.wait_for_timeout(50)

@@ -10,7 +10,7 @@ from pathlib import Path
 from playwright.sync_api import Browser
 
 from tests.contract.daemon_process import DaemonProcess
-from tests.ui.browser import chromium, tabs
+from tests.ui.browser import chromium, tabs, until
 from tests.ui.story import CHANGED_QUEUES, QUEUES, Story
 
 PAGES = {
@@ -58,7 +58,7 @@ def _take_all(browser: Browser, url: str, output: Path, docs: Path) -> None:
             with tabs(browser, url, viewport=viewport, color_scheme=theme) as window:
                 for name, path in PAGES.items():
                     page = window.open(path)
-                    page.wait_for_function("source && source.readyState === 1")
+                    until(page, "source !== null && source.readyState === 1")
                     page.wait_for_timeout(1_500)
                     file = output / f"{name}-{theme}-{size}.png"
                     page.screenshot(path=file)

@@ -13,7 +13,7 @@ pytest.importorskip("playwright", reason="the extra dev installs it")
 from playwright.sync_api import Browser, Page, expect
 
 from tests.contract.daemon_process import DaemonProcess
-from tests.ui.browser import CHROMIUM, Tabs, chromium, tabs
+from tests.ui.browser import CHROMIUM, Tabs, chromium, tabs, until
 from tests.ui.screenshots import PAGES
 from tests.ui.story import Story
 
@@ -52,7 +52,8 @@ def window(browser: Browser, daemon: DaemonProcess, story: Story) -> Iterator[Ta
 
 
 def is_live(page: Page) -> None:
-    page.wait_for_function("source && source.readyState === 1")
+    """Waits until the stream of the page is open."""
+    until(page, "source !== null && source.readyState === 1 && version !== null")
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -133,7 +134,7 @@ def test_a_deep_link_explains_a_gang(window: Tabs) -> None:
     expect(page.locator(".c.placeholder")).to_have_count(36 + 1)  # and the one of the key
     expect(page.locator(".c.waiting")).to_have_count(28 + 1)
     expect(page.locator("[data-list=chain]")).to_contain_text("nvidia.com/gpu")
-    expect(page.locator("[data-list=events]")).to_contain_text("app request added")
+    expect(page.locator("[data-list=events]")).to_contain_text("request alloc")
     page.get_by_role("link", name="root.ml.train").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Queue root.ml.train")
 
@@ -149,7 +150,7 @@ def test_what_is_not_there_is_said(window: Tabs) -> None:
         assert response is not None
         assert response.status == 404
         expect(page.locator("main")).to_contain_text(said)
-        expect(page.get_by_role("link", name="Overview")).to_be_visible()
+        expect(page.get_by_role("navigation").get_by_role("link", name="Overview")).to_be_visible()
     window.problems[:] = [one for one in window.problems if "404" not in one]  # the browser notes them as errors
 
 
@@ -286,7 +287,6 @@ def test_a_page_without_a_resource_manager_is_a_standby(browser: Browser) -> Non
 def test_the_stream_is_resumed_by_its_last_id(window: Tabs) -> None:
     page = window.open("/ui/")
     is_live(page)
-    page.wait_for_function("version !== null")
     kinds = page.evaluate(
         """async () => {
             const seen = [];

@@ -58,7 +58,7 @@ def view(context: Context) -> Generator[None, None, View]:
         "filters": {name: visible(params.get(name, "")) for name in PARAMS},
         "is_filtered": bool(kept),
         "states": STATES,
-        "clear": links.to("applications"),
+        "show_all": links.to("applications"),
         "first": links.to("applications", **kept) if before is not None else "",
         "next": links.to("applications", **kept, before=str(last)) if is_more else "",
     }

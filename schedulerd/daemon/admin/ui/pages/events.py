@@ -38,6 +38,6 @@ def view(context: Context) -> Generator[None, None, View]:
         "tracked": context.sources.feed.tracked,
         "filters": {"type": kind if kind in KINDS.values() else "", "object": visible(name)},
         "kinds": list(KINDS.values()),
-        "clear": context.links.to("events"),
+        "show_all": context.links.to("events"),
     }
     return made

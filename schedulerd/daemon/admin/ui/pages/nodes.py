@@ -75,7 +75,7 @@ def view(context: Context) -> Generator[None, None, View]:
         "states": STATES,
         "uses": list(USES),
         "is_filtered": any(filters.values()),
-        "clear": links.to("nodes"),
+        "show_all": links.to("nodes"),
         "next": links.to("nodes", **filters, **{"from": str(first + NODES_SHOWN)}) if is_more else "",
         "previous": links.to("nodes", **filters, **{"from": str(max(0, first - NODES_SHOWN))}) if first else "",
     }
