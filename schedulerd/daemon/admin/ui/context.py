@@ -14,8 +14,9 @@ from schedulerd.daemon.admin.ui.links import Links
 from schedulerd.daemon.admin.ui.sources import UiSources
 from schedulerd.instant import Instant
 
-COUNTS_SECONDS = 1.0
+_FRESH_NS = 1_000_000_000
 """How old the counts of a partition may be that a page shows."""
+_PARTITIONS_KEPT = 100
 
 
 class CountsCache:
@@ -28,10 +29,10 @@ class CountsCache:
         """Counts, unless they were counted a moment ago."""
         key = place.rm.rm_id, place.partition.name
         known = self._found.get(key)
-        if known is not None and 0 <= now_ns - known[0] < COUNTS_SECONDS * 1e9:
+        if known is not None and 0 <= now_ns - known[0] < _FRESH_NS:
             return known[1]
         found = yield from count(place.partition)
-        if len(self._found) > 100:
+        if len(self._found) > _PARTITIONS_KEPT:
             self._found.clear()
         self._found[key] = now_ns, found
         return found

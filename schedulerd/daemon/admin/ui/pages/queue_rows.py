@@ -10,7 +10,7 @@ from schedulerd.daemon.admin.ui.counts import Counts
 from schedulerd.daemon.admin.ui.texts import NONE, amount, count, percent, row_key
 from schedulerd.daemon.admin.ui.view import Fields, View
 
-DEPTH_SHOWN_MAX = 8
+DEPTH_SHOWN = 8
 
 
 def end_of(queue: Queue, name: str, total: dict[str, int]) -> int:
@@ -53,7 +53,7 @@ def add_queue(view: View, context: Context, queue: Queue, counts: Counts, names:
         row_key(queue.path),
         name=queue.written_name if depth else item.queue,
         name__href=context.links.queue(item.queue),
-        name__class=f"d{min(depth, DEPTH_SHOWN_MAX)}",
+        name__class=f"d{min(depth, DEPTH_SHOWN)}",
         words=said,
         words__class=f"state {kind}",
         waiting=count(waiting) if waiting else "0",
