@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Request, sync_playwright
 
 CHROMIUM = Path("/usr/bin/chromium")
 ARGUMENTS = (
@@ -41,11 +41,15 @@ class Tabs:
         page.on("console", self._note_console)
         page.on("pageerror", lambda error: self.problems.append(f"error {error}"))
         page.on("request", self._note_request)
-        page.on("dialog", lambda dialog: (self.problems.append(f"dialog {dialog.message}"), dialog.dismiss()))
+        page.on("dialog", self._note_dialog)
 
     def _note_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
             self.problems.append(f"console {message.text}")
+
+    def _note_dialog(self, dialog: Dialog) -> None:
+        self.problems.append(f"dialog {dialog.message}")
+        dialog.dismiss()
 
     def _note_request(self, request: Request) -> None:
         if not request.url.startswith(self.url):

@@ -9,8 +9,8 @@ from typing import Any
 from schedulerd.daemon.admin.api import finding
 from schedulerd.daemon.admin.api.finding import Place, Where
 from schedulerd.daemon.admin.api.projections import Projection
+from schedulerd.daemon.admin.ui.addresses import Addresses
 from schedulerd.daemon.admin.ui.counts import Counts, count
-from schedulerd.daemon.admin.ui.links import Links
 from schedulerd.daemon.admin.ui.sources import UiSources
 from schedulerd.instant import Instant
 
@@ -44,7 +44,7 @@ class Context:
 
     sources: UiSources
     place: Place
-    links: Links
+    links: Addresses
     params: Mapping[str, str]
     now: Instant
     cache: CountsCache
@@ -62,7 +62,7 @@ class Context:
         return finding.is_current(self.sources.scheduler, self.place)
 
 
-def place_of(sources: UiSources, params: Mapping[str, str]) -> tuple[Place, Links]:
+def place_of(sources: UiSources, params: Mapping[str, str]) -> tuple[Place, Addresses]:
     """The partition of a request, by default the first one, and links that stay in it. Raises `HTTPException`."""
     known = sources.scheduler.cluster.resource_managers
     partitions = [one for rm in known.values() for one in rm.partitions.values()]
@@ -74,4 +74,4 @@ def place_of(sources: UiSources, params: Mapping[str, str]) -> tuple[Place, Link
         name = "default" if "default" in of_rm or not of_rm else of_rm[0]
     found = finding.place(sources.scheduler, Where(rm=rm_id, partition=name or "default"))
     where = {"rm": found.rm.rm_id, "partition": found.partition.name} if len(partitions) > 1 else {}
-    return found, Links(where)
+    return found, Addresses(where)

@@ -70,10 +70,10 @@ class QueueFileLog:
                 log = self._log(fact.rm_id)
                 log.refused_at_ns, log.refused_because = now.wall_ns, fact.reasons[:10]
         for rm_id, some in changed.items():
-            log = self._by_rm.get(rm_id)
-            if log is not None and log.at_ns == now.wall_ns:
-                log.changes = [_change(one) for one in some[:CHANGES_MAX]]
-                log.changes_left_out = len(some) - len(log.changes)
+            last = self.of(rm_id)
+            if last.at_ns == now.wall_ns:
+                last.changes = [_change(one) for one in some[:CHANGES_MAX]]
+                last.changes_left_out = len(some) - len(last.changes)
 
     def _updated(self, fact: ConfigurationUpdated, now: Instant) -> None:
         log = self._log(fact.rm_id)

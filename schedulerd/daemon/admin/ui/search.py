@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from schedulerd.core.explain.rules.ask import pod_of
 from schedulerd.daemon.admin.api.finding import Place
-from schedulerd.daemon.admin.ui.links import Links
+from schedulerd.daemon.admin.ui.addresses import Addresses
 from schedulerd.daemon.admin.ui.texts import visible
 
 FOUND_MAX = 20
@@ -26,7 +26,7 @@ class Found(NamedTuple):
     about: str
 
 
-def search(place: Place, links: Links, wanted: str) -> Generator[None, None, list[Found]]:
+def search(place: Place, links: Addresses, wanted: str) -> Generator[None, None, list[Found]]:
     """What has exactly this name, or else what has it in its name. Stops after every few objects."""
     if not wanted:
         return []
@@ -56,7 +56,7 @@ def search(place: Place, links: Links, wanted: str) -> Generator[None, None, lis
     return found + (yield from _pods(place, links, wanted))
 
 
-def _pods(place: Place, links: Links, wanted: str) -> Generator[None, None, list[Found]]:
+def _pods(place: Place, links: Addresses, wanted: str) -> Generator[None, None, list[Found]]:
     found: list[Found] = []
     part, seen = wanted.lower(), 0
     for application in list(place.partition.applications.values()):

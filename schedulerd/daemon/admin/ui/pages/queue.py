@@ -6,8 +6,9 @@ from collections.abc import Generator
 from heapq import nlargest
 from itertools import islice
 
+from schedulerd.core.explain.causes import Use
 from schedulerd.core.explain.rules.reasons import explain_queue
-from schedulerd.core.explain.values import ResourceUse, Use
+from schedulerd.core.explain.values import ResourceUse
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.specs import LimitSpec
 from schedulerd.daemon.admin.api import finding

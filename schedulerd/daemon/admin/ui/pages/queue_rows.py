@@ -28,7 +28,7 @@ def words(queue: Queue, item: QueueItem, total: dict[str, int]) -> tuple[str, st
     ]
     full += [name for name, most in total.items() if queue.parent is None and used.get(name, 0) >= most]
     over = [name for name, least in item.guaranteed.items() if used.get(name, 0) > least]
-    said = [] if item.state == "active" else [item.state]
+    said: list[str] = [] if item.state == "active" else [item.state]
     if over_max:
         said.append(f"over its max ({', '.join(over_max[:2])})")
     elif full:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from schedulerd.core.explain.causes import GangCause, PredicateCause, ReservedCause, RuleCause
 from schedulerd.core.explain.values import Reason
+from schedulerd.daemon.admin.ui.addresses import Addresses
 from schedulerd.daemon.admin.ui.context import Context
-from schedulerd.daemon.admin.ui.links import Links
 from schedulerd.daemon.admin.ui.texts import count, many, row_key
 from schedulerd.daemon.admin.ui.view import View
 from schedulerd.observe.explain_sentences import reason_sentence
@@ -42,7 +42,7 @@ def _thing(one: Reason) -> tuple[object, ...]:
             return ()
 
 
-def _link(one: Reason, links: Links) -> str:
+def _link(one: Reason, links: Addresses) -> str:
     match one.cause:
         case RuleCause() as cause:
             return links.queue(cause.queue)

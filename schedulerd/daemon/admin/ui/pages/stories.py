@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Callable, Generator
 
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.daemon.admin.ui.addresses import Addresses
 from schedulerd.daemon.admin.ui.context import Context
-from schedulerd.daemon.admin.ui.links import Links
 from schedulerd.daemon.admin.ui.texts import amount, clock_time, row_key
 from schedulerd.daemon.admin.ui.view import View
 from schedulerd.observe.event_messages import reason
@@ -91,7 +91,7 @@ def _words(name: str) -> str:
     return "".join(f" {one.lower()}" if one.isupper() else one for one in name).strip()
 
 
-def _link(links: Links, kind: int, object_id: str, reference: str) -> str:
+def _link(links: Addresses, kind: int, object_id: str, reference: str) -> str:
     match kind:
         case si_pb2.EventRecord.APP:
             return links.application(object_id)

@@ -26,7 +26,8 @@ class Reader:
     """A browser that reads a stream."""
 
     def __init__(self, world: UiWorld, known: str = "", form: str | None = None, page: str = "applications") -> None:
-        self.world, self.texts, self.is_stuck, self.is_allowed = world, [], False, True
+        self.world, self.is_stuck, self.is_allowed = world, False, True
+        self.texts: list[str] = []
         self._gone = asyncio.Event()
         make, _ = PAGES[page]
         self.topic = world.ui.live.topic(page, make, {})
@@ -158,7 +159,7 @@ def test_all_viewers_get_the_same_bytes() -> None:
     world.run(act)
 
 
-def test_topics_that_nobody_watches_are_forgotten() -> None:
+def test_topics_without_viewers_are_forgotten() -> None:
     world = UiWorld()
 
     async def act(client: httpx.AsyncClient) -> None:

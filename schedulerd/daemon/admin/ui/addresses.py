@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 PREFIX = "/ui"
 
 
-class Links:
+class Addresses:
     """Addresses of things in one partition."""
 
     def __init__(self, where: dict[str, str]) -> None:
