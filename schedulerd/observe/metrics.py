@@ -98,6 +98,10 @@ class Metrics:
         """Counts a reload that ended before the scheduler heard of it, which no fact tells."""
         self._tally.reload(rm_id, result, wall_ns)
 
+    def placements(self, rm_id: str, partition: str) -> int:
+        """Allocations made for asks of a partition so far."""
+        return self._tally.counters[families.PLACEMENTS].get((rm_id, partition), 0)
+
     def cycle_seconds(self, seconds: float) -> None:
         """Counts a scheduling cycle that held the loop for so long."""
         self._cycle_duration.observe(seconds)

@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
@@ -75,6 +75,8 @@ class Sources:
     """The queries of `/debug/state`."""
     api: ASGIApp | None = None
     """Our own API, served at `/api/v1`."""
+    ui: ASGIApp | None = None
+    """The web page, served at `/ui`."""
     loop_age_seconds_max: float = 5.0
     """`/livez` fails if the last tick is longer ago."""
     rest: RestSources | None = None
@@ -117,6 +119,10 @@ def build_app(sources: Sources) -> Starlette:
         routes.append(api_mount(sources.api))
     if sources.rest is not None:
         routes.append(PeerApi(sources.rest))
+    if sources.ui is not None:
+        routes.append(Mount("/ui", app=sources.ui))
+        if sources.web_root is None:
+            routes.append(Route("/", _to_page))
     if sources.web_root is not None:  # the last one, because it takes every path
         routes.append(web_root_mount(sources.web_root))
     return Starlette(routes=routes, exception_handlers={HTTPException: _refusal(routes), Exception: _internal_error})
@@ -127,6 +133,10 @@ def api_mount(api: ASGIApp) -> Mount:
     mount = Mount("/api/v1", app=api)
     mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
     return mount
+
+
+async def _to_page(_request: Request) -> Response:
+    return RedirectResponse("/ui/", 307)
 
 
 def _livez(sources: Sources) -> Endpoint:
