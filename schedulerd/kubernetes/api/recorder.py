@@ -52,12 +52,23 @@ class Recorder:
         self._last_name_ns = 0
 
     def record(
-        self, regarding: Reference, reason: str, action: str, note: str, *, is_warning: bool = False
+        self,
+        regarding: Reference,
+        reason: str,
+        action: str,
+        note: str,
+        *,
+        is_warning: bool = False,
+        happens_once: bool = False,
     ) -> asyncio.Future[Outcome]:
-        """Its outcome need not be awaited: what became of an event changes nothing."""
+        """Its outcome need not be awaited: what became of an event changes nothing. One that `happens_once` is never
+        part of a series."""
         now_ns = self._wall_ns()
         now_s = now_ns / 1e9
         type_ = "Warning" if is_warning else "Normal"
+        if happens_once:
+            body = self._body(regarding, type_, reason, action, note, now_ns)
+            return self._pool.submit(WriteEvent(None, body, 1, "", was_sent=False))
         key = (regarding, type_, reason, action, note)
         series = self._series.get(key)
         if series is None or now_s - series.last_s > SERIES_SECONDS:

@@ -33,6 +33,8 @@ from schedulerd.kubernetes.api.watch_events import ObjectT, Synced, WatchEvent
 LIST_BYTES_MAX = 1024 * 1024 * 1024
 """Of one page; a list without pages, which is the last resort, is one page."""
 LIST_SECONDS = 120.0
+PACED_BYTES = 64 * 1024
+"""A watch that has said more at once is read again at once."""
 LOG = logging.getLogger(__name__)
 
 Deliver = Callable[[Resource, list[WatchEvent]], Awaitable[None]]
@@ -50,6 +52,9 @@ class WatchSettings:
     """A watch that ends sooner, without a single event, is a failure."""
     absent_s: float = 60.0
     """Between two looks for a resource that the server does not know yet."""
+    pace_s: float = 0.005
+    """Between two reads of a watch that says little at a time. What comes meanwhile is taken together, which is most of
+    what a busy cluster would cost otherwise."""
     watch_list: bool = True
     """Ask for the list as the beginning of a watch, where the server can."""
     backoff: BackoffSettings = field(default_factory=BackoffSettings)
@@ -210,6 +215,8 @@ class Reflector(Generic[ObjectT]):
                     lines = self._decoder.feed(chunk)
                     events += len(lines)
                     is_list = await self._lines(lines, is_list)
+                    if not is_list and len(chunk) < PACED_BYTES:
+                        await asyncio.sleep(settings.pace_s)
             how = "closed"
         except _Stalled:
             how = "stalled"

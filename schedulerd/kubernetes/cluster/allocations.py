@@ -230,7 +230,7 @@ def _bound(model: Model, own: OwnPod) -> None:
     conditions.done(own)
     pod = own.name
     note = f"Successfully assigned {pod.namespace}/{pod.name} to {own.node}"
-    model.record(own, "Scheduled", "Binding", note)
+    model.record(own, "Scheduled", "Binding", note, happens_once=True)
     if not own.uuid and not own.is_release_wanted:
         report_running(model, own)  # its node was removed meanwhile, and may be back
     else:

@@ -34,14 +34,14 @@ class JudgedPod:
         counters = cluster.counters
         self.pod = pod
         self.info = pod.info
-        self.affinity: tuple[tuple[AffinityTerm, TopologyCounter], ...] = tuple(
+        self.affinity: list[tuple[AffinityTerm, TopologyCounter]] = [
             (term, counters.acquire(CounterKey(pod.affinity_filters, term.topology_key, None))) for term in pod.affinity
-        )
-        self.anti_affinity: tuple[tuple[AffinityTerm, TopologyCounter], ...] = tuple(
+        ]
+        self.anti_affinity: list[tuple[AffinityTerm, TopologyCounter]] = [
             (term, counters.acquire(CounterKey((term.pods,), term.topology_key, None)))
             for term in pod.info.anti_affinity
-        )
-        self.spread: tuple[tuple[SpreadConstraint, SpreadCounter], ...] = tuple(
+        ]
+        self.spread: list[tuple[SpreadConstraint, SpreadCounter]] = [
             (
                 constraint,
                 counters.acquire_spread(
@@ -49,7 +49,7 @@ class JudgedPod:
                 ),
             )
             for constraint in pod.spread
-        )
+        ]
         self._against: tuple[TermHolders, ...] = ()
         self._version = -1
 

@@ -51,7 +51,7 @@ class Tolerated(NamedTuple):
 
 def compiled(tolerations: Iterable[Toleration] | None) -> tuple[Tolerated, ...]:
     """In canonical order, each once."""
-    return tuple(sorted({_compiled(one) for one in tolerations or ()}))
+    return tuple(sorted({_compiled(one) for one in tolerations})) if tolerations else ()
 
 
 def _compiled(one: Toleration) -> Tolerated:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+
+import msgspec
 
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.reasons.backlog import Backlog
@@ -11,8 +12,7 @@ from schedulerd.kubernetes.reasons.node_counts import NodeCounts
 from schedulerd.kubernetes.reasons.waiting import Waiting
 
 
-@dataclass(slots=True, eq=False)
-class PodReason:
+class PodReason(msgspec.Struct, eq=False):
     waiting: Waiting | None = None
     """What the pod waits for; None before that is known."""
     shared: Waiting | None = None
@@ -38,3 +38,14 @@ class PodReasons:
         """Pods that were asked for and of which nothing was said: when something has to be written."""
         self.timer_ns: int | None = None
         """The timer that is set."""
+
+    def next_due_ns(self, now_ns: int) -> int | None:
+        """When something is to be written or counted, or said of silence; None if not before something changes."""
+        due_ns = self.counts.next_due_ns()
+        if self.silent:
+            silent_ns = next(iter(self.silent.values()))
+            due_ns = silent_ns if due_ns is None else min(due_ns, silent_ns)
+        if self.backlog.is_idle:
+            return due_ns
+        written_ns = self.backlog.next_due_ns(now_ns)
+        return written_ns if due_ns is None or (written_ns is not None and written_ns < due_ns) else due_ns
