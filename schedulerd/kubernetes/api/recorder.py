@@ -105,7 +105,9 @@ class Recorder:
             "reportingController": self._controller,
             "reportingInstance": self._instance[:128],
             # Servers differ in where an event may be whose object has no namespace; all take it with this one.
-            "regarding": msgspec.structs.replace(regarding, namespace=regarding.namespace or CLUSTER_NAMESPACE),
+            "regarding": regarding
+            if regarding.namespace
+            else msgspec.structs.replace(regarding, namespace=CLUSTER_NAMESPACE),
             "type": type_,
             "reason": reason[:128],
             "action": action[:128],
@@ -114,6 +116,8 @@ class Recorder:
 
 
 def _cut(note: str) -> str:
+    if len(note) <= NOTE_BYTES_MAX // 4:  # a character has four bytes at most
+        return note
     content = note.encode()
     if len(content) <= NOTE_BYTES_MAX:
         return note

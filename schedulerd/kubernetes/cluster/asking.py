@@ -196,8 +196,9 @@ def _own_tags(pod: Pod) -> dict[str, str]:
         POD_NAME_TAG: metadata.name,
         CREATION_TIME_TAG: str(epoch_seconds(metadata.creation_timestamp)),
     }
-    for key, value in (metadata.labels or {}).items():
-        tags[LABEL_TAG_PREFIX + key] = value
+    if metadata.labels:
+        for key, value in metadata.labels.items():
+            tags[LABEL_TAG_PREFIX + key] = value
     return tags
 
 

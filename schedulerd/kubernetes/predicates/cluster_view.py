@@ -18,7 +18,7 @@ from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone, J
 from schedulerd.kubernetes.predicates.disruption_budgets import DisruptionBudgets, Exceeded
 from schedulerd.kubernetes.predicates.node_classes import NodeClass, class_of
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState, change, read_facts
-from schedulerd.kubernetes.predicates.plugins import ALL, Plugin
+from schedulerd.kubernetes.predicates.plugins import ALL, FOR_PLAIN, Plugin
 from schedulerd.kubernetes.predicates.pod_info import PendingPod, PodInfo, read_info, read_pending
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal, Refusals
 from schedulerd.kubernetes.predicates.volume_binding import VolumePlan, plan, unusable_claim
@@ -230,6 +230,8 @@ class ClusterView:
         if judged.pod.problem is not None:
             return (Refusal(UNREADABLE, Kind.UNRESOLVABLE, Code.MALFORMED, judged.pod.problem),)
         found: Refusals = ()
+        if plugins is ALL and judged.pod.is_plain:
+            plugins = FOR_PLAIN
         for plugin in plugins:
             refusals = plugin.judge(judged, node.facts, node, self.state, gone)
             if refusals:

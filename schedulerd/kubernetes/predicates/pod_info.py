@@ -74,6 +74,13 @@ class PendingPod(msgspec.Struct, eq=False, gc=False):
     problem: tuple[str, str] | None
     """Field that cannot be read, and why."""
     affinity_filters: PodFilters = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """It has no host ports, volumes that matter, spread constraints or claims of devices, as most pods."""
+        info = self.info
+        return not (info.ports or info.claims or info.disks or self.spread or self.has_device_claims)
+
     """What a pod has to match to meet all affinity terms."""
 
 

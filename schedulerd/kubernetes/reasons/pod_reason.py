@@ -41,11 +41,8 @@ class PodReasons:
 
     def next_due_ns(self, now_ns: int) -> int | None:
         """When something is to be written or counted, or said of silence; None if not before something changes."""
-        due_ns = self.counts.next_due_ns()
-        if self.silent:
-            silent_ns = next(iter(self.silent.values()))
-            due_ns = silent_ns if due_ns is None else min(due_ns, silent_ns)
-        if self.backlog.is_idle:
-            return due_ns
-        written_ns = self.backlog.next_due_ns(now_ns)
-        return written_ns if due_ns is None or (written_ns is not None and written_ns < due_ns) else due_ns
+        silent_ns = next(iter(self.silent.values())) if self.silent else None
+        if self.counts.is_idle and self.backlog.is_idle:
+            return silent_ns
+        due = (silent_ns, self.counts.next_due_ns(), self.backlog.next_due_ns(now_ns))
+        return min((one for one in due if one is not None), default=None)
