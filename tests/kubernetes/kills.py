@@ -179,6 +179,7 @@ async def run_real(assets: Path, seed: int, rounds: int, pods: int) -> int:
             await load.make_nodes(NODES, CPU)
             for number in range(rounds):
                 await _round(victims, load, random, number, max(1, pods // rounds))
+            LOG.info("%d gangs, and %d placeholder pods seen", load.gangs, len(load.placeholders))
             return load.made
 
 

@@ -6,6 +6,7 @@ The load is the user and the kubelets, over HTTP: what cannot be said while nobo
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -18,6 +19,9 @@ from tests.kubernetes.contract.api import STRATEGIC, Answer, Api
 
 APPLICATIONS = 5
 SIZES = ("100m", "250m", "500m")
+GANG_EVERY, MEMBERS = 15, 3
+"""After so many single pods comes a gang of so many, with placeholder pods and with virtual ones in turn."""
+PLACEHOLDER = "schedulerd.io/placeholder"
 WAITING_MAX = 100
 AGAIN_SECONDS = 0.1
 LOOK_SECONDS = 0.3
@@ -32,9 +36,11 @@ class RealLoad:
     def __init__(self, api: Api, scheduler: str, random: Random) -> None:
         self.random = random
         self.scheduler = scheduler
-        self.made = 0
+        self.made = self.gangs = 0
         self.nodes_of: dict[str, list[str]] = {}
         """By uid."""
+        self.placeholders: set[str] = set()
+        """Uids of placeholder pods that were seen."""
         self._api = api
 
     async def make_nodes(self, count: int, cpu: str) -> None:
@@ -52,6 +58,7 @@ class RealLoad:
             waiting, running = await self._look()
             room = min(last - self.made, max(0, WAITING_MAX - len(waiting)))
             await asyncio.gather(*(self._make() for _ in range(room)))
+            await asyncio.gather(*(self._make_gang() for _ in range(room // GANG_EVERY)))
             if not is_away():
                 await self._happen(running)
             await asyncio.sleep(LOOK_SECONDS)
@@ -64,15 +71,17 @@ class RealLoad:
             if not waiting:
                 return
             assert asyncio.get_running_loop().time() < end_s, f"{len(waiting)} pods wait, {len(running)} run"
-            await asyncio.gather(*(self._end(pod) for pod in running[:20]))
+            await asyncio.gather(*(self._end(pod) for pod in running[:20] if not _is_placeholder(pod)))
             await asyncio.sleep(LOOK_SECONDS)
 
     async def agrees(self, state: State, rm_id: str, seconds: float = 60.0) -> None:
-        """Waits until daemon and API server agree about every pod; no pod was ever on two nodes."""
+        """Waits until daemon and API server agree about every pod, and no placeholder is left; no pod was ever on two
+        nodes."""
         end_s = asyncio.get_running_loop().time() + seconds
         while True:
             pods, nodes = [await self._items(one) for one in (r.PODS, r.NODES)]
             found = await asyncio.to_thread(disagreements, pods, nodes, state, rm_id, {self.scheduler})
+            found += [f"placeholder {pod['metadata']['name']} is left" for pod in pods if _is_placeholder(pod)]
             if not found:
                 break
             assert asyncio.get_running_loop().time() < end_s, "\n".join(found[:20])
@@ -82,6 +91,7 @@ class RealLoad:
 
     async def _happen(self, running: list[Object]) -> None:
         """Pods run, end and are deleted."""
+        running = [pod for pod in running if not _is_placeholder(pod)]
         self.random.shuffle(running)
         ending = len(running) // 4
         gone = self.random.randint(0, _GONE)
@@ -94,12 +104,27 @@ class RealLoad:
         name = f"p{self.made}"
         self.made += 1
         requests = {"cpu": self.random.choice(SIZES), "memory": "64Mi"}
-        labels = {"queue": "root.default", "applicationId": f"app{self.random.randrange(APPLICATIONS)}"}
+        await self._create(name, f"app{self.random.randrange(APPLICATIONS)}", requests, {})
+
+    async def _make_gang(self) -> None:
+        self.gangs += 1
+        application, requests = f"gang{self.gangs}", {"cpu": "100m", "memory": "64Mi"}
+        group = {"name": "g", "minMember": MEMBERS, "minResource": requests}
+        annotations = {
+            "schedulerd.io/task-groups": json.dumps([group]),
+            "schedulerd.io/task-group-name": "g",
+            "schedulerd.io/placeholders": ("pods", "virtual")[self.gangs % 2],
+        }
+        members = (self._create(f"{application}-{one}", application, requests, annotations) for one in range(MEMBERS))
+        await asyncio.gather(*members)
+
+    async def _create(self, name: str, application: str, requests: dict[str, str], annotations: dict[str, str]) -> None:
+        labels = {"queue": "root.default", "applicationId": application}
         spec = {
             "schedulerName": self.scheduler,
             "containers": [{"name": "main", "image": "pause", "resources": {"requests": requests}}],
         }
-        body = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+        body = {"metadata": {"name": name, "labels": labels, "annotations": annotations}, "spec": spec}
         answer = await self._call("POST", self._api.path(r.PODS), body)
         assert answer.status in (201, 409), answer  # 409: it was made, and the answer was lost
 
@@ -120,6 +145,7 @@ class RealLoad:
             node, seen = pod["spec"].get("nodeName"), self.nodes_of.setdefault(pod["metadata"]["uid"], [])
             if node and seen[-1:] != [node]:
                 seen.append(node)
+        self.placeholders.update(pod["metadata"]["uid"] for pod in pods if _is_placeholder(pod))
         waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
         return waiting, [pod for pod in pods if pod["spec"].get("nodeName")]
 
@@ -138,3 +164,7 @@ class RealLoad:
             if answer.status not in _BUSY:
                 return answer
             await asyncio.sleep(AGAIN_SECONDS)
+
+
+def _is_placeholder(pod: Object) -> bool:
+    return (pod["metadata"].get("annotations") or {}).get(PLACEHOLDER) == "true"
