@@ -76,6 +76,7 @@ def allocated(model: Model, event: Allocated) -> None:
         return
     own.state, own.node, own.uuid = PodState.ASSUMED, event.node, event.uuid
     own.failures = 0
+    model.reasons.silent.pop(own.uid, None)
     own.amounts = own.ask.resources if own.ask is not None and not own.is_ask_rejected else {}
     own.is_reported = own.is_reported_late = False
     asking.stop_using_class(model, own)
@@ -233,7 +234,7 @@ def _bound(model: Model, own: OwnPod) -> None:
     conditions.done(own)
     pod = own.name
     note = f"Successfully assigned {pod.namespace}/{pod.name} to {own.node}"
-    model.record(own, "Scheduled", "Binding", note)
+    model.record(own, "Scheduled", "Binding", note, happens_once=True)
     if not own.uuid and not own.is_release_wanted:
         report_running(model, own)  # its node was removed meanwhile, and may be back
     else:
