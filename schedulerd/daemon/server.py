@@ -316,7 +316,8 @@ class Daemon:
         self._not_ready_because = ""
         spare_the_old()
         self._reloads.announce()
-        log.info("serving", version=description(), grpc_port=self._grpc.port, http_port=self._http.port)
+        tls = {} if self._grpc.tls_port is None else {"grpc_tls_port": self._grpc.tls_port}
+        log.info("serving", version=description(), grpc_port=self._grpc.port, **tls, http_port=self._http.port)
         try:
             await asyncio.wait([told_to_stop, *parts], return_when=asyncio.FIRST_COMPLETED)
             failed = _report_failure(parts)
