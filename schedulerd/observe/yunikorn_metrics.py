@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState
+from schedulerd.core.lifecycles import ApplicationState, NodeState
 from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
 from schedulerd.observe import families
@@ -104,8 +104,8 @@ FAMILIES = (
 )
 """`<resource>` and `<queue>` stand for a name in which `_` replaces all but letters, digits and `_`."""
 
-_STATES_NOW = tuple(state for state in ApplicationState if state not in TERMINAL_STATES)
 _A = ApplicationState
+_TOTALLED = (_A.RUNNING, _A.RESUMING, _A.FAILING, _A.COMPLETING)
 Sums: TypeAlias = dict[tuple[str, ...], float]
 
 
@@ -237,17 +237,18 @@ class QueueFamilies:
         for (_rm_id, _partition, path), queue in self._pace(leaves):
             states.update(queue.applications)
             for state, number in queue.applications.items():
-                self._add(QUEUE_APP, applications, (path, state.lower()), number)
+                self._add(QUEUE_APP, applications, (path, _shown(state)), number)
             for state, number in queue.ended.items():
                 self._add(QUEUE_APP_TOTAL, over, (path, state.lower()), number)
             for name, number in (("allocated", queue.placed), ("released", queue.released)):
                 self._add(NAMED_CONTAINER, containers, (path, name), number)
         resources = self._resources(total, quotas, capacities)
-        shown = {state.lower(): states[state] for state in _STATES_NOW if state not in (_A.NEW, _A.ACCEPTED)}
+        states[_A.RUNNING] += states[_A.STARTING]
+        shown: dict[str, int] = {state.lower(): states[state] for state in _TOTALLED}
         shown |= {state.lower(): entered[state.lower()] for state in (_A.COMPLETED, _A.FAILED)}
         yield gauges(APPLICATIONS, [((state,), number) for state, number in shown.items()])
         yield gauges(QUEUE_APP, applications.items())
-        yield counters(QUEUE_APP_TOTAL, over.items())
+        yield _exactly(QUEUE_APP_TOTAL, over)
         yield gauges(QUEUE_RESOURCE, resources.items())
         for family, sums in ((NAMED_APP, applications), (NAMED_RESOURCE, resources), (NAMED_CONTAINER, containers)):
             yield from self._named(family, sums)
@@ -292,14 +293,24 @@ class QueueFamilies:
             if path:  # an application that was rejected before it had a queue
                 by_name[family.name.replace("<queue>", _in_name(path))][tuple(labels)] += number
         for name, samples in by_name.items():
-            if family.kind is Kind.COUNTER:
-                # A counter would be called `_total`, which the original is not.
-                made = Metric(name, family.documentation, "unknown")
-                for labels, number in samples.items():
-                    made.add_sample(name, dict(zip(family.labels, labels, strict=True)), number)
-                yield made
-            else:
-                yield gauges(Family(name, family.kind, family.labels, family.documentation), samples.items())
+            yield _exactly(Family(name, family.kind, family.labels, family.documentation), samples)
+
+
+def _exactly(family: Family, samples: Mapping[tuple[str, ...], float]) -> Metric:
+    """A family under exactly its name.
+
+    The formats want counters to be called `_total`, and OpenMetrics leaves that out of the name of the family: the
+    counter of `queue_app_total` and the gauge `queue_app` would be one family. So the type of counters is not told.
+    """
+    made = Metric(family.name, family.documentation, "unknown" if family.kind is Kind.COUNTER else family.kind)
+    for labels, number in samples.items():
+        made.add_sample(family.name, dict(zip(family.labels, labels, strict=True)), number)
+    return made
+
+
+def _shown(state: ApplicationState) -> str:
+    """YuniKorn has no state for applications that have one allocation only."""
+    return (_A.RUNNING if state is _A.STARTING else state).lower()
 
 
 def _in_name(text: str) -> str:

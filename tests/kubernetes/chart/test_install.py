@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from schedulerd.kubernetes.api import resources as r
+from tests.kubernetes.chart import yunikorn_dashboards
 from tests.kubernetes.chart.dashboards import queries
 from tests.kubernetes.chart.installation import (
     DEPLOYMENTS,
@@ -42,7 +43,8 @@ partitions:
           - {name: default}
           - {name: greedy}
           - name: team
-            resources: {guaranteed: {vcore: 2}}
+            maxapplications: 10
+            resources: {guaranteed: {vcore: 2}, max: {vcore: 4}}
             properties: {preemption.delay: 1s}
 """
 
@@ -178,7 +180,9 @@ async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServe
 
     async with Installation(real) as world:
         await world.node("a")
-        await world.install(queueFile={"text": QUEUES}, daemon={"extraArgs": ["--preemption-attempt-s=0.2"]})
+        await world.install(
+            queueFile={"text": QUEUES}, daemon={"extraArgs": ["--preemption-attempt-s=0.2", "--yunikorn-metrics"]}
+        )
         for kind in ("pods", "virtual"):
             for number in range(2):
                 await world.pod(f"{kind}-{number}", metadata=gang(kind))
@@ -203,6 +207,8 @@ async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServe
                     series |= series_of(text, namespace=world.name, pod=pod.name, container=name)
             panels = [filled_in(query, world.name) for query in queries().values()]
             await asyncio.to_thread(check_data, panels, series, tmp_path)
+            of_yunikorn = [*yunikorn_dashboards.QUERIES, *yunikorn_dashboards.queries_of("team")]
+            await asyncio.to_thread(check_data, of_yunikorn, series, tmp_path, "15s")
 
 
 async def test_without_the_right_to_create_pods_placeholders_are_refused_and_said_to_be(real: RealServer) -> None:
