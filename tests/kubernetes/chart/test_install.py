@@ -15,6 +15,7 @@ import pytest
 
 from schedulerd.kubernetes.api import resources as r
 from tests.kubernetes.chart import yunikorn_dashboards
+from tests.kubernetes.chart.alerts import SELECTORS, WITHOUT_DATA
 from tests.kubernetes.chart.dashboards import queries
 from tests.kubernetes.chart.installation import (
     DEPLOYMENTS,
@@ -165,7 +166,7 @@ async def test_the_service_of_the_leader_follows_it(real: RealServer) -> None:
 
 
 async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServer, tmp_path: Path) -> None:
-    """And every panel of the dashboards shows something of it."""
+    """And every panel of the dashboards shows something of it, and every alert has something to judge."""
 
     def gang(kind: str) -> JSON:
         group = {"name": "workers", "minMember": 2, "minResource": {"cpu": "1"}}
@@ -207,6 +208,9 @@ async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServe
                     series |= series_of(text, namespace=world.name, pod=pod.name, container=name)
             panels = [filled_in(query, world.name) for query in queries().values()]
             await asyncio.to_thread(check_data, panels, series, tmp_path)
+            selected = [one for one in SELECTORS if one not in WITHOUT_DATA]
+            absent = [f"absent({one})" for one in WITHOUT_DATA]
+            await asyncio.to_thread(check_data, [*selected, *absent], series, tmp_path)
             of_yunikorn = [*yunikorn_dashboards.QUERIES, *yunikorn_dashboards.queries_of("team")]
             await asyncio.to_thread(check_data, of_yunikorn, series, tmp_path, "15s")
 
