@@ -195,11 +195,14 @@ async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServe
         for name in greedy:
             await world.pod(name, metadata={"labels": {"queue": "root.greedy", "applicationId": "greedy"}})
         await world.until_running(*greedy)
-        await world.pod("team", metadata={"labels": {"queue": "root.team", "applicationId": "team"}})
+        requests = {"cpu": "1", "memory": "64Mi"}
+        container = {"name": "main", "image": "pause", "resources": {"requests": requests}}
+        labels = {"queue": "root.team", "applicationId": "team"}
+        await world.pod("team", metadata={"labels": labels}, containers=[container])
         pods = await world.until_running("team")
         assert len(set(greedy) & set(pods)) == 3
-        requests = await world.samples("shim", "schedulerd_kubernetes_requests_total")
-        assert not [labels for labels, _ in requests if labels["code"] in ("401", "403")]
+        asked = await world.samples("shim", "schedulerd_kubernetes_requests_total")
+        assert not [labels for labels, _ in asked if labels["code"] in ("401", "403")]
         if PROMTOOL is not None:
             series: dict[str, str] = {}
             for pod in world.running():
