@@ -154,6 +154,11 @@ PENDING_ASKS = _gauge(
     (*_PARTITION, "state"),
     "Allocations asked for and not placed yet, or that await a placeholder, by what they wait for.",
 )
+LEAF_PENDING_ASKS = _gauge(
+    "leaf_pending_asks",
+    (*_QUEUE, "state"),
+    "Allocations as in `schedulerd_pending_asks`, by leaf queue; only states that an ask is in.",
+)
 ASKS_AWAITING_PLACEHOLDER = _gauge(
     "asks_awaiting_placeholder", _QUEUE, "Allocations asked for that wait for their placeholder to be released."
 )
@@ -305,6 +310,7 @@ FAMILIES = (
     *(
         PENDING_ALLOCATIONS,
         PENDING_ASKS,
+        LEAF_PENDING_ASKS,
         PENDING,
         ALLOCATED,
         GUARANTEED,

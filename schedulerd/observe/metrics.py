@@ -177,7 +177,7 @@ class Metrics:
             while count.advance(APPLICATIONS_COUNTED_MAX):
                 yield ()
             counts.append(count)
-        yield (pending_by_state(counts, series),)
+        yield pending_by_state(counts, series, pace)
         partitions = [one for rm in self._resource_managers() for one in rm.partitions.values()]
         walks = [QuotaWalk(one) for one in partitions]
         for walk in walks:

@@ -244,6 +244,12 @@ TEAMS: dict[str, list[Graph]] = {
             {"{{queue}} {{resource}}": of_leader("pending_resources", "queue, resource", QUEUE)},
         ),
         Graph("Pods that wait", "short", {"{{queue}}": of_leader("pending_allocations", "queue", QUEUE)}),
+        Graph(
+            "Why they wait",
+            "short",
+            {"{{queue}} {{state}}": f"{of_leader('leaf_pending_asks', 'queue, state', QUEUE)} or vector(0)"},
+            "By leaf queue. `schedulerd explain queue PATH` has the details.",
+        ),
         Graph("Applications", "short", {"{{queue}} {{state}}": of_leader("applications", "queue, state", QUEUE)}),
     ],
     "Gangs and preemption": [

@@ -335,7 +335,7 @@ READ_AT_SCRAPE = (
     *(families.INBOX_DEPTH, families.OUTBOX_DEPTH, families.BUILD_INFO, families.CONFIG_INFO),
     *(families.EVENT_FOLLOWERS, families.CALLBACK_STREAMS, families.JOURNAL_RECORDING, families.JOURNAL_WAITING),
     *(families.OUTSTANDING, families.OUTSTANDING_RESOURCES, families.USED, families.ALLOCATIONS_USED),
-    families.PENDING_ASKS,
+    *(families.PENDING_ASKS, families.LEAF_PENDING_ASKS),
     families.SERIES_LEFT_OUT,
 )
 """Gauges that are asked for when somebody looks and cannot drift; `test_metrics` and the contract tests look."""
