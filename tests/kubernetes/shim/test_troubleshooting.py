@@ -219,6 +219,7 @@ def test_a_line_that_is_not_printed_is_noticed() -> None:
     assert missing(symptom, "a b c\na bc\nvcore 2") == symptom.lines
 
 
+@pytest.mark.slow
 async def test_each_command_shows_the_cause(world: World, daemon_flags: tuple[str, ...]) -> None:
     cluster = Cluster(world)
     await cluster.make()
