@@ -336,6 +336,11 @@ class Settings(BaseModel):
         description="Maximum number of series per metric on /metrics, shared equally by the resource managers. "
         "Series beyond that are added up in one series per resource manager.",
     )
+    yunikorn_metrics: bool = Field(
+        default=False,
+        description="Add the metrics of Apache YuniKorn to /metrics, by its names (yunikorn_*), for its dashboards "
+        "and alerts.",
+    )
     recount_items_max: int = Field(
         default=10_000,
         ge=0,

@@ -169,7 +169,7 @@ class Daemon:
         wanted_max = settings.resource_managers_max
         queue_files = QueueFiles(lambda group: read_policy_group(settings, group), reader.load, wanted_max)
         self._not_ready_because = "starting"
-        metrics, seed = Metrics(settings.metrics_series_max), random_seed()
+        metrics, seed = Metrics(settings.metrics_series_max, yunikorn=settings.yunikorn_metrics), random_seed()
         self._scheduler = Scheduler(settings.timeouts(), uuid_source(seed), matches)
         self._journal = begin_journal(settings, seed, metrics)
         self._probe = LoopProbe(metrics.loop_lag_seconds)
