@@ -26,9 +26,10 @@ demo: $(READY)
 kubernetes: $(READY)
 	$(BIN)/python -m tests.kubernetes.demo $(if $(KEEP),--keep) $(ARGS)
 
-# All tests except those that take a minute or more, such as building a container, fuzzing, or finding all mutants.
+# All tests except those that take more than five seconds or need a real API server, which `make check` has as well, with
+# more examples of each property.
 test: $(READY)
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" --hypothesis-profile=short $(ARGS)
 
 # What CI runs, the fastest checks first.
 check: $(READY)

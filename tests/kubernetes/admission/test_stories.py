@@ -20,7 +20,7 @@ from tests.kubernetes.admission.reviews import APP_ID, JSON, OWN
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer, assets, free_ports
 
-pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
 LIMIT_SECONDS = 40.0
 QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n          - name: a\n"
 

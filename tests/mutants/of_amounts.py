@@ -1,4 +1,4 @@
-"""Mutants of rooms of nodes, quotas, limits and the queue file."""
+"""Mutants of ledgers, quotas, the queue file and limits."""
 
 from __future__ import annotations
 
@@ -7,31 +7,36 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from schedulerd.core import commit
+from schedulerd.core import commit, commit_room
 from schedulerd.core.commands import PredicateResult
 from schedulerd.core.configuration.rules import reload
-from schedulerd.core.model.node import Node
+from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending import requeue
-from schedulerd.core.pending.request_class import RequestClass
 from schedulerd.core.predicates.handlers import predicate_results
 from schedulerd.core.quotas import rules
+from schedulerd.core.quotas.limit_subject import group_of
 from schedulerd.core.quotas.quota_key import QuotaKey
 from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.resources import Items, Limits, Resources
 from schedulerd.core.specs import QueueSpec
 from tests.mutants.changes import By, Compares, Replaced, gives, left_out, nothing, while_
-from tests.mutants.finders import Property, Simulated, Told, UnitTested
+from tests.mutants.finders import Property, Told, UnitTested
 from tests.mutants.mutant import Mutant
-from tests.mutants.proofs import ANY_WORLD, GANGS, ORDER, QUOTAS, RELOADS
+from tests.mutants.proofs import ANY_WORLD, CONTESTED, GANGS, ORDER, QUOTAS, RELOADS, USAGE
 from tests.mutants.rules import Rule
 from tests.property.story import plans, several_trees
 from tests.property.test_reloads import check_same_file
-from tests.sim.crowded_world import CrowdedWorld
 from tests.sim.test_start_invariants_find import Watched
 from tests.unit.core.builders import an_ask
 from tests.unit.core.preemption import test_quota_reservations
+
+
+def subtract_once(original: By, ledger: Resources, items: Any, times: int = 1) -> None:
+    original(ledger, items)
 
 
 def one_more(items: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -40,6 +45,39 @@ def one_more(items: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
 
 def looser(original: By, limits: Limits, used: Mapping[str, int], items: Any) -> Any:
     return original(Limits({name: most + 1 for name, most in limits.items()}), used, items)
+
+
+def free_but(*ledgers: str) -> By:
+    """What is freed is still counted here: in the ledger of the user, the node, the gang or the root."""
+
+    def broken(original: By, partition: Partition, allocation: Allocation) -> None:
+        application, items = allocation.application, allocation.request_class.items
+        user, node, gang = application.usage_ledgers[-1], allocation.node, application.gang
+        original(partition, allocation)
+        if "user" in ledgers:
+            user.usage.add(items)
+        if "node" in ledgers:
+            node.allocated.add(items)
+        if "gang" in ledgers and gang is not None and allocation.spec.task_group:
+            gang.held.add(items)
+        if "root" in ledgers:
+            partition.root.allocated.add(items)
+
+    return broken
+
+
+def still_runs_for_its_user(original: By, partition: Partition, application: Application) -> None:
+    ledgers = list(application.usage_ledgers)
+    original(partition, application)
+    for ledger in ledgers:
+        ledger.applications[application.application_id] = None
+
+
+def still_runs_in_its_queues(original: By, partition: Partition, application: Application) -> None:
+    had = bool(application.usage_ledgers)
+    original(partition, application)
+    for queue in application.queue.path_to_root if had and not application.usage_ledgers else ():
+        queue.running += 1
 
 
 def off_by_one(original: By, queue: Queue, items: Items, own: Items = ()) -> Blocked | None:
@@ -75,14 +113,45 @@ def configured_with(**kept: Any) -> By:
     return broken
 
 
-def takes_daemons(original: By, partition: Partition, request_class: RequestClass, node: Node) -> Any:
-    return None if request_class.required_node == node.node_id else original(partition, request_class, node)
+def counted_twice(original: By, allocation: Allocation, times: int) -> None:
+    original(allocation, 2 * times)
 
 
-def without_others(original: By, node: Node, capacity: Resources | None, occupied: Resources | None) -> None:
-    original(node, capacity, occupied)
-    node.available = node.capacity.minus(node.allocated)
-    node.rescore()
+def makes_room_for_ever(original: By, partition: Partition, reservation: Any) -> None:
+    victims = list(reservation.victims)
+    original(partition, reservation)
+    for victim in victims:
+        victim.makes_room = reservation
+
+
+def claimed_for_ever(original: By, partition: Partition, reservation: Any) -> None:
+    original(partition, reservation)
+    for queue in reservation.application.queue.path_to_root if reservation.is_entitled else ():
+        queue.quota_reserved.add(reservation.items)
+
+
+def asked_before(original: By, reservation: Any, victim: Allocation, now_ns: int) -> None:
+    original(reservation, victim, reservation.made_at_ns - 1)
+
+
+def promised_for_ever(original: By, partition: Partition, application: Application) -> None:
+    gang = application.gang
+    promised = gang.promised.items() if gang is not None else ()
+    original(partition, application)
+    for queue in application.queue.path_to_root:
+        queue.gang_quota_promised.add(promised)
+
+
+def awaits_for_ever(original: By, placeholder: Allocation) -> Ask | None:
+    ask: Ask | None = original(placeholder)
+    placeholder.application.awaiting_placeholder += ask is not None
+    return ask
+
+
+def holds_for_ever(original: By, partition: Partition, check: PredicateCheck) -> None:
+    original(partition, check)
+    assert check.ask.predicate_history is not None
+    check.ask.predicate_history.predicate_reserved += check.uses_allocation
 
 
 def changed_always(original: By, *arguments: Any, **named: Any) -> Any:
@@ -108,23 +177,75 @@ def one_too_many_by_result() -> list[str]:
 
 
 MUTANTS = (
-    # Room
+    # Ledgers
+    Mutant("several are subtracted as one", Rule.LEDGERS, Replaced(Resources.subtract, subtract_once), (ANY_WORLD,)),
     Mutant(
-        "an exact fit is none",
-        Rule.ROOM,
-        Replaced(Resources.lacks, lambda original, room, items: original(room, one_more(items))),
+        "what a user frees is still used", Rule.LEDGERS, Replaced(commit.free, free_but("user")), (ANY_WORLD, USAGE)
+    ),
+    Mutant("a release is forgotten on its node", Rule.LEDGERS, Replaced(commit.free, free_but("node")), (ANY_WORLD,)),
+    Mutant("a gang still holds what went", Rule.LEDGERS, Replaced(commit.free, free_but("gang")), (ANY_WORLD,)),
+    Mutant("the root still uses what went", Rule.LEDGERS, Replaced(commit.free, free_but("root")), (ANY_WORLD, USAGE)),
+    Mutant(
+        "an application that ended still runs for its user",
+        Rule.LEDGERS,
+        Replaced(commit.retire, still_runs_for_its_user),
         (ANY_WORLD,),
     ),
-    Mutant("a placeholder of any size will do", Rule.ROOM, Replaced(Resources.lacks, nothing), (ANY_WORLD,)),
-    Mutant("a node that others occupy has room", Rule.ROOM, Replaced(Node.offer, without_others), (ANY_WORLD,)),
     Mutant(
-        "a node that is not ready takes daemons",
-        Rule.ROOM,
-        Replaced(Partition._state_refusal, takes_daemons),
-        (Simulated((CrowdedWorld,), steps=300, seeds=40),),
+        "an application that ended still runs in its queues",
+        Rule.LEDGERS,
+        Replaced(commit.retire, still_runs_in_its_queues),
+        (ANY_WORLD,),
     ),
-    Mutant("a drained node stays open", Rule.ROOM, Replaced(commit.close_node, nothing), (ANY_WORLD,)),
-    Mutant("a swap takes room that is not there", Rule.ROOM, Replaced(Partition.refusal, nothing), (ANY_WORLD,)),
+    Mutant("usage outlives its application", Rule.LEDGERS, Replaced(commit.retire, nothing), (ANY_WORLD, USAGE)),
+    Mutant("finished asks are kept", Rule.LEDGERS, Replaced(commit.forget_if_done, nothing), (ANY_WORLD,)),
+    Mutant("groups are not counted", Rule.LEDGERS, Replaced(group_of, gives("")), (USAGE,)),
+    Mutant("what leaves is not counted", Rule.LEDGERS, Replaced(commit_room.count_leaving, nothing), (ANY_WORLD,)),
+    Mutant(
+        "what leaves is counted twice", Rule.LEDGERS, Replaced(commit_room.count_leaving, counted_twice), (ANY_WORLD,)
+    ),
+    Mutant(
+        "the quota of a reservation stays reserved when it ends",
+        Rule.LEDGERS,
+        Replaced(commit_room.end_reservation, claimed_for_ever),
+        (ANY_WORLD,),
+    ),
+    Mutant(
+        "what waits for a placeholder waits on",
+        Rule.LEDGERS,
+        Replaced(commit.end_placeholder_wait, awaits_for_ever),
+        (ANY_WORLD,),
+    ),
+    Mutant(
+        "an ask stays awaiting when its placeholder goes",
+        Rule.LEDGERS,
+        Replaced(commit.end_placeholder_wait, lambda _, placeholder: placeholder.swap),
+        (ANY_WORLD,),
+    ),
+    Mutant(
+        "a promise stays when the gang is over",
+        Rule.LEDGERS,
+        Replaced(commit.end_promise, promised_for_ever),
+        (ANY_WORLD,),
+    ),
+    Mutant(
+        "a result is waited for for ever",
+        Rule.LEDGERS,
+        Replaced(commit_room.end_predicate_check, holds_for_ever),
+        (ANY_WORLD.from_seed(7),),
+    ),
+    Mutant(
+        "a victim never stops making room",
+        Rule.RESERVATION_FACTS,
+        Replaced(commit_room.end_reservation, makes_room_for_ever),
+        (CONTESTED.from_seed(8),),
+    ),
+    Mutant(
+        "the wait for room starts with the reservation",
+        Rule.RESERVATION_FACTS,
+        Replaced(commit_room.make_room, asked_before),
+        (CONTESTED.from_seed(8),),
+    ),
     # Quotas
     Mutant("a quota gives one more than it has", Rule.QUOTAS, Replaced(Limits.exceeded_by, looser), (ANY_WORLD,)),
     Mutant(
