@@ -7,6 +7,8 @@ READY := .venv/.ready
 COMPILED := build/compiled
 SIMULATOR := build/simulator
 COMPILED_TESTS := tests/unit/core tests/property tests/sim tests/conformance tests/unit/test_build.py
+# Compiled modules are kept whatever the environment says: tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 # Tests run in parallel, one per processor. One after the other: make test WORKERS=0.
 PYTEST := $(BIN)/python -m pytest -q -W error -n $(or $(WORKERS),logical) --dist worksteal
 # The requirements of a compiled build are pinned as well.
