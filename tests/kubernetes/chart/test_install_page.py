@@ -20,7 +20,7 @@ PAGE = (CHART.parents[1] / "docs" / "install.md").read_text()
 BLOCK = re.compile(r"^( *)```(\w+) ?(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 SAVED = re.compile(r"Save this as `([\w.]+)`")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
+pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
 
 
 def blocks() -> Iterator[tuple[str, str, str]]:
