@@ -31,7 +31,7 @@ from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer
 from tests.kubernetes.node.container import Container
 
-pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
 JSON = dict[str, Any]
 QUEUES = """
 partitions:

@@ -12,6 +12,7 @@ from tests.kubernetes.contract.real_server import assets
 ROUNDS, PODS = 4, 200
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_kills_under_load() -> None:
     assert asyncio.run(kills.run(seed=3, rounds=ROUNDS, pods=PODS)) >= PODS
