@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from schedulerd.core import commit, commit_room
+from schedulerd.core import commit, commit_room, resources
 from schedulerd.core.commands import PredicateResult
 from schedulerd.core.configuration.rules import reload
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -37,8 +37,8 @@ from tests.unit.core.preemption import test_quota_reservations
 from tests.unit.core.queue_placement import test_stops
 
 
-def subtract_once(original: By, ledger: Resources, items: Any, times: int = 1) -> None:
-    original(ledger, items)
+def booked_once(original: By, items: Items, count: int, grows: Any, shrinks: Any) -> None:
+    original(items, 1, grows, shrinks)
 
 
 def one_more(items: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -195,7 +195,7 @@ def one_too_many_by_result() -> list[str]:
 
 MUTANTS = (
     # Ledgers
-    Mutant("several are subtracted as one", Rule.LEDGERS, Replaced(Resources.subtract, subtract_once), (ANY_WORLD,)),
+    Mutant("several are booked as one", Rule.LEDGERS, Replaced(resources.book, booked_once), (ANY_WORLD,)),
     Mutant(
         "what a user frees is still used", Rule.LEDGERS, Replaced(commit.free, free_but("user")), (ANY_WORLD, USAGE)
     ),
