@@ -7,13 +7,15 @@ READY := .venv/.ready
 COMPILED := build/compiled
 SIMULATOR := build/simulator
 COMPILED_TESTS := tests/unit/core tests/property tests/sim tests/conformance tests/unit/test_build.py
+# Compiled modules are kept whatever the environment says: tests start hundreds of processes.
+export PYTHONDONTWRITEBYTECODE :=
 # Tests run in parallel, one per processor. One after the other: make test WORKERS=0.
 PYTEST := $(BIN)/python -m pytest -q -W error -n $(or $(WORKERS),logical) --dist worksteal
 # The requirements of a compiled build are pinned as well.
 LOCK := HATCH_BUILD_HOOKS_ENABLE=1 CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(LOCK_ARGS)
 
-.PHONY: newcomer demo kubernetes test check conformance rest sim soak mutants gangs fuzz bench profile protos lock format clean compiled compiled-test compiled-bench manifests dist
+.PHONY: demo newcomer kubernetes test check conformance rest sim soak mutants gangs fuzz bench profile screenshots protos lock format clean compiled compiled-test compiled-bench manifests dist
 
 # Shows how a simulated cluster fills, queues and drains. DURATION (seconds), NODES, SEED; KEEP=1 leaves the daemon up.
 demo: $(READY)
@@ -26,9 +28,10 @@ demo: $(READY)
 kubernetes: $(READY)
 	$(BIN)/python -m tests.kubernetes.demo $(if $(KEEP),--keep) $(ARGS)
 
-# All tests except those that take a minute or more, such as building a container, fuzzing, or finding all mutants.
+# All tests except those that take more than five seconds or need a real API server, which `make check` has as well, with
+# more examples of each property.
 test: $(READY)
-	$(PYTEST) -m "not slow" $(ARGS)
+	$(PYTEST) -m "not slow" --hypothesis-profile=short $(ARGS)
 
 # What CI runs, the fastest checks first.
 check: $(READY)
@@ -90,6 +93,11 @@ compiled-test: $(COMPILED)/.ready
 
 compiled-bench: $(COMPILED)/.ready
 	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m benchmarks $(or $(ARGS),--everything)
+
+# Screenshots of the web page from a played story, in both themes and two widths, in build/screenshots; those of the
+# README in docs/images. Needs chromium (apt-get install chromium).
+screenshots: $(READY)
+	$(BIN)/python -m tests.ui.screenshots $(ARGS)
 
 # Regenerates schedulerd/_generated after a change of a .proto file.
 protos: $(READY)

@@ -16,174 +16,21 @@ from google.protobuf.message import Message
 from schedulerd._generated.schedulerd.v1 import admin_pb2, callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
-
-RM, RM_2021, QUIET = "hostile", "hostile-2021", "quiet"
-APPLICATION, NODE = "app-1", "node-0"
-
-NUMBERS = (
-    *("9" * 5_000, "1" * 4_301, "1e400", "-1e400", "1e-400", str(2**63), str(2**63 - 1), str(2**64), str(-(2**63) - 1)),
-    *(
-        "",
-        "0",
-        "-0",
-        "00000",
-        "+5",
-        " 5",
-        "5 ",
-        "5\n",
-        "1_000",
-        "0x10",
-        "1.5",
-        "٣",
-        "\uff11\uff12",
-        "NaN",
-        "Infinity",
-        "1" * 20,
-    ),
-    *("1" + "0" * 400 + "Gi", "9223372036854775807E", "9223372036854775807Ei", "1.0000000000000000001", "0.5m", "m"),
-    *("-1", "1e9", "1E999999999", "9" * 5_000 + "Ki", "5²", "²"),
+from tests.hostile_values import (
+    AMOUNTS,
+    APPLICATION,
+    COUNTS,
+    DURATIONS,
+    JSON,
+    NAMES,
+    NODE,
+    NUMBERS,
+    PATTERNS,
+    RM,
+    RM_2021,
+    SELECTORS,
+    YAML,
 )
-AMOUNTS = (0, 1, -1, 2**31, 2**53 + 1, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1)
-COUNTS = (0, 1, -1, 7, 1_000_001, 2**31 - 1, -(2**31))
-JSON = (
-    *("[" * 60_000, "{" * 60_000, '{"a":' * 30_000, "[" * 60_000 + "]" * 60_000, '"' * 60_000, "\\" * 60_000),
-    *(
-        '{"memory": 1e400}',
-        '{"memory": %s}' % ("9" * 5_000),
-        '{"memory": true}',
-        '{"memory": null}',
-        "null",
-        "[]",
-        "{}",
-    ),
-    *('{"memory": NaN}', '{"vcore": "1", "vcore": "2"}', '{"": "1"}', '"\\ud800"', '{"\\ud800": "1"}', "\ufeff{}", " "),
-    *('{"memory": {"value": 1}}', json.dumps({f"r{one}": "1" for one in range(4_000)}), "not json", "\x00"),
-    *('{"%s": "1"}' % ("x" * 50_000), '{"memory": "-1"}', '{"memory": "1.5Gi"}', '{"vcore": "1e3"}', '{"pods": 1.5}'),
-)
-PATTERNS = (
-    *("^(a+)+$", "^(a|aa)+$", "^(a|a?)+$", "(.*)*x", "(.*,)*y", "^(([a-z])+.)+[A-Z]([a-z])+$", "(a*)*(a*)*(a*)*b"),
-    *("(?:a{0,100}){0,100}b", "a{1,65535}{1,65535}", "x{1,99999999}", "(((((a*)*)*)*)*)*b", "(?=(a+))a*b\\1"),
-    *(
-        "(" * 5_000,
-        "[" * 5_000,
-        "a" * 100_000,
-        "\\",
-        "*",
-        "(?P<x>a)(?P=x)",
-        "(?i)(?s).*",
-        "(?#" + "x" * 5_000,
-        "[[:alpha:]]",
-    ),
-    *("(?:" * 1_000 + "a" + ")" * 1_000, "|".join(["a"] * 20_000), "\\p{L}+", "^\x00$", "(?<=a{1,9999})b"),
-)
-DURATIONS = (
-    *(
-        "9" * 2_000,
-        "9" * 2_000 + "s",
-        "1e400s",
-        "-1s",
-        "1h" * 10_000,
-        "0." + "0" * 2_000 + "1s",
-        "9223372036854775808ns",
-    ),
-    *("1" * 300 + "h", "s", "inf", "nan", "٣s", "1 s", "5", "0", "0s", ".s", "1..5s", "1.5.5h", "1h1h", "+-1s", "292y"),
-)
-NAMES = (
-    *(
-        "",
-        ".",
-        "..",
-        "root",
-        "root.",
-        "ROOT.A",
-        "root..a",
-        "root.a.",
-        "root." + "a" * 1_024,
-        "root." + "a." * 200 + "a",
-    ),
-    *("x" * 1_025, "\x00", "\u202e", "%s%s%n", "{0}", "${namespace}", "\U0001f600" * 200, "\r\n{}", "*", "?", "@", " "),
-    *(
-        QUIET,
-        f"[{QUIET}]default",
-        f"[{RM}]default",
-        f"[{RM}]" * 300,
-        "default",
-        "a/b",
-        "../../etc/passwd",
-        "a" * 30 + "!",
-    ),
-    *("bug", "root.a", "root.b", "root.users", NODE, APPLICATION, "é", "e\u0301", "ǅ", "\ufeff", "\ud7ff", "0" * 1_024),
-)
-SELECTORS = (
-    *(
-        "," * 60_000,
-        "(" * 60_000,
-        "a in " + "(" * 50_000,
-        f"a in ({','.join(['b'] * 30_000)})",
-        "!" * 60_000,
-    ),
-    *(
-        ",".join(f"k{one}=v" for one in range(5_000)),
-        "a==" * 15_000,
-        "a in ()",
-        "a notin (b",
-        "=",
-        "!",
-        "a b c",
-        "a=\x00",
-    ),
-    *(
-        "k" * 65_000,
-        " " * 65_000,
-        "a in (b),a notin (b)",
-        "a" + "\t" * 60_000 + "in (b)",
-        "a!==b",
-        "é in (ß)",
-        "in in (in)",
-    ),
-)
-YAML = (
-    "[" * 60_000,
-    "{" * 60_000,
-    "- " * 30_000,
-    "a: " * 20_000,
-    "".join(" " * one + "a:\n" for one in range(1_200)),
-    "a: &a [x,x,x,x,x,x,x,x,x]\n"
-    + "".join(f"{chr(98 + one)}: &{chr(98 + one)} [{','.join(['*' + chr(97 + one)] * 9)}]\n" for one in range(12)),
-    "a: &a [*a]",
-    "a: &a {<<: *a}",
-    "partitions: &p [*p]",
-    "!!python/object/apply:os.system ['true']",
-    "partitions: !!int '%s'" % ("9" * 5_000),
-    "partitions: %s" % ("9" * 5_000),
-    "partitions: 1e400",
-    "partitions: .inf",
-    "partitions: 0x" + "f" * 5_000,
-    "partitions: 0o" + "7" * 5_000,
-    "partitions: 2026-99-99T99:99:99Z",
-    "partitions: 1:60:60:60",
-    "? [a, b]\n: c",
-    "? {a: b}\n: c",
-    "a: 1\na: 2",
-    "%YAML 9.9\n---\na: b",
-    "%TAG ! tag:x,2000:\n---\n!x a",
-    "--- a\n--- b\n" * 5_000,
-    "\x00",
-    "\ufeffpartitions: []",
-    "a: '\\",
-    'a: "\\U99999999"',
-    'a: "\\xed"',
-    "a: |99999999999\n  b",
-    "a: >-\n" + " x\n" * 20_000,
-    "#" * 900_000,
-    "'" + "x" * 900_000 + "'",
-    "a: *" + "b" * 50_000,
-    "&" + "a" * 50_000 + " b",
-    "\t" * 50_000,
-    "a:\r" * 20_000,
-    "\u2028" * 20_000,
-)
-
 
 QUEUES = json.dumps(
     {

@@ -205,6 +205,11 @@ class Settings(BaseModel):
         description="Names under which clients reach /api/v1, beside localhost and IP addresses: separated by commas "
         "on the command line, a list in the settings file.",
     )
+    http_standby: bool = Field(
+        default=False,
+        description="This daemon is one of several replicas of which one leads: while no resource manager is "
+        "registered here, /api/v1 and /ws/v1 answer 503.",
+    )
     log_level: LogLevelName = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."
     )
@@ -330,6 +335,11 @@ class Settings(BaseModel):
         le=1_000_000,
         description="Maximum number of series per metric on /metrics, shared equally by the resource managers. "
         "Series beyond that are added up in one series per resource manager.",
+    )
+    yunikorn_metrics: bool = Field(
+        default=False,
+        description="Add the metrics of Apache YuniKorn to /metrics, by its names (yunikorn_*), for its dashboards "
+        "and alerts.",
     )
     recount_items_max: int = Field(
         default=10_000,

@@ -34,9 +34,9 @@ from tests.contract.raw_client import QUEUES, RawClient, allocated
 from tests.contract.raw_client_2021 import RawClient2021
 from tests.hostile_bytes import hostile
 from tests.hostile_contents import QUEUES as QUEUES_OF_HOSTILE
-from tests.hostile_contents import RM as HOSTILE
-from tests.hostile_contents import RM_2021 as HOSTILE_2021
 from tests.hostile_contents import Call, hostile_call, kinds
+from tests.hostile_values import RM as HOSTILE
+from tests.hostile_values import RM_2021 as HOSTILE_2021
 from tests.methods import METHODS
 
 RM = "fuzzed"

@@ -18,7 +18,7 @@ import httpx
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import QUEUES, RawClient, allocated
 from tests.contract.stalls import Stalls
-from tests.hostile_contents import QUIET
+from tests.hostile_values import QUIET
 
 SLOW_SECONDS = 1.0
 PAUSE_SECONDS = 0.02

@@ -79,6 +79,7 @@ def batches(draw: st.DrawFn) -> tuple[si_pb2.NodeRequest, si_pb2.ApplicationRequ
     return nodes, applications, allocations
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)  # a look at the state after each example waits its turn
 def test_garbage_is_answered_and_changes_nothing_it_should_not(session: Session) -> None:
     reached: Counter[str] = Counter()

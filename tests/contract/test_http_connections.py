@@ -46,7 +46,11 @@ def assert_served(daemon: DaemonProcess) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "count"), [*((said, 205) for said in UNFINISHED), ("nothing", 2_000), ("half a body", 2_000)]
+    ("said", "count"),
+    [
+        *((said, 205) for said in UNFINISHED),
+        *(pytest.param(said, 2_000, marks=pytest.mark.slow) for said in ("nothing", "half a body")),
+    ],
 )
 def test_however_many_clients_finish_no_request_probes_are_answered(descriptors: None, said: str, count: int) -> None:
     with DaemonProcess() as daemon, contextlib.ExitStack() as open_ones:

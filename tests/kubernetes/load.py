@@ -71,7 +71,7 @@ class Load:
                 self.happen()
             await asyncio.sleep(TURN_SECONDS)
 
-    async def settle(self, seconds: float = 30.0) -> None:
+    async def settle(self, seconds: float = 60.0) -> None:
         """No pod is made any longer; running ones end as others wait, until all are bound."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + seconds
@@ -89,7 +89,7 @@ class Load:
             await asyncio.sleep(0.02)
         self.fake.kubelet.finish_all()
 
-    async def agrees(self, state: State, rm_id: str, seconds: float = 30.0) -> None:
+    async def agrees(self, state: State, rm_id: str, seconds: float = 60.0) -> None:
         """Waits until daemon and API server agree about every pod; no pod was bound twice."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + seconds

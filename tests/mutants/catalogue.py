@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from tests.mutants import (
+    of_amounts,
     of_applications_and_gangs,
+    of_constraints,
     of_preemption,
+    of_room,
     of_shim_api,
     of_shim_gangs,
     of_shim_pods,
-    of_time_and_amounts,
+    of_time,
     of_waiting,
 )
 
 MUTANTS = (
-    *of_time_and_amounts.MUTANTS,
+    *of_time.MUTANTS,
+    *of_amounts.MUTANTS,
+    *of_room.MUTANTS,
     *of_waiting.MUTANTS,
+    *of_constraints.MUTANTS,
     *of_applications_and_gangs.MUTANTS,
     *of_preemption.MUTANTS,
     *of_shim_pods.MUTANTS,

@@ -124,26 +124,30 @@ class Told:
         return Found(problem) if problem is not None else None
 
 
-@dataclass(frozen=True)
 class TestsOf:
-    """All tests of a module, with all their parameters, that need no more than fixtures of that module which need
+    """All tests of the modules, with all their parameters, that need no more than fixtures of their module which need
     nothing; coroutines on a virtual loop."""
 
     __test__ = False
 
-    module: ModuleType
+    def __init__(self, *modules: ModuleType) -> None:
+        self._modules = modules
+
+    def __repr__(self) -> str:
+        return f"the tests of {', '.join(module.__name__ for module in self._modules)}"
 
     def find(self) -> Found | None:
-        for name, test in vars(self.module).items():
-            if not name.startswith("test_"):
-                continue
-            for call in self._calls(test):
-                found = raised_by(call)
-                if found is not None:
-                    return Found(f"{name}: {found.text}", found.innermost_file)
+        for module in self._modules:
+            for name, test in vars(module).items():
+                if not name.startswith("test_"):
+                    continue
+                for call in self._calls(module, test):
+                    found = raised_by(call)
+                    if found is not None:
+                        return Found(f"{name}: {found.text}", found.innermost_file)
         return None
 
-    def _calls(self, test: Callable[..., Any]) -> Iterator[Callable[[], object]]:
+    def _calls(self, module: ModuleType, test: Callable[..., Any]) -> Iterator[Callable[[], object]]:
         given: list[dict[str, Any]] = [{}]
         for mark in getattr(test, "pytestmark", ()):
             if mark.name != "parametrize":
@@ -151,7 +155,7 @@ class TestsOf:
             given = [{**one, **more} for one in given for more in _parameters(*mark.args[:2])]
         fixtures = {}
         for name in inspect.signature(test).parameters.keys() - given[0].keys():
-            fixture = getattr(getattr(self.module, name, None), "__wrapped__", None)
+            fixture = getattr(getattr(module, name, None), "__wrapped__", None)
             if fixture is None or inspect.signature(fixture).parameters:
                 return
             fixtures[name] = fixture

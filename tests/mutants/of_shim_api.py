@@ -16,13 +16,13 @@ from schedulerd.kubernetes.api.writes.binding import Bind
 from schedulerd.kubernetes.api.writes.creation import Create
 from schedulerd.kubernetes.api.writes.deletion import Delete
 from schedulerd.kubernetes.api.writes.patching import Patch
-from tests.kubernetes.api import test_pool, test_recorder, test_reflector, test_writes
+from tests.kubernetes.api import test_pool, test_recorder, test_reflector, test_watch_lists, test_writes
 from tests.mutants.changes import By, Constant, Replaced, getter, gives, nothing
 from tests.mutants.finders import TestsOf
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
 
-REFLECTOR = TestsOf(test_reflector)
+REFLECTOR = TestsOf(test_reflector, test_watch_lists)
 WRITES = TestsOf(test_writes)
 POOL = TestsOf(test_pool)
 RECORDER = TestsOf(test_recorder)

@@ -6,41 +6,24 @@ whom is judged in the other worlds, whose judges know rooms and queues and nothi
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from schedulerd.core.constraints.affinity import Affinity
 from schedulerd.core.constraints.constraints import Constraints
 from tests.sim.constrained_world import ConstrainedWorld
 from tests.sim.constraint_invariants import EXPECTED
-from tests.sim.observations import Observations
-from tests.sim.simulation import Failure, simulate
+from tests.sim.outcomes import Outcomes
 
-SEEDS = range(1, 6)
-STEPS = 500
+OUTCOMES = Outcomes((ConstrainedWorld,), 500, range(1, 6))
 
 
-def play(seed: int) -> tuple[Failure | None, Observations]:
-    seen = Observations()
-    _, failure = simulate(seed, STEPS, seen, (ConstrainedWorld,))
-    return failure, seen
-
-
-outcome = cache(play)
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", OUTCOMES.seeds)
 def test_nothing_goes_wrong(seed: int) -> None:
-    failure, _ = outcome(seed)
-    assert failure is None, failure.problems
+    assert OUTCOMES.problems(seed) == []
 
 
 def test_every_situation_was_reached() -> None:
-    seen = Observations()
-    for seed in SEEDS:
-        seen.update(outcome(seed)[1])
-    assert [sight for sight in EXPECTED if not seen[sight]] == []
+    assert OUTCOMES.never_seen(EXPECTED) == []
 
 
 @pytest.mark.parametrize(
@@ -54,4 +37,4 @@ def test_every_situation_was_reached() -> None:
 )
 def test_broken_code_is_found(owner: object, name: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, name, broken)
-    assert any(play(seed)[0] for seed in SEEDS)
+    assert OUTCOMES.is_found_now()

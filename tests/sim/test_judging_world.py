@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import pytest
 
 from schedulerd.core import commit_room
@@ -14,32 +12,19 @@ from tests.sim.judging_world import (
     JudgingGangWorld,
     JudgingWorld,
 )
-from tests.sim.observations import Observations
-from tests.sim.simulation import Failure, simulate
+from tests.sim.outcomes import Outcomes
 
 WORLDS = (JudgingWorld, JudgingGangWorld, JudgingContestedWorld)
-SEEDS = (*range(1, 7), 8, 20)
-STEPS = 400
+OUTCOMES = Outcomes(WORLDS, 400, (*range(1, 7), 8, 20))
 
 
-@cache
-def outcome(seed: int) -> tuple[Failure | None, Observations]:
-    seen = Observations()
-    _, failure = simulate(seed, STEPS, seen, WORLDS)
-    return failure, seen
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", OUTCOMES.seeds)
 def test_nothing_goes_wrong(seed: int) -> None:
-    failure, _ = outcome(seed)
-    assert failure is None, failure.problems
+    assert OUTCOMES.problems(seed) == []
 
 
 def test_every_situation_was_reached() -> None:
-    seen = Observations()
-    for seed in SEEDS:
-        seen.update(outcome(seed)[1])
-    assert [sight for sight in EXPECTED if not seen[sight]] == []
+    assert OUTCOMES.never_seen(EXPECTED) == []
 
 
 def _nothing(*_: object, **__: object) -> None:
@@ -62,4 +47,4 @@ def _nothing(*_: object, **__: object) -> None:
 )
 def test_broken_code_is_found(owner: object, name: str, broken: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, name, broken)
-    assert any(simulate(seed, STEPS, Observations(), WORLDS)[1] for seed in SEEDS)
+    assert OUTCOMES.is_found_now()

@@ -136,7 +136,8 @@ class KubernetesSettings(BaseModel):
     )
     leave_out_node_s: Seconds = Field(
         default=60,
-        description="Seconds for which a node is left out for a pod that could not be bound to it.",
+        description="Seconds for which a node is left out at most for a pod that could not be bound to it: 2 seconds "
+        "after the first failure of the pod, twice as long after each further one.",
     )
     volume_bind_timeout_s: Seconds = Field(
         default=600,

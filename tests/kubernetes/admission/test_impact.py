@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+import socket
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -76,8 +76,7 @@ async def test_nobody_there(real_loop: None) -> None:
 
 
 async def test_somebody_who_says_nothing(real_loop: None) -> None:
-    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    with pytest.raises(ImpactUnknown, match=r"not answered within 0\.3 s|does not tell"):
-        await ask_impact(DaemonAddress(f"127.0.0.1:{port}", "kubernetes"), QUEUES, 0.3)
-    server.close()
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # takes connections, and says nothing
+        port = silent.getsockname()[1]
+        with pytest.raises(ImpactUnknown, match=r"not answered within 0\.3 s|does not tell"):
+            await ask_impact(DaemonAddress(f"127.0.0.1:{port}", "kubernetes"), QUEUES, 0.3)

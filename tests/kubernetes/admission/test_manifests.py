@@ -14,9 +14,6 @@ from schedulerd.kubernetes.admission.process import CHECK_QUEUES, CHECK_USERS, M
 from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, CUSTOM, PODS
 from schedulerd.kubernetes.admission.settings import AdmissionSettings
 
-# Reading the schemas collects the garbage of tests before these, such as connections of loops that are closed.
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-
 FOLDER = Path(__file__).parents[3] / "config" / "kubernetes" / "admission"
 OWN = "schedulerd"
 SETTINGS = AdmissionSettings()

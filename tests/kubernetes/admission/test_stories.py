@@ -21,7 +21,7 @@ from tests.kubernetes.admission.reviews import APP_ID, JSON, OWN, user_info
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer, assets, free_ports
 
-pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
 LIMIT_SECONDS = 40.0
 CONFIG_MAP = "schedulerd-queues"
 FORGED = "names somebody else than 'ann', who sent the request"

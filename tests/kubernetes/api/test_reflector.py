@@ -7,9 +7,9 @@ import itertools
 
 import pytest
 
-from schedulerd.kubernetes.api import EventQueue, Synced, WatchSettings, decoding
+from schedulerd.kubernetes.api import EventQueue, Resource, Synced, WatchEvent, WatchSettings, decoding
 from schedulerd.kubernetes.api import resources as r
-from tests.kubernetes.api.world import Watched, World, pause
+from tests.kubernetes.api.world import Watched, World, pause, word
 from tests.kubernetes.fake import Fault
 
 
@@ -75,6 +75,27 @@ async def test_the_server_ends_watches_and_nothing_is_listed_again() -> None:
         assert pods.story == ["=", "+a"]
         assert len(world.requests("WATCH")) == 7  # 300 s each
         assert len(world.requests("GET")) == 1
+
+
+async def test_what_comes_in_quick_succession_is_taken_together_and_what_comes_alone_at_once() -> None:
+    batches: list[list[str]] = []
+
+    async def deliver(_: Resource, batch: list[WatchEvent]) -> None:
+        batches.append([word(event) for event in batch])
+
+    async with World() as world:
+        world.watch(settings=WatchSettings(pace_s=1.0, watch_list=False), deliver=deliver)
+        await pause(5.0)
+        for name in "abcd":
+            world.cluster.pod(name)
+            await pause(0.1)
+        assert batches == [["="], ["+a"], ["+b"]], "the second comes soon after the first"
+        await pause(1.0)
+        assert batches[3:] == [["+c", "+d"]]
+        await pause(5.0)
+        world.cluster.pod("e")
+        await pause()
+        assert batches[4:] == [["+e"]]
 
 
 async def test_a_cut_watch_goes_on_where_it_was() -> None:
@@ -248,48 +269,6 @@ async def test_a_slow_consumer_stops_the_reading_and_loses_nothing() -> None:
             told += [event.object.metadata.name for event in events if not isinstance(event, Synced)]
         assert seen.state() == world.stored()
         assert pods.reflector.is_synced
-
-
-async def test_servers_that_can_send_the_list_with_the_watch() -> None:
-    async with World() as world:
-        world.cluster.server.watch_list = True
-        for name in "ab":
-            world.cluster.pod(name)
-        pods = world.watch(watch_list=True)
-        await pause()
-        assert pods.story == ["+a", "+b", "="]
-        world.cluster.pod("c")
-        await pause()
-        assert world.requests("GET") == []
-        await world.cluster.stop()
-        world.cluster.delete(r.PODS, "a")
-        world.cluster.store.compact()
-        await world.cluster.start()
-        await pause(5.0)
-        assert pods.story == ["+a", "+b", "=", "+c", "?a", "="]
-        assert world.requests("GET") == []
-
-
-async def test_a_list_with_the_watch_that_is_cut_begins_again() -> None:
-    async with World() as world:
-        world.cluster.server.watch_list = True
-        for name in "abcd":
-            world.cluster.pod(name)
-        world.cluster.faults.add(Fault("cut_watch", lines=2))
-        pods = world.watch(watch_list=True)
-        await pause(5.0)
-        assert pods.story == ["+a", "+b", "+c", "+d", "="]
-        assert pods.state() == world.stored()
-
-
-async def test_servers_that_cannot_are_listed() -> None:
-    async with World() as world:
-        world.cluster.pod("a")
-        pods = world.watch(watch_list=True)
-        await pause()
-        assert pods.story == ["+a", "="]
-        assert len(world.requests("GET")) == 1
-        assert sum("sendInitialEvents" in path for path in world.requests("WATCH")) == 1
 
 
 async def test_a_resource_that_comes_and_goes() -> None:

@@ -111,7 +111,7 @@ class Installation:
     async def node(self, name: str, **spec: Any) -> str:
         """Makes a node with 4 processors; its full name."""
         full = f"{self.name}-{name}"
-        amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+        amounts = {"cpu": "4", "memory": "16Gi", "pods": "110", "ephemeral-storage": "100Gi"}
         metadata = {"name": full, "labels": {"world": self.name, "kubernetes.io/hostname": full}}
         answer = await self.api.post(r.NODES, {"metadata": metadata, "spec": spec})
         assert answer.status == 201, answer

@@ -5,24 +5,19 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from prometheus_client import Metric
-from ruamel.yaml import YAML
 
 from schedulerd.kubernetes.admission.metrics import AdmissionMetrics
 from schedulerd.kubernetes.api.metrics import WAIT_SECONDS
 from schedulerd.kubernetes.shim.families import FAMILIES as OF_THE_SHIM
 from schedulerd.observe.families import FAMILIES as OF_THE_DAEMON
+from tests.kubernetes.chart.alerts import ALERTS, RULES, SELECTORS, WITHOUT_DATA
 from tests.kubernetes.chart.helm import CHART
 from tests.kubernetes.chart.prometheus import needs_promtool, promtool
 
-RULES = CHART / "files" / "alerts.yaml"
 RUNBOOKS = CHART.parents[1] / "docs" / "runbooks"
-ALERTS: dict[str, dict[str, Any]] = {
-    rule["alert"]: rule for group in YAML(typ="safe").load(RULES.read_text())["groups"] for rule in group["rules"]
-}
 
 OF_THE_API_SERVER = {"apiserver_admission_webhook_fail_open_count", "apiserver_admission_webhook_rejection_count"}
 """Of Kubernetes, from 1.24 on."""
@@ -226,6 +221,10 @@ def test_an_alert_is_about_metrics_that_there_are(name: str) -> None:
     used = {re.sub("_bucket$", "", one) for one in words}
     assert used
     assert used <= known, used - known
+
+
+def test_what_has_no_data_in_the_story_is_selected_by_an_alert() -> None:
+    assert WITHOUT_DATA.keys() <= set(SELECTORS)
 
 
 @needs_promtool

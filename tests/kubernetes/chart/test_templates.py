@@ -18,8 +18,7 @@ from tests.kubernetes.command_lines import settings_of
 from tests.kubernetes.rights import SCHEDULING_GROUPS, Right, granted, rights_of
 from tests.packaging.dockerfile import parse
 
-# Reading the schemas collects the garbage of tests before these, such as connections of loops that are closed.
-pytestmark = [needs_helm, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
+pytestmark = needs_helm
 JSON = dict[str, Any]
 ALONE = {"replicas": 1, "leaderElection": {"enabled": False}}
 EVERYTHING = {

@@ -16,6 +16,7 @@ from tests.kubernetes.virtual_loop import run
 TEST_SECONDS_MAX = 50.0
 SETUP_SECONDS_MAX = 180.0
 """With the start of the real server."""
+REAL = (pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX))
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +34,7 @@ def servers() -> Iterator[dict[str, RealServer]]:
         yield Servers()
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.timeout(SETUP_SECONDS_MAX))])
+@pytest.fixture(params=["fake", pytest.param("real", marks=REAL)])
 def api(request: pytest.FixtureRequest, servers: dict[str, RealServer]) -> Api:
     """A client of the server under test, to be entered by the runner of the test."""
     if request.param == "fake":

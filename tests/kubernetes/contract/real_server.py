@@ -43,6 +43,9 @@ class RealServer:
         self.has_services = has_services
         self._folder = Path(tempfile.mkdtemp(prefix="contract-k8s-"))
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._server: tuple[str, ...] = ()
+        """The flags of the API server."""
+        self._port = 0
         self.token = TOKEN
         self.url = self.etcd_url = ""
         self.has_controllers = False
@@ -85,8 +88,8 @@ class RealServer:
         )
         tokens = self._folder / "tokens.csv"
         tokens.write_text(f'{TOKEN},contract,contract,"{GROUP}"\nnobody-token,nobody,nobody\n')
-        self._run(
-            "kube-apiserver",
+        self._port = port
+        self._server = (
             f"--etcd-servers={self.etcd_url}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
@@ -104,7 +107,19 @@ class RealServer:
             *self._egress(),
         )
         self.url = f"https://127.0.0.1:{port}"
-        self._wait_until_ready(port)
+        self.start_server()
+
+    def start_server(self) -> None:
+        """The API server alone: at first, or after it was killed."""
+        self._run("kube-apiserver", *self._server)
+        self._wait_until_ready(self._port)
+
+    def kill_server(self) -> None:
+        """The API server ends at once; etcd stays, with everything that is stored."""
+        process = self._processes.pop()
+        assert str(process.args[0]).endswith("kube-apiserver"), "controllers were started after it"  # type: ignore[index]
+        process.kill()
+        process.wait(STOP_SECONDS_MAX)
 
     @property
     def services_socket(self) -> Path:

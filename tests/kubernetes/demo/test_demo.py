@@ -11,6 +11,7 @@ from tests.kubernetes.demo.cluster import Cluster
 from tests.kubernetes.demo.narrator import Narrator
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(90)
 async def test_the_story_holds_on_the_fake(real_loop: None) -> None:
     out = io.StringIO()

@@ -18,7 +18,8 @@ from tests.kubernetes.shim.world import World
 
 __all__ = ["api", "servers"]
 
-TEST_SECONDS_MAX = 50.0
+TEST_SECONDS_MAX = 150.0
+"""A test with two daemons and two shims takes a minute where many other processes run."""
 
 
 class SharedDaemon:

@@ -172,6 +172,7 @@ async def test_a_leader_that_is_told_to_end(world: World, tmp_path: Path) -> Non
         assert (await lease(world))["holderIdentity"] == ""
 
 
+@pytest.mark.slow
 async def test_a_leader_that_is_stopped_and_goes_on_later(world: World, tmp_path: Path) -> None:
     await world.node("n")
     async with replicas(world, tmp_path) as (one, two):
@@ -188,6 +189,7 @@ async def test_a_leader_that_is_stopped_and_goes_on_later(world: World, tmp_path
         assert one.own_daemon.state()["resource_managers"] == []
 
 
+@pytest.mark.slow
 class TestOnTheFake:
     """The real server cannot be told to fail."""
 
@@ -247,6 +249,7 @@ class TestOnTheFake:
             assert any("somebody has taken it" in line for line in one.lines)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_failovers_under_load() -> None:
     """The short form of `python -m tests.kubernetes.failover`."""

@@ -360,6 +360,7 @@ async def test_requeued_pods_of_a_pod_group_that_is_installed_later(world: World
     assert not any(node_of(world.pods[f"w{number}"]) for number in range(2))
 
 
+@pytest.mark.slow
 async def test_a_gang_comes_through_lost_answers_and_restarts(world: World) -> None:
     fake = world.api.fake
     if fake is None:

@@ -21,7 +21,8 @@ from tests.kubernetes.accounts import disagreements
 from tests.kubernetes.contract.api import Api, WatchStream
 from tests.kubernetes.rights import check_rights
 
-LIMIT_SECONDS = 30.0
+LIMIT_SECONDS = 60.0
+"""For anything that should happen at once; a test that reaches it has failed."""
 JSON = dict[str, Any]
 Pods = dict[str, JSON]
 

@@ -44,3 +44,11 @@ def problems_with(*queues: dict[str, Any], **keys: Any) -> list[tuple[str, str]]
 
 def paths_with(*queues: dict[str, Any], **keys: Any) -> list[str]:
     return [path for path, _ in problems_with(*queues, **keys)]
+
+
+def queues_by_path(queue: QueueSpec, above: str = "") -> dict[str, QueueSpec]:
+    path = f"{above}{queue.name}"
+    found = {path: queue}
+    for child in queue.children:
+        found |= queues_by_path(child, f"{path}.")
+    return found

@@ -17,7 +17,7 @@ from schedulerd.core.facts import Fact
 from schedulerd.core.predicates.facts import PredicateAnswered, PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import QueueSpec, Timeouts
-from tests.unit.core.builders import Conversation, a_partition_spec, numbered, of
+from tests.unit.core.builders import Conversation, a_node, a_partition_spec, an_app, numbered, of
 
 Wanted: TypeAlias = PredicateWanted | PreemptionPredicateWanted
 Refusal: TypeAlias = Callable[[Wanted], str]
@@ -88,6 +88,16 @@ class AnsweringRM(Conversation):
     @property
     def open_calls(self) -> int:
         return len(self.scheduler.cluster.resource_managers[self.rm_id].callbacks.open_predicate_checks)
+
+
+def a_judge(*, silent: bool = False, refuses: tuple[tuple[str, str], ...] = ()) -> AnsweringRM:
+    """With a node of 100 and an application; a silent one does not answer."""
+    judge = AnsweringRM(Refuses(*refuses))
+    judge.begin()
+    judge.withholds_answers = silent
+    judge.nodes(a_node("n1", {"memory": 100}))
+    judge.apps(an_app())
+    return judge
 
 
 def outcomes(facts: list[Fact]) -> list[tuple[str, str, str]]:

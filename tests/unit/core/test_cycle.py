@@ -30,6 +30,7 @@ def recorded(phase: Phase, spent: Counter[tuple[str, Outcome]]) -> Phase:
     return phase._replace(advance=advance)
 
 
+@pytest.mark.slow
 def test_a_phase_spends_what_it_says_and_all_of_that_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     spent: Counter[tuple[str, Outcome]] = Counter()
     monkeypatch.setattr(cycle, "PHASES", tuple(recorded(phase, spent) for phase in PHASES))

@@ -9,7 +9,7 @@ from schedulerd.core.commands import NodeAction
 from schedulerd.core.pending.rules.states import PendingState
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec
-from tests.unit.core.answering_rm import AnsweringRM, Refuses
+from tests.unit.core.answering_rm import a_judge
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -32,15 +32,6 @@ S = PendingState
 def tell(talk: Conversation, state: PendingState, key: str = "k", app: str = "app") -> list[str]:
     assert [one.state for one in explained(talk, key, app).waiting] == [state]
     return story(talk, key, app)
-
-
-def a_judge(*, silent: bool = False, refuses: tuple[tuple[str, str], ...] = ()) -> AnsweringRM:
-    judge = AnsweringRM(Refuses(*refuses))
-    judge.begin()
-    judge.withholds_answers = silent
-    judge.nodes(a_node("n1", ROOM))
-    judge.apps(an_app())
-    return judge
 
 
 def test_an_ask_that_is_next() -> None:

@@ -12,7 +12,7 @@ from schedulerd.core.pending.rules.states import STATES, PendingState, StateCoun
 from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.resources import Limits
 from schedulerd.core.specs import SECOND_NS, LimitSpec
-from tests.unit.core.answering_rm import AnsweringRM, Refuses
+from tests.unit.core.answering_rm import a_judge
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -45,15 +45,6 @@ def counts(talk: Conversation, key: str = "k", app: str = "app") -> dict[Pending
 def cause(talk: Conversation, key: str = "k", app: str = "app") -> object:
     [one] = found(talk, key, app)
     return one.cause
-
-
-def an_answering_rm(*, silent: bool = False, refuses: tuple[tuple[str, str], ...] = ()) -> AnsweringRM:
-    judge = AnsweringRM(Refuses(*refuses))
-    judge.begin()
-    judge.withholds_answers = silent
-    judge.nodes(a_node("n1", ROOM))
-    judge.apps(an_app())
-    return judge
 
 
 def test_an_ask_that_was_not_reached_yet_is_ready() -> None:
@@ -145,7 +136,7 @@ def test_an_ask_awaits_the_placeholder_whose_room_it_gets() -> None:
 
 
 def test_an_ask_awaits_the_answer_about_a_node() -> None:
-    judge = an_answering_rm(silent=True)
+    judge = a_judge(silent=True)
     judge.asks(an_ask("k", count=2))
     judge.cycle(1)
     assert counts(judge) == {S.AWAITING_PREDICATE: 1, S.READY: 1}
@@ -155,7 +146,7 @@ def test_an_ask_awaits_the_answer_about_a_node() -> None:
 
 
 def test_an_ask_that_every_node_refused_says_with_which_reasons() -> None:
-    judge = an_answering_rm(refuses=(("k", "n1"),))
+    judge = a_judge(refuses=(("k", "n1"),))
     judge.asks(an_ask("k"))
     judge.schedule()
     assert counts(judge) == {S.PREDICATE_FAILED: 1}

@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import warnings
-from collections.abc import Iterator
 
 import pytest
 import structlog
@@ -15,17 +14,6 @@ import structlog
 from schedulerd.daemon.runtime import logs
 
 RFC_3339_UTC = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
-
-
-@pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield io.StringIO()
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(False)
-    structlog.reset_defaults()
 
 
 def test_json_is_one_object_a_line_and_leads_with_what_matters(stream: io.StringIO) -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 import pytest
@@ -14,97 +13,24 @@ from structlog.testing import capture_logs
 from schedulerd.core.commands import (
     Command,
     ConnectResourceManager,
-    NewApplication,
-    NewAsk,
-    NodeAction,
-    NodeUpdate,
     RingAlarms,
     UpdateAllocations,
-    UpdateApplications,
-    UpdateNodes,
 )
-from schedulerd.core.facts import Allocated, CheckFailed, Fact, ResourceManagerChanged
+from schedulerd.core.facts import Allocated, Fact, ResourceManagerChanged
 from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, ConfigurationText, Timeouts
+from schedulerd.core.specs import SECOND_NS, Timeouts
 from schedulerd.daemon.runtime import owner as module
 from schedulerd.daemon.runtime.owner import (
     DISMANTLE_SECONDS,
     DISMANTLED_EACH,
-    TRACEBACKS_PER_SECOND_MAX,
     TURN_SECONDS,
-    Owner,
-    Recorder,
-    Sink,
     StepFailed,
 )
 from schedulerd.instant import Instant
 from tests.instants import at
 from tests.unit.daemon.fake_call import turns
-from tests.unit.daemon.recording import NoStopwatch, RecordingScheduler, registration
-
-SETUP: tuple[Command, ...] = (
-    registration(),
-    ConnectResourceManager("rm"),
-    UpdateApplications("rm", [NewApplication("app-1", "root.a", user="u")]),
-    UpdateNodes("rm", [NodeUpdate("node-1", NodeAction.CREATE, capacity=Resources(vcore=1000))]),
-)
-
-
-def asks(first: int, count: int) -> UpdateAllocations:
-    keys = range(first, first + count)
-    return UpdateAllocations("rm", asks=[NewAsk("app-1", f"pod-{key}", Resources(vcore=1)) for key in keys])
-
-
-class World:
-    """An owner with its scheduler, the facts that its sink got turn by turn, and the time."""
-
-    def __init__(
-        self,
-        inbox_max: int = 100,
-        scheduler: RecordingScheduler | None = None,
-        sinks: Sequence[Sink] = (),
-        recorder: Recorder | None = None,
-    ) -> None:
-        self.scheduler = scheduler or RecordingScheduler()
-        self.turns: list[list[Fact]] = []
-        self.times: Callable[[], int] = lambda: SECOND_NS
-        """The monotonic clock."""
-        self.set_ahead_ns = 0
-        """How far the wall clock is set ahead of `tests.instants`."""
-        self.owner = Owner(
-            self.scheduler,
-            [lambda facts, now: self.turns.append(list(facts)), *sinks],
-            NoStopwatch(),
-            inbox_max=inbox_max,
-            placements_max=2,
-            recorder=recorder,
-            clocks=self._clocks,
-        )
-
-    def _clocks(self) -> Instant:
-        now = at(self.times())
-        return now._replace(wall_ns=now.wall_ns + self.set_ahead_ns)
-
-    async def take(self, *commands: Command) -> None:
-        """Submits and waits until all of it was told to the sinks."""
-        for done in [await self.owner.submit(command) for command in commands]:
-            await done
-
-
-def run(world: World, play: Callable[[World], Coroutine[None, None, None]]) -> None:
-    async def all_of_it() -> None:
-        owner = asyncio.create_task(world.owner.run())
-        async with asyncio.timeout(10):
-            player = asyncio.create_task(play(world))
-            await asyncio.wait({owner, player}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (player, owner):
-                task.cancel()
-            for ended in await asyncio.gather(owner, player, return_exceptions=True):
-                if isinstance(ended, Exception):
-                    raise ended
-
-    asyncio.run(all_of_it())
+from tests.unit.daemon.recording import RecordingScheduler, registration
+from tests.unit.daemon.runtime.owner_world import SETUP, World, asks, run
 
 
 def test_commands_that_wait_are_one_turn_and_one_batch_of_facts() -> None:
@@ -294,28 +220,6 @@ def test_a_deadline_that_was_moved_moves_the_alarm() -> None:
     run(World(), play)
 
 
-def test_an_error_of_the_scheduler_ends_the_owner_with_the_last_commands_in_the_log() -> None:
-    world = World()
-
-    def broken_step(now_ns: int, command: Command) -> list[Fact]:
-        raise KeyError("no such thing")
-
-    async def play(world: World) -> None:
-        await world.take(*SETUP)
-        world.scheduler.step = broken_step  # type: ignore[method-assign]
-        await world.take(asks(0, 1))
-
-    with capture_logs() as lines, pytest.raises(StepFailed, match="no such thing"):
-        run(world, play)
-    (line,) = [line for line in lines if line["event"] == "step failed"]
-    assert line["log_level"] == "critical"
-    assert [("NewApplication" in text, "pod-0" in text) for text in line["last_commands"][2:]] == [
-        (True, False),
-        (False, False),
-        (False, True),
-    ]
-
-
 class Tape:
     """Records what it is told of each step: time and command before it, the facts after it."""
 
@@ -357,83 +261,3 @@ def test_a_recorder_has_the_command_at_which_the_scheduler_raised() -> None:
         run(world, play)
     assert [(now.monotonic_ns, command) for now, command in tape.begun] == world.scheduler.stepped
     assert len(tape.said) == len(tape.begun) - 1
-
-
-def test_an_error_of_a_sink_is_no_less_serious() -> None:
-    def broken_sink(facts: Sequence[Fact], now: Instant) -> None:
-        raise ValueError("cannot count")
-
-    async def play(world: World) -> None:
-        await world.take(registration())
-
-    with capture_logs(), pytest.raises(StepFailed, match="cannot count"):
-        run(World(sinks=[broken_sink]), play)
-
-
-def test_the_last_commands_are_bounded_in_number_and_each_is_short() -> None:
-    async def play(world: World) -> None:
-        await world.take(*SETUP)
-        for number in range(module.LAST_COMMANDS_MAX):
-            await world.take(asks(1000 * number, 100))
-        world.owner.post(None)  # type: ignore[arg-type]  # what no caller does: the scheduler raises
-        await asyncio.Event().wait()
-
-    with capture_logs() as lines, pytest.raises(StepFailed):
-        run(World(), play)
-    (line,) = [line for line in lines if line["event"] == "step failed"]
-    assert len(line["last_commands"]) == module.LAST_COMMANDS_MAX
-    assert max(len(text) for text in line["last_commands"]) < 500
-
-
-def test_the_last_commands_keep_no_more_than_so_much_of_large_requests() -> None:
-    async def play(world: World) -> None:
-        await world.take(*SETUP)
-        for number in range(10):
-            await (await world.owner.submit(asks(number, 1), size_bytes=module.LAST_COMMANDS_BYTES_MAX // 3))
-        await (await world.owner.submit(asks(10, 1), size_bytes=10 * module.LAST_COMMANDS_BYTES_MAX))
-        for number in range(11, 13):
-            await (await world.owner.submit(asks(number, 1), size_bytes=module.LAST_COMMANDS_BYTES_MAX // 2))
-        world.owner.post(None)  # type: ignore[arg-type]  # as above
-        await asyncio.Event().wait()
-
-    with capture_logs() as lines, pytest.raises(StepFailed):
-        run(World(), play)
-    (line,) = [line for line in lines if line["event"] == "step failed"]
-    told = [text for text in line["last_commands"] if "UpdateAllocations" in text]
-    assert [f"pod-{number}" in text for number, text in zip((11, 12), told, strict=True)] == [True, True]
-
-
-def test_a_queue_file_is_not_among_the_last_commands() -> None:
-    async def play(world: World) -> None:
-        secret = ConfigurationText("hunter2 " * 10, "queues.yaml", "ABC")
-        await world.take(replace(registration(), configuration=secret))
-        world.owner.post(None)  # type: ignore[arg-type]  # as above
-        await asyncio.Event().wait()
-
-    with capture_logs() as lines, pytest.raises(StepFailed):
-        run(World(), play)
-    assert "RegisterResourceManager" in repr(lines)
-    assert "hunter2" not in repr(lines)
-
-
-def test_the_tracebacks_of_failed_checks_are_logged_a_few_in_a_second_and_life_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    def raises(*_: object) -> None:
-        raise LookupError("a bug")
-
-    async def play(world: World) -> None:
-        await world.take(*SETUP)
-        with monkeypatch.context() as patch, capture_logs() as lines:
-            patch.setattr("schedulerd.core.checks.identifier", raises)
-            await world.take(asks(0, 2), asks(2, TRACEBACKS_PER_SECOND_MAX))
-            world.times = lambda: 2 * SECOND_NS
-            await world.take(asks(9, 1))
-        assert [str(line["exc_info"]) for line in lines] == ["a bug"] * (TRACEBACKS_PER_SECOND_MAX + 1)
-        assert {line["log_level"] for line in lines} == {"error"}
-        said = [fact for turn in world.turns for fact in turn]
-        assert len([fact for fact in said if isinstance(fact, CheckFailed)]) == TRACEBACKS_PER_SECOND_MAX + 3
-        await world.take(asks(20, 1))
-        assert any(isinstance(fact, Allocated) for turn in world.turns for fact in turn)
-
-    run(World(), play)

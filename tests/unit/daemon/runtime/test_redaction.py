@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -67,17 +66,6 @@ SECRET_FIELDS = {
     "secret_inner": SECRET,
 }
 SHOWN_FIELDS = {"text": "shown", "number": 7, "texts": ["shown"], "pairs": {"k": "shown"}}
-
-
-@pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield io.StringIO()
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.captureWarnings(False)
-    structlog.reset_defaults()
 
 
 def test_fields_with_the_option_are_not_shown_wherever_they_are(stream: io.StringIO) -> None:

@@ -1,4 +1,4 @@
-"""Mutants of alarms, ledgers, rooms of nodes, quotas and limits."""
+"""Mutants of ledgers, quotas, the queue file and limits."""
 
 from __future__ import annotations
 
@@ -7,56 +7,38 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from schedulerd.core import commit, commit_room
-from schedulerd.core.alarms import Alarm, Alarms
-from schedulerd.core.applications.handlers import application_states, execution_times, releases
+from schedulerd.core import commit, commit_room, resources
 from schedulerd.core.commands import PredicateResult
 from schedulerd.core.configuration.rules import reload
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
-from schedulerd.core.model.due import Due
-from schedulerd.core.model.node import Node
 from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending import requeue
-from schedulerd.core.pending.request_class import RequestClass
-from schedulerd.core.pending.retry_timers import RetryTimers
 from schedulerd.core.predicates.handlers import predicate_results
 from schedulerd.core.quotas import rules
 from schedulerd.core.quotas.limit_subject import group_of
 from schedulerd.core.quotas.quota_key import QuotaKey
 from schedulerd.core.quotas.rules import Blocked
-from schedulerd.core.recovery.handlers import early
-from schedulerd.core.resource_managers.handlers import resource_managers
 from schedulerd.core.resources import Items, Limits, Resources
-from schedulerd.core.specs import SECOND_NS, QueueSpec
+from schedulerd.core.specs import QueueSpec
 from tests.mutants.changes import By, Compares, Replaced, gives, left_out, nothing, while_
 from tests.mutants.finders import Property, Simulated, Told, UnitTested
 from tests.mutants.mutant import Mutant
-from tests.mutants.proofs import ANY_WORLD, CONTESTED, GANGS, ORDER, PREEMPTION, QUOTAS, RELOADS, USAGE
+from tests.mutants.proofs import ANY_WORLD, CONTESTED, GANGS, ORDER, QUOTAS, RELOADS, USAGE
 from tests.mutants.rules import Rule
 from tests.property.story import plans, several_trees
 from tests.property.test_reloads import check_same_file
-from tests.sim.crowded_world import CrowdedWorld
+from tests.sim.stopping_world import StoppingWorld
 from tests.sim.test_start_invariants_find import Watched
 from tests.unit.core.builders import an_ask
-from tests.unit.core.preemption import test_preemption_again, test_quota_reservations
-from tests.unit.core.recovery import test_early
-
-# What is done instead
+from tests.unit.core.preemption import test_quota_reservations
+from tests.unit.core.queue_placement import test_stops
 
 
-def early_by(time_ns: int) -> By:
-    def broken(original: By, alarms: Alarms, now_ns: int) -> Alarm | None:
-        found: Alarm | None = original(alarms, now_ns + time_ns)
-        return found
-
-    return broken
-
-
-def subtract_once(original: By, ledger: Resources, items: Any, times: int = 1) -> None:
-    original(ledger, items)
+def booked_once(original: By, items: Items, count: int, grows: Any, shrinks: Any) -> None:
+    original(items, 1, grows, shrinks)
 
 
 def one_more(items: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -133,6 +115,21 @@ def configured_with(**kept: Any) -> By:
     return broken
 
 
+STOPPED_QUEUES = Simulated((StoppingWorld,), steps=300, seeds=5)
+
+
+def started(original: By, queue: Queue, spec: QueueSpec) -> None:
+    original(queue, spec)
+    queue.stopped = False
+
+
+def drops_what_is_stopped(original: By, queue: Queue) -> list[Queue]:
+    for one in queue.subtree():
+        one.stopped = False
+    dropped: list[Queue] = original(queue)
+    return dropped
+
+
 def counted_twice(original: By, allocation: Allocation, times: int) -> None:
     original(allocation, 2 * times)
 
@@ -174,16 +171,6 @@ def holds_for_ever(original: By, partition: Partition, check: PredicateCheck) ->
     check.ask.predicate_history.predicate_reserved += check.uses_allocation
 
 
-def takes_daemons(original: By, partition: Partition, request_class: RequestClass, node: Node) -> Any:
-    return None if request_class.required_node == node.node_id else original(partition, request_class, node)
-
-
-def without_others(original: By, node: Node, capacity: Resources | None, occupied: Resources | None) -> None:
-    original(node, capacity, occupied)
-    node.available = node.capacity.minus(node.allocated)
-    node.rescore()
-
-
 def changed_always(original: By, *arguments: Any, **named: Any) -> Any:
     return replace(original(*arguments, **named), changed=True)
 
@@ -207,66 +194,8 @@ def one_too_many_by_result() -> list[str]:
 
 
 MUTANTS = (
-    # Time
-    Mutant("alarms are never cancelled", Rule.ALARMS, Replaced(Alarms.cancel, nothing), (ANY_WORLD,)),
-    Mutant("an alarm rings after its time", Rule.ALARMS, Replaced(Alarms.pop_due, early_by(-1)), (ANY_WORLD,)),
-    Mutant("an alarm rings before its time", Rule.ALARMS, Replaced(Alarms.pop_due, early_by(SECOND_NS)), (ANY_WORLD,)),
-    Mutant(
-        "the time of a state goes on in the next",
-        Rule.DEADLINES,
-        left_out(application_states.fire, Alarms.cancel),
-        (ANY_WORLD,),
-    ),
-    Mutant(
-        "a resource manager that is back is given up all the same",
-        Rule.DEADLINES,
-        left_out(resource_managers.connect, Alarms.cancel),
-        (ANY_WORLD,),
-    ),
-    Mutant(
-        "alarms outlive their resource manager",
-        Rule.DEADLINES,
-        left_out(resource_managers._drop, Alarms.cancel),
-        (ANY_WORLD,),
-    ),
-    Mutant(
-        "an allocation is out of time when it is gone",
-        Rule.DEADLINES,
-        left_out(releases.free, Alarms.cancel),
-        (ANY_WORLD,),
-    ),
-    Mutant(
-        "an early item is out of time when it was taken",
-        Rule.EARLY_ITEMS,
-        left_out(early.release, Alarms.cancel),
-        (ANY_WORLD,),
-    ),
-    Mutant(
-        "a backlog rings after its application is gone",
-        Rule.EARLY_ITEMS,
-        left_out(early.forget_backlog, Alarms.cancel),
-        (UnitTested(test_early.test_an_application_that_is_accepted_after_all_gets_what_is_left),),
-    ),
-    Mutant(
-        "no state ends by itself", Rule.DEADLINES, Replaced(application_states.on_state_timeout, nothing), (ANY_WORLD,)
-    ),
-    Mutant(
-        "applications run for ever", Rule.DEADLINES, Replaced(execution_times.end_application, nothing), (ANY_WORLD,)
-    ),
-    Mutant(
-        "a thing that is put off is due as before",
-        Rule.RETRIES,
-        Compares(Due.set_earlier, ("at_ns", "known"), ">"),
-        (PREEMPTION,),
-    ),
-    Mutant(
-        "whoever waits for any change is not looked at",
-        Rule.RETRIES,
-        Replaced(RetryTimers.retry_waiting, nothing),
-        (UnitTested(test_preemption_again.test_the_same_is_tried_again_when_something_moved_and_not_too_soon),),
-    ),
     # Ledgers
-    Mutant("several are subtracted as one", Rule.LEDGERS, Replaced(Resources.subtract, subtract_once), (ANY_WORLD,)),
+    Mutant("several are booked as one", Rule.LEDGERS, Replaced(resources.book, booked_once), (ANY_WORLD,)),
     Mutant(
         "what a user frees is still used", Rule.LEDGERS, Replaced(commit.free, free_but("user")), (ANY_WORLD, USAGE)
     ),
@@ -334,23 +263,6 @@ MUTANTS = (
         Replaced(commit_room.make_room, asked_before),
         (CONTESTED.from_seed(8),),
     ),
-    # Room
-    Mutant(
-        "an exact fit is none",
-        Rule.ROOM,
-        Replaced(Resources.lacks, lambda original, room, items: original(room, one_more(items))),
-        (ANY_WORLD,),
-    ),
-    Mutant("a placeholder of any size will do", Rule.ROOM, Replaced(Resources.lacks, nothing), (ANY_WORLD,)),
-    Mutant("a node that others occupy has room", Rule.ROOM, Replaced(Node.offer, without_others), (ANY_WORLD,)),
-    Mutant(
-        "a node that is not ready takes daemons",
-        Rule.ROOM,
-        Replaced(Partition._state_refusal, takes_daemons),
-        (Simulated((CrowdedWorld,), steps=300, seeds=40),),
-    ),
-    Mutant("a drained node stays open", Rule.ROOM, Replaced(commit.close_node, nothing), (ANY_WORLD,)),
-    Mutant("a swap takes room that is not there", Rule.ROOM, Replaced(Partition.refusal, nothing), (ANY_WORLD,)),
     # Quotas
     Mutant("a quota gives one more than it has", Rule.QUOTAS, Replaced(Limits.exceeded_by, looser), (ANY_WORLD,)),
     Mutant(
@@ -428,6 +340,21 @@ MUTANTS = (
         Rule.QUEUE_FILE,
         Replaced(reload.assess, changed_always),
         (Property(check_same_file, (several_trees, plans)),),
+    ),
+    Mutant(
+        "a stopped queue takes applications",
+        Rule.STOPPED_QUEUES,
+        Replaced(Queue.stopped_by, nothing),
+        (STOPPED_QUEUES,),
+    ),
+    Mutant(
+        "a new file starts stopped queues", Rule.STOPPED_QUEUES, Replaced(Queue.configure, started), (STOPPED_QUEUES,)
+    ),
+    Mutant(
+        "a dynamic queue that is stopped goes when it is empty",
+        Rule.STOPPED_QUEUES,
+        Replaced(Queue.drop_unneeded, drops_what_is_stopped),
+        (UnitTested(test_stops.test_a_stopped_dynamic_queue_stays_until_it_is_started),),
     ),
     # Limits and running applications
     Mutant("limits hold for nobody", Rule.LIMITS, Replaced(rules.blocked_by_user_limits, nothing), (ANY_WORLD, QUOTAS)),
