@@ -147,7 +147,7 @@ def test_the_policy_and_the_webhook_decide_alike(
 
 
 def test_the_policy_wants_what_schedulerd_writes() -> None:
-    """A user who writes the same in another form is let through by the webhook alone."""
+    """The same in another form is let through by the webhook alone."""
     asked = ask(POD, {OWN: json.dumps({"user": "ann", "groups": list(reversed(GROUPS))})})
     assert refused_by_webhook(asked) == ""
     assert "names somebody else" in POLICY.refusal(asked)

@@ -1,4 +1,4 @@
-"""Makes `config/kubernetes` from the chart, for those who do not use helm: `make manifests`.
+"""Makes `config/kubernetes` from the chart, for clusters without helm: `make manifests`.
 
 `python -m tests.kubernetes.chart.plain_manifests`
 """
@@ -13,7 +13,7 @@ from tests.kubernetes.chart.helm import render_text
 from tests.kubernetes.rights import MANIFESTS
 
 VALUES: dict[str, Any] = {"gangs": {"podGroups": True}, "admission": {"enabled": False}}
-"""Nobody can look what the server has."""
+"""The server is not asked what it has."""
 OF_ADMISSION: dict[str, Any] = {"admission": {"impact": {"enabled": False}}}
 """Which is applied to a scheduler that has been made without it."""
 

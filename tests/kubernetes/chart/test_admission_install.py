@@ -83,7 +83,7 @@ def in_queue(document: JSON) -> JSON:
 async def test_with_its_default_values(alone: RealServer, real_loop: None, tmp_path: Path) -> None:
     async with a_world(alone, tmp_path, "first") as world:
         await world.team("team")
-        # A pod of anybody is given to the scheduler, belongs to its maker, and is placed.
+        # A pod is given to the scheduler, belongs to its maker, and is placed.
         said = await world.until("create", "-f", "-", "-o", "json", user="ann", given=in_queue(pod("p", "team")))
         stored = json.loads(said.out)
         assert stored["spec"]["schedulerName"] == "first"
@@ -105,7 +105,7 @@ async def test_with_its_default_values(alone: RealServer, real_loop: None, tmp_p
             said = await world.try_("apply", "-f", "-", given=smaller)
         assert "Warning: impact: queue root.greedy is no longer in the file" in said.error
 
-        # Whoever drains nodes takes one of the webhooks at a time, and each has the right that it needs and no other.
+        # Both webhooks have the rights that they need, and are drained one after the other.
         for container in (one for one in world.release.running() if "admission" in one.containers):
             _, text = await world.release.get("admission", "/metrics", container)
             assert 'schedulerd_admission_ca_bundle_current{configuration="mutatingwebhookconfigurations"} 1.0' in text
@@ -137,7 +137,7 @@ async def test_upgrades_while_the_webhooks_are_down(alone: RealServer, real_loop
         assert [line for line in bundle.out.splitlines() if "caBundle" in line] == [
             line for line in after.out.splitlines() if "caBundle" in line
         ]
-        # Without the chart, pods are nobody's business any longer.
+        # Without the chart, pods are left alone.
         await release.uninstall()
         stored = json.loads((await world.create(pod("free", "down"))).out)
         assert stored["spec"]["schedulerName"] == "default-scheduler"
