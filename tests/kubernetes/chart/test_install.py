@@ -29,6 +29,7 @@ from tests.kubernetes.chart.installation import (
 from tests.kubernetes.chart.prometheus import PROMTOOL, check_data, filled_in, series_of
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer
+from tests.kubernetes.kubelet import SECONDS
 from tests.kubernetes.node.container import Container
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
@@ -238,7 +239,7 @@ async def test_pods_are_placed_during_an_upgrade_and_a_rollback(real: RealServer
     async def submit() -> None:
         """A pod now and then, each of which ends soon."""
         for number in itertools.count():
-            await world.pod(f"p-{number}", cpu="10m")
+            await world.pod(f"p-{number}", cpu="10m", metadata={"annotations": {SECONDS: "0.5"}})
             names.append(f"p-{number}")
             await asyncio.sleep(0.2)
 
@@ -258,7 +259,7 @@ async def test_pods_are_placed_during_an_upgrade_and_a_rollback(real: RealServer
         deployment = await world.api.call("GET", DEPLOYMENTS.format(world.name, world.fullname))
         assert "new" not in deployment.json["spec"]["template"]["metadata"]["labels"]
         assert len(names) > 5
-        await world.until_running(*names)
+        await world.until(lambda pods: all(map(node_of, map(pods.__getitem__, names))))
 
 
 async def test_one_replica_without_leader_election(real: RealServer) -> None:
