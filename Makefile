@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -q -W error -n $(or $(WORKERS),logical) --dist
 LOCK := HATCH_BUILD_HOOKS_ENABLE=1 CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(LOCK_ARGS)
 
-.PHONY: demo kubernetes test check conformance rest sim soak mutants gangs fuzz bench profile protos lock format clean compiled compiled-test compiled-bench manifests dist
+.PHONY: demo newcomer kubernetes test check conformance rest sim soak mutants gangs fuzz bench profile screenshots protos lock format clean compiled compiled-test compiled-bench manifests dist
 
 # Shows how a simulated cluster fills, queues and drains. DURATION (seconds), NODES, SEED; KEEP=1 leaves the daemon up.
 demo: $(READY)
@@ -94,9 +94,19 @@ compiled-test: $(COMPILED)/.ready
 compiled-bench: $(COMPILED)/.ready
 	cd $(COMPILED) && $(CURDIR)/$(BIN)/python -m benchmarks $(or $(ARGS),--everything)
 
+# Screenshots of the web page from a played story, in both themes and two widths, in build/screenshots; those of the
+# README in docs/images. Needs chromium (apt-get install chromium).
+screenshots: $(READY)
+	$(BIN)/python -m tests.ui.screenshots $(ARGS)
+
 # Regenerates schedulerd/_generated after a change of a .proto file.
 protos: $(READY)
 	$(BIN)/python protos/generate.py
+
+# From a clone to a pod that the chart's scheduler has placed, as README.md and docs/install.md say it. Needs a real
+# Kubernetes API server, in KUBEBUILDER_ASSETS.
+newcomer: $(READY)
+	$(BIN)/python -m tests.kubernetes.newcomer
 
 # Makes config/kubernetes and the table of docs/chart-values.md from the Helm chart, and its dashboards. Needs helm, in
 # KUBEBUILDER_ASSETS or on the PATH.

@@ -1,7 +1,7 @@
-"""Runs the workloads `p` on the core alone: how long the loop is held while it is decided who ends for whom.
+"""Runs the workloads `p` on the core alone: how long the loop is held by the decision which pods are preempted.
 
-Time passes as the scheduler's own deadlines say, so nobody waits for an ask to be old enough; what is measured is how
-long each step took.
+Time passes as the scheduler's own deadlines say, so the run does not wait for an ask to be old enough; what is
+measured is how long each step took.
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class Talk:
             self.run_cycles()
 
     def confirm(self) -> None:
-        """Says that everybody has ended who was asked to."""
+        """Confirms all releases that were requested."""
         self.step(
             UpdateAllocations(
                 RM_ID,
@@ -156,7 +156,7 @@ class Talk:
 
 
 def visits(scheduler: Scheduler) -> int:
-    """What was looked at since the scheduler began to find out who might end."""
+    """Queues, nodes, allocations and choices that the search for victims has visited since the scheduler began."""
     return sum(partition.retry_timers.budget.visits for partition in scheduler.cluster.partitions())
 
 

@@ -1,4 +1,4 @@
-"""Whether those who were asked to end are the right ones; worked out anew, and by trying everything."""
+"""Checks that the right pods were preempted: each decision is worked out anew, by trying everything."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def check_outcome(
     if refusals != ({PreemptionRefusal.NO_VICTIMS} if cluster.hopeless else set()):
         problems.append(f"refusals are {sorted(refusals)}")
     if len(decisions) != (0 if cluster.hopeless else len(cluster.asks)):
-        problems.append(f"somebody was asked to end {len(decisions)} times for {len(cluster.asks)} asks")
+        problems.append(f"{len(decisions)} decisions for {len(cluster.asks)} asks")
     for at, decision in enumerate(decisions):
         problems += state.problems(decision, is_first=at == 0)
         state.carry_out(decision)
@@ -111,7 +111,7 @@ class _State:
             return
         victims = tuple(staying[uuid] for uuid in decision.victims)
         if not self._is_legal(ask, node_id, victims):
-            yield f"{ask.key}: too little, or too much of somebody, ends on {node_id}: {victims}"
+            yield f"{ask.key}: too little is preempted on {node_id}, or too much of a queue: {victims}"
         harm = self._harm(victims)
         best = self._best(ask, node_id, len(staying))
         if best is None or harm > best:

@@ -1,8 +1,8 @@
-"""Runs the workloads `p` with a daemon in another process: how long a resource manager waits to be told who ends.
+"""Runs the workloads `p` with a daemon in another process: how long a resource manager waits for the victims.
 
 It reports what runs with the nodes, asks, and confirms what is to end as it is told. The clock runs from when the asks
 are as old as `preemption.delay` says, counted from when they were sent, to the last release. The delay is real here,
-and so short. A refusal is not sent to anybody, so it is looked for in the metrics.
+and so short. A refusal is not sent, so it is looked for in the metrics.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ DELAY_S = 1
 ATTEMPT_S = 1
 """Between two attempts at least."""
 ATTEMPTS_SEEN = 3
-"""For the time of so many it is watched that nobody ends where nobody is to."""
+"""Attempts for whose time a cluster without victims is watched: no release may come."""
 RUN_TIMEOUT_S = 300.0
 LOOK_EVERY_S = 0.005
 
@@ -74,7 +74,7 @@ async def _run(cluster: FullCluster, daemon: Daemon) -> Decisions:
 async def _measure(cluster: FullCluster, daemon: Daemon, rm: ClaimingRM, http: httpx.AsyncClient) -> Decisions:
     request = claim_request(cluster.asks)
     if await _attempts(http, daemon):
-        raise WrongResult(f"{cluster.name}: it was looked at who could end before there was any ask")
+        raise WrongResult(f"{cluster.name}: there was a preemption attempt before there was any ask")
     due_s = time.perf_counter() + DELAY_S
     rm.client.send(request)
     await asyncio.sleep(due_s - time.perf_counter())
@@ -134,6 +134,6 @@ class ClaimingRM(BenchmarkRM):
 
 
 async def _attempts(http: httpx.AsyncClient, daemon: Daemon) -> dict[str, float]:
-    """How often it was looked at who could end, by the outcome; without those that never came."""
+    """Preemption attempts by outcome; without outcomes that never came."""
     text = (await http.get(daemon.metrics_url)).raise_for_status().text
     return {outcome: float(count) for outcome, count in _ATTEMPTS.findall(text) if float(count)}

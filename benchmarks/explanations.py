@@ -27,6 +27,7 @@ from schedulerd.core.explain.rules.nodes import survey
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
 from schedulerd.core.pending.rules.states import PendingState
 from schedulerd.core.resources import Resources
+from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.admin.api import listings, pages
 from schedulerd.daemon.admin.api.finding import Place
 from schedulerd.daemon.admin.api.projections import Projection
@@ -37,6 +38,12 @@ NOW_NS = 1_000
 
 
 def cluster() -> Place:
+    """The partition of a full cluster."""
+    rm = filled().cluster.resource_managers[RM]
+    return Place(rm, rm.partitions["default"])
+
+
+def filled() -> Scheduler:
     """A cluster in which some forty thousand asks wait, for quotas and for nodes."""
     scheduler = a_scheduler()
     leaves = [a_queue_spec(f"q{at}", max={"vcore": 2_000_000} if at % 2 else None) for at in range(QUEUES)]
@@ -52,8 +59,7 @@ def cluster() -> Place:
         scheduler.step(NOW_NS, UpdateAllocations(RM, asks=asks))
     while scheduler.wants_cycle():
         scheduler.step(NOW_NS, RunCycle(2_000))
-    rm = scheduler.cluster.resource_managers[RM]
-    return Place(rm, rm.partitions["default"])
+    return scheduler
 
 
 def steps(work: Generator[Any, None, Any]) -> list[float]:

@@ -17,7 +17,7 @@ from benchmarks.workloads import POD, SLOTS_10
 
 PODS_PER_NODE = 10
 ENTITLED = "root.entitled"
-"""The leaf of those who ask."""
+"""The leaf of the asks."""
 ASK_PRIORITY = 100
 MIXED_MEMORY = (6, 8, 10, 12, 14)
 """Two of each of these fill a node."""
@@ -56,9 +56,9 @@ class FullCluster:
     """Leaf by application id."""
     running: tuple[Pod, ...]
     asks: tuple[Pod, ...]
-    """Sent together, and all of them may have others end for them."""
+    """Sent together; all of them may preempt other pods."""
     hopeless: bool = False
-    """Whether nobody is to end for any of them."""
+    """Whether no pod is to be preempted for any of them."""
 
     def queue_file(self, preemption_delay: str = "30s") -> str:
         """YAML text; the delay is how old an ask has to be for others to end for it."""
@@ -132,7 +132,7 @@ def p(
 
 
 def p_none(nodes: int = 5_000, leaves: int = 400) -> FullCluster:
-    """Nobody uses more than is guaranteed."""
+    """No queue uses more than it is guaranteed."""
     return replace(p("p-none", nodes=nodes, leaves=leaves, rich=0), hopeless=True)
 
 

@@ -22,7 +22,7 @@ class Intake:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """What somebody did who looked at the daemon while single asks were sent."""
+    """The scrapes and dumps of the daemon while single asks were sent."""
 
     scrapes: int
     """Of its metrics."""
@@ -82,15 +82,15 @@ class Decisions:
     """What one run gave."""
 
     decisions: tuple[Took, ...]
-    """Of each, that some are to end or nobody: all steps since the decision before, or since the ask was due."""
+    """Of each decision, also of refusals: all steps since the decision before, or since the ask was due."""
     longest: Took | None
     """Of single steps until all was decided, but for those that take in what the resource manager sends; None where
     that cannot be seen."""
     visits: int | None
-    """Queues, nodes, allocations and choices of sets looked at, for all decisions; None where that cannot be seen."""
+    """Queues, nodes, allocations and choices of sets visited, for all decisions; None where that cannot be seen."""
     victims: int
     refused: int
-    """Decisions that nobody is to end."""
+    """Decisions to preempt no pod."""
     peak_rss_bytes: int | None
 
 

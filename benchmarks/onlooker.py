@@ -1,6 +1,6 @@
-"""Somebody who looks at a daemon all the time: its metrics every second, as Prometheus does, and dumps of its state.
+"""Reads a daemon all the time: its metrics every second, as Prometheus does, and dumps of its state.
 
-It runs as a process of its own, so that what is measured is what its looks cost the daemon.
+It runs as a process of its own, so that what is measured is what its requests cost the daemon.
 """
 
 from __future__ import annotations

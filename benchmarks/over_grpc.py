@@ -1,6 +1,6 @@
 """Runs a workload on a daemon of its own, from another process: this one is the resource manager.
 
-The client is the one that everybody has, without books, on uvloop; its requests are built before the clock starts, and
+The client is the public one, without books, on uvloop; its requests are built before the clock starts, and
 responses are only kept until it has stopped. What it costs to send and receive is nevertheless part of the result.
 """
 

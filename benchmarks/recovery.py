@@ -32,7 +32,7 @@ from schedulerd.simulate.demo import Daemon, free_port
 
 RUN_TIMEOUT_S = 900.0
 SETTLE_S = 3.0
-"""After each round: the daemon frees what it dropped, and memory is looked at."""
+"""After each round: the daemon frees what it dropped, and memory is measured."""
 GROWTH_MAX = 1.05
 """Memory after the last round, as a part of that after the second; the first one still fills what is there for good."""
 

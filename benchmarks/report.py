@@ -125,7 +125,7 @@ class DecisionSummary:
     """The longest that the loop was held at once, over all runs; None, as are visits, where that cannot be seen."""
     longest_step_cpu_ms: float | None
     visits: float | None
-    """Queues, nodes, allocations and choices looked at, per decision; so are the next two."""
+    """Queues, nodes, allocations and choices visited, per decision. The next two are per decision too."""
     victims: float
     refused: float
     peak_rss_mib: float | None

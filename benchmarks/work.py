@@ -17,9 +17,10 @@ class Work:
     asks_tried: float
     """How often a node was looked for, or a quota found short."""
     nodes_visited: float
-    """Nodes and blocks of nodes looked at."""
+    """Nodes and blocks of nodes visited."""
     queues_rekeyed: float
-    """Places given anew among their siblings, in a line and among the heads of lines; likewise the next two."""
+    """Places given anew among their siblings, in a line and among the heads of lines. The next two are of applications
+    and groups."""
     applications_rekeyed: float
     groups_rekeyed: float
     """Of asks that are alike, in their application."""
@@ -42,7 +43,7 @@ class Work:
 
 
 def node_visits(scheduler: Scheduler) -> int:
-    """Nodes and blocks of nodes looked at since the scheduler began."""
+    """Nodes and blocks of nodes visited since the scheduler began."""
     return sum(partition.node_order.visits for partition in scheduler.cluster.partitions())
 
 

@@ -92,7 +92,7 @@ class Workload:
     single_asks: tuple[Ask, ...] = ()
     """Sent afterwards one by one, each when the one before has its allocation: their latency is the result."""
     is_watched: bool = False
-    """Whether somebody looks at the daemon all the time while single asks are sent (see `onlooker.py`)."""
+    """Whether metrics and state of the daemon are read all the time while single asks are sent (see `onlooker.py`)."""
     idle_s: float = 0.0
     """Afterwards nothing is sent for so long: what the daemon burns meanwhile is the result."""
     neighbour: Neighbour | None = None
@@ -104,7 +104,7 @@ class Workload:
     labels: Callable[[int], dict[str, str]] | None = None
     """Instead of these: the attributes of a node by its number."""
     result_check: Callable[[Workload, Iterable[Placed]], Iterable[str]] | None = None
-    """What is wrong with the result beside what is looked at for every workload."""
+    """What is wrong with the result, beside the checks of every workload."""
 
     @property
     def node_ids(self) -> Iterable[str]:

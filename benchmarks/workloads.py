@@ -145,7 +145,7 @@ def x(selectors: int, asks: int = 10_000, nodes: int = 2_000) -> Workload:
 
 
 def g() -> Workload:
-    """As e, with single asks for as long as it takes to look at the daemon several times, and somebody who does."""
+    """As e, with single asks for long enough to read metrics and state of the daemon several times."""
     return replace(e(singles=8_000), name="g", is_watched=True)
 
 

@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import os
-import signal
-import sys
-import threading
 from pathlib import Path
 
 import click
-import uvloop
 
 from schedulerd.config import QueueFileInvalid
 from schedulerd.daemon.files.queue_files import TextReader
@@ -22,20 +16,14 @@ from schedulerd.kubernetes.admission.rules.queues import QueueFileResult
 from schedulerd.kubernetes.admission.settings import ENVIRONMENT_PREFIX, AdmissionSettings
 from schedulerd.kubernetes.api import Transport
 from schedulerd.kubernetes.auth import AccessUnusable, load_access
+from schedulerd.kubernetes.running import EXIT_CONFIG, EXIT_UNAVAILABLE, read_settings, run_and_exit, until_signal
 from schedulerd.kubernetes.shim.log import configure
 from schedulerd.settings.flags import setting_options
-from schedulerd.settings.layers import SettingsInvalid, load_layers
 
 LOG = logging.getLogger(__name__)
 
 TEXTS_WAITING_MAX = 4
 """Queue files that wait to be read while another one is."""
-STOP_SECONDS = 10.0
-"""For the end of everything, beyond the time for requests."""
-EXIT_UNAVAILABLE = 69
-EXIT_BUG = 70
-EXIT_STUCK = 71
-EXIT_CONFIG = 78
 
 
 class QueueFileReader:
@@ -71,29 +59,9 @@ def _texts() -> TextReader:
 
 async def run(settings: AdmissionSettings) -> int:
     """Serves until a signal comes; the exit code."""
-    loop = asyncio.get_running_loop()
-    main = asyncio.current_task()
-    assert main is not None
-    stopping = False
-
-    def stop(number: signal.Signals) -> None:
-        nonlocal stopping
-        if stopping:
-            os._exit(128 + number)
-        stopping = True
-        LOG.info("stopping after %s", number.name)
-        _end_within(settings.drain_timeout_s + STOP_SECONDS)
-        main.cancel()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
     reader = QueueFileReader()
     try:
-        return await _run(settings, reader)
-    except asyncio.CancelledError:
-        if not stopping:
-            raise
-        return 0
+        return await until_signal(lambda: _run(settings, reader), settings.drain_timeout_s)
     finally:
         reader.close()
 
@@ -114,34 +82,10 @@ async def _run(settings: AdmissionSettings, reader: QueueFileReader) -> int:
     return 0
 
 
-def _end_within(seconds: float) -> None:
-    """By a thread, as what does not end may be the loop itself."""
-
-    def end() -> None:
-        LOG.critical("the process has not ended within %g s after it was told to", seconds)
-        os._exit(EXIT_STUCK)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
-
-
 def _admission(settings: Path | None, **flags: object) -> None:
-    try:
-        loaded = load_layers(AdmissionSettings, ENVIRONMENT_PREFIX, flags, os.environ, settings)
-    except SettingsInvalid as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(EXIT_CONFIG)
+    loaded = read_settings(AdmissionSettings, ENVIRONMENT_PREFIX, flags, settings)
     configure(loaded.log_level, loaded.log_format)
-    runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
-    try:
-        code = runner.run(run(loaded))
-    except Exception:
-        LOG.critical("a bug of schedulerd", exc_info=True)
-        code = EXIT_BUG
-    with contextlib.suppress(OSError):  # a connection that was not closed in time is no failure
-        runner.close()
-    sys.exit(code)
+    run_and_exit(run(loaded))
 
 
 admission = click.Command(

@@ -1,6 +1,6 @@
 """The command line: `serve` the daemon, `validate` a queue file, connect it with `kubernetes`, `simulate` a resource
-manager, run the `demo`, `replay` a journal, and look at a running daemon with `explain`,
-`get` and `top`.
+manager, run the `demo`, `replay` a journal, and look at a running daemon with `explain`, `get`, `top` and `queue`.
+`kubectl-schedulerd` has the commands of the last group, for `kubectl schedulerd`.
 
 The flags of `serve` are made from the settings model, so each setting is defined once. All other commands but
 `validate` are imported when they are called: the daemon needs neither them nor the libraries that they use.
@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import click
+from click.shell_completion import get_completion_class
 
 from schedulerd.address import Target
 from schedulerd.build import description
@@ -52,20 +53,27 @@ _LATE_COMMANDS = {
     "get": _Late("schedulerd.terminal.cli", "List queues, apps, asks, nodes or events.", "cli"),
     "demo": _Late("schedulerd.simulate.cli", "Run a daemon with a simulated cluster.", "simulate"),
     "kubernetes": _Late("schedulerd.kubernetes.shim.cli", "Schedule the pods of a Kubernetes cluster.", "kubernetes"),
+    "queue": _Late("schedulerd.terminal.queue", "Show, stop or start a queue.", "cli"),
     "replay": _Late("schedulerd.replay.cli", "Replay a journal: check it, explain it, ask what if.", "simulate"),
     "top": _Late("schedulerd.terminal.top", "Watch queues, what waits, gangs and nodes.", "cli"),
     "simulate": _Late("schedulerd.simulate.cli", "Simulate a resource manager: load for a running daemon.", "simulate"),
 }
 
 
+_OF_KUBECTL = frozenset({"context", "explain", "get", "queue", "top"})
+"""Commands of `kubectl schedulerd`."""
+
+
 class _Commands(click.Group):
     """A group of commands, some of which are imported when they are first used."""
 
+    late_commands = frozenset(_LATE_COMMANDS)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted([*super().list_commands(ctx), *_LATE_COMMANDS])
+        return sorted([*super().list_commands(ctx), *self.late_commands])
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in _LATE_COMMANDS:
+        if cmd_name not in self.late_commands:
             return super().get_command(ctx, cmd_name)
         try:
             command = getattr(importlib.import_module(_LATE_COMMANDS[cmd_name].module), cmd_name)
@@ -92,6 +100,20 @@ def cli() -> None:
     """A batch scheduler with the Apache YuniKorn scheduler interface over gRPC.
 
     Start with `schedulerd demo`, which needs nothing else, or with the page docs/first-day.md.
+    """
+
+
+class _KubectlCommands(_Commands):
+    late_commands = _OF_KUBECTL
+
+
+@click.group(cls=_KubectlCommands)
+@click.version_option(description(), message="schedulerd %(version)s")
+def kubectl() -> None:
+    """Look at schedulerd: why does a pod wait, which queue has what.
+
+    kubectl runs this for `kubectl schedulerd`, if kubectl-schedulerd is on the PATH. It talks to the HTTP port of the
+    daemon (--server, or a context of `kubectl schedulerd context`), and not to the API server.
     """
 
 
@@ -125,6 +147,21 @@ cli.add_command(
         end in time, 78 the settings or a file that they name cannot be used, 128 + N ended by a second signal N.""",
     )
 )
+
+
+@cli.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the completion of commands for a shell.
+
+    \b
+    bash  source <(schedulerd completion bash)         in ~/.bashrc
+    zsh   source <(schedulerd completion zsh)          in ~/.zshrc
+    fish  schedulerd completion fish | source          in ~/.config/fish/config.fish
+    """
+    completes = get_completion_class(shell)
+    assert completes is not None
+    click.echo(completes(cli, {}, "schedulerd", "_SCHEDULERD_COMPLETE").source())
 
 
 _FILE = click.Path(path_type=Path, exists=True, dir_okay=False, readable=True)
@@ -226,10 +263,15 @@ def _validate_against(
     return 0
 
 
-def main() -> None:
+def kubectl_main() -> None:
+    """Runs the command line of `kubectl schedulerd`."""
+    main(kubectl, "kubectl schedulerd")
+
+
+def main(group: click.Group = cli, name: str | None = None) -> None:
     """Runs the command line. Wrong usage exits with 1, because codes from 2 on mean something else in each command."""
     try:
-        sys.exit(cli.main(standalone_mode=False))
+        sys.exit(group.main(prog_name=name, standalone_mode=False))
     except click.UsageError as error:
         error.show()
         sys.exit(USAGE)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from schedulerd.simulate.demo import Daemon, free_port
 
 JSON = dict[str, Any]
 NAMESPACE = "bench"
@@ -65,6 +68,15 @@ def pod_spec(scheduler: str) -> JSON:
     resources = {"requests": REQUESTS, "limits": {"memory": "512Mi"}}
     container = {"name": "main", "image": "registry.example/team/job:1.2", "env": environment, "resources": resources}
     return {"schedulerName": scheduler, "restartPolicy": "Never", "containers": [container]}
+
+
+def daemon(workload: Workload, folder: Path) -> Daemon:
+    """At a socket file in the folder, as the Helm chart has it."""
+    queue_file, target = folder / "queues.yaml", f"unix:{folder / 'grpc.sock'}"
+    queue_file.write_text(workload.queue_file)
+    made = Daemon(queue_file, grpc_port=free_port(), http_port=free_port(), flags=("--grpc-bind", target))
+    made.target = target
+    return made
 
 
 def kubeconfig(server: str, token: str) -> str:

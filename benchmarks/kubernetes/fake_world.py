@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
-from benchmarks.kubernetes.cluster import NAMESPACE, Workload, kubeconfig
+from benchmarks.kubernetes.cluster import NAMESPACE, Workload, daemon, kubeconfig
 from benchmarks.kubernetes.processes import Measured
 from benchmarks.kubernetes.rivals import SCHEDULER, shim_command
 from benchmarks.measurement import WrongResult
 from schedulerd.kubernetes.api import resources as r
-from schedulerd.simulate.demo import Daemon, free_port
+from schedulerd.simulate.demo import Daemon
 from tests.kubernetes.fake import FakeCluster
 from tests.kubernetes.fake.store import Change
 
@@ -113,14 +113,12 @@ class FakeWorld:
 
 @asynccontextmanager
 async def fake_world(workload: Workload, folder: Path) -> AsyncIterator[FakeWorld]:
-    queue_file = folder / "queues.yaml"
-    queue_file.write_text(workload.queue_file)
     with contextlib.ExitStack() as stack:
-        daemon = stack.enter_context(Daemon(queue_file, grpc_port=free_port(), http_port=free_port()))
-        daemon.wait_until_ready()
+        beside = stack.enter_context(daemon(workload, folder))
+        beside.wait_until_ready()
         async with FakeCluster(tcp=True) as fake:
             fake.create(r.NAMESPACES, NAMESPACE)
-            world = FakeWorld(fake, daemon, folder)
+            world = FakeWorld(fake, beside, folder)
             fake.store.listeners.append(lambda change: _note(world, change))
             yield world
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
-from benchmarks.kubernetes.cluster import Workload, kubeconfig
+from benchmarks.kubernetes.cluster import Workload, daemon, kubeconfig
 from benchmarks.kubernetes.processes import Measured
-from schedulerd.simulate.demo import Daemon, free_port
+from schedulerd.simulate.demo import free_port
 from tests.kubernetes.contract.real_server import RealServer
 
 SCHEDULER = "bench-scheduler"
@@ -34,13 +34,12 @@ Start: TypeAlias = "Callable[[Workload, RealServer, Path, Path], contextlib.Abst
 
 @contextmanager
 def schedulerd(workload: Workload, server: RealServer, folder: Path, assets: Path) -> Iterator[Rival]:
-    queue_file, config = folder / "queues.yaml", folder / "kubeconfig"
-    queue_file.write_text(workload.queue_file)
+    config = folder / "kubeconfig"
     config.write_text(kubeconfig(server.url, server.token))
-    with Daemon(queue_file, grpc_port=free_port(), http_port=free_port()) as daemon:
-        daemon.wait_until_ready()
-        with Measured(shim_command(config, daemon.target), folder / "shim.log") as shim:
-            yield Rival([shim.pid, daemon.pid], shim.check)
+    with daemon(workload, folder) as beside:
+        beside.wait_until_ready()
+        with Measured(shim_command(config, beside.target), folder / "shim.log") as shim:
+            yield Rival([shim.pid, beside.pid], shim.check)
 
 
 def shim_command(config: Path, target: str, module: str = "schedulerd", *flags: str) -> list[str]:

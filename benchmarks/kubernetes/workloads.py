@@ -26,7 +26,7 @@ LARGE = {
     "k-1000": Workload("k-1000", nodes=1_000, pods=20_000),
 }
 NAMES = (*BESIDE, *COSTS, *LARGE)
-USUAL = ("k", "k-cost", "k-large")
+USUAL = ("k", "k-gangs", "k-cost", "k-large")
 """What the word kubernetes stands for."""
 
 

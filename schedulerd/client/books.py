@@ -1,109 +1,37 @@
 """The books of a client: what the resource manager has reported, and the results, to report it again.
 
 The scheduler needs a full report after it was restarted, for example. The report contains what the resource manager
-knows, so the books change only with messages that it sends or receives. Messages are kept as bytes: they are small that
-way, and keep no larger message alive that they came in.
+knows, so the books change only with messages that it sends or receives.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import messages
+from schedulerd.client.book_entries import Application, Ask, Entries, Held, Node
+from schedulerd.client.report import Report
 
-FORCE_CREATE_TAG = "application.create.force"
-ALLOW_PREEMPTION_TAG = "yunikorn.apache.org/allow-preemption"
-"""Of an allocation in a report, with the value `false`: its ask was sent with `allowPreemptSelf: false`, which an
-allocation has no field for."""
 _BY_RM = (si_pb2.STOPPED_BY_RM, si_pb2.UNKNOWN_TERMINATION_TYPE)
 
 
-@dataclass(slots=True)
-class _Node:
-    created: bytes
-    accepted: bool = False
-    draining: bool = False
-    leaving: bool = False
-    held: int = 0
-    """Number of allocations on the node."""
-
-
-@dataclass(slots=True)
-class _Ask:
-    message: bytes
-    wanted: int
-    """Allocations still to come."""
-    count: int = 1
-    """`maxAllocations` as it was asked for last."""
-    placed: int = 0
-    """Number of allocations received, including those that are gone."""
-    held: int = 0
-    """Allocations that are there."""
-    released: int = 0
-    """Of these, those that the resource manager has released, and whose release is not confirmed."""
-    before: bytes = b""
-    """The message before this one, if an allocation was there when this one was sent; it holds if this is rejected."""
-    sizes: bool = False
-    """Whether its amounts are those of its allocation, if there is one only: they resize it."""
-    opted_out: bool = False
-    """Whether its allocations may not be preempted for others (`allowPreemptSelf: false`)."""
-    is_anew: bool = False
-    """It was sent behind releases of all its allocations, with which the scheduler forgets the ask before it."""
-
-
-@dataclass(slots=True)
-class _Held:
-    """An allocation that exists, or whose release is not confirmed yet."""
-
-    message: bytes
-    key: str
-    node_id: str
-    release: bytes = b""
-    """The release that the resource manager sent; empty if none."""
-    wanted_back: bool = False
-    """The scheduler waits for the resource manager to confirm its end."""
-    opted_out: bool = False
-    """Whether it may not be preempted for others (`allowPreemptSelf: false` of its ask)."""
-    found: bool = False
-    """Whether it was reported with an update of its node, which may be rejected."""
-
-
-@dataclass(slots=True)
-class _Application:
-    added: bytes
-    before: bytes = b""
-    """What was sent before it was sent with other tags of its namespace; it holds if these are rejected."""
-    accepted: bool = False
-    reported: bytes = b""
-    """As it was reported last to a scheduler that had lost the state."""
-    leaving: bool = False
-    removal_due: bool = False
-    """It was reported again, and its removal was not."""
-    asks: dict[str, _Ask] = field(default_factory=dict)
-    """By allocation key, as long as any of it is to come or there."""
-    held: dict[str, _Held] = field(default_factory=dict)
-    """By UUID."""
-
-
 class Books:
-    """By `sent_*` and `heard_*` they learn of every message; the rest makes the messages of a full report.
-
-    Applications are told apart by their id alone, as in the scheduler's answers, which name no partition.
-    """
+    """By `sent_*` and `heard_*` they learn of every message."""
 
     def __init__(self) -> None:
-        self._nodes: dict[str, _Node] = {}
-        self._applications: dict[str, _Application] = {}
-        self._unanswered: dict[str, int] = {}
-        """By application id: how many submissions are not answered; only the answer to the last one counts."""
+        self._entries = Entries()
+        self.report = Report(self._entries)
+
+    def allocations(self) -> Iterator[si_pb2.Allocation]:
+        """The existing allocations."""
+        return self._entries.allocations()
 
     # What is said.
 
     def sent_node(self, info: si_pb2.NodeInfo) -> None:
         """Notes a node. A known node is not created again, because the scheduler will reject it."""
-        node = self._nodes.get(info.nodeID)
+        node = self._entries.nodes.get(info.nodeID)
         if info.action == si_pb2.NodeInfo.CREATE:
             if node is None or node.leaving:
                 if node is not None:
@@ -111,7 +39,7 @@ class Books:
                 bare = si_pb2.NodeInfo()
                 bare.CopyFrom(info)
                 bare.ClearField("existingAllocations")
-                self._nodes[info.nodeID] = _Node(bare.SerializeToString())
+                self._entries.nodes[info.nodeID] = Node(bare.SerializeToString())
                 for allocation in info.existingAllocations:
                     self._hold(allocation, info.nodeID)
         elif node is None:
@@ -122,8 +50,8 @@ class Books:
         elif info.action == si_pb2.NodeInfo.DECOMISSION:
             node.leaving = True
             self._drop_wanted_back(info.nodeID)
-            if info.nodeID in self._nodes:
-                self._forget_node_if_left(info.nodeID)
+            if info.nodeID in self._entries.nodes:
+                self._entries.forget_node_if_left(info.nodeID)
         else:
             node.draining = info.action == si_pb2.NodeInfo.DRAIN_NODE
 
@@ -132,7 +60,7 @@ class Books:
         UUID, has moved, as for the scheduler."""
         uuids = {each.UUID for each in info.existingAllocations}
         for allocation in info.existingAllocations:
-            application = self._applications.get(allocation.applicationID)
+            application = self._entries.applications.get(allocation.applicationID)
             if application is None:
                 continue
             moved = _moved(application, allocation, uuids)
@@ -146,12 +74,12 @@ class Books:
         """Notes an application. A known application is not added again, because the scheduler will reject it; but for
         other tags of its namespace, which hold from then on. To the scheduler nothing else may differ: one that was
         reported is sent as it was reported."""
-        self._unanswered[added.applicationID] = self._unanswered.get(added.applicationID, 0) + 1
-        known = self._applications.get(added.applicationID)
+        self._entries.unanswered[added.applicationID] = self._entries.unanswered.get(added.applicationID, 0) + 1
+        known = self._entries.applications.get(added.applicationID)
         if known is None or known.leaving:
-            self._applications[added.applicationID] = _Application(added.SerializeToString())
+            self._entries.applications[added.applicationID] = Application(added.SerializeToString())
             if known is not None:
-                self._carry_over(known, self._applications[added.applicationID])
+                self._carry_over(known, self._entries.applications[added.applicationID])
         elif _bare(added) == _bare(si_pb2.AddApplicationRequest.FromString(known.added)):
             known.before, known.added = known.added, added.SerializeToString()
             if known.reported:
@@ -159,12 +87,12 @@ class Books:
                 added.CopyFrom(_bare(si_pb2.AddApplicationRequest.FromString(known.reported)))
                 added.tags.update(tags)
 
-    def _carry_over(self, old: _Application, new: _Application) -> None:
+    def _carry_over(self, old: Application, new: Application) -> None:
         """An application of this id comes after one that has ended: what is not confirmed of that one is released again
         if it has to be reported, and what updates of nodes have found running meanwhile is for the new one."""
         for uuid, held in old.held.items():
             new.held[uuid] = held
-            ask = new.asks.setdefault(held.key, _Ask(b"", 0))
+            ask = new.asks.setdefault(held.key, Ask(b"", 0))
             ask.placed += 1
             ask.held += 1
             ask.released += bool(held.release)
@@ -172,7 +100,7 @@ class Books:
     def takes_removal_due(self, application_id: str) -> bool:
         """Whether the removal of the application has to be sent before another one of its id: the report that is being
         made has the removed one as well."""
-        application = self._applications.get(application_id)
+        application = self._entries.applications.get(application_id)
         is_due = application is not None and application.removal_due
         if application is not None:
             application.removal_due = False
@@ -180,7 +108,7 @@ class Books:
 
     def sent_removal(self, application_id: str) -> None:
         """Notes a removal, which releases all allocations of the application."""
-        application = self._applications.get(application_id)
+        application = self._entries.applications.get(application_id)
         if application is None:
             return
         for uuid, held in application.held.items():
@@ -196,21 +124,21 @@ class Books:
         self._end(application_id)
 
     def _end(self, application_id: str) -> None:
-        application = self._applications[application_id]
+        application = self._entries.applications[application_id]
         application.leaving = True
         self._withdraw(application_id, "")
         if not application.held:
-            del self._applications[application_id]
+            del self._entries.applications[application_id]
 
     def sent_ask(self, ask: si_pb2.AllocationAsk) -> None:
-        application = self._applications.get(ask.applicationID)
+        application = self._entries.applications.get(ask.applicationID)
         if application is None:
             return
         known = application.asks.get(ask.allocationKey)
         if known is not None and known.held:
             known.before = known.message
         if known is None:
-            known = application.asks[ask.allocationKey] = _Ask(ask.SerializeToString(), ask.maxAllocations)
+            known = application.asks[ask.allocationKey] = Ask(ask.SerializeToString(), ask.maxAllocations)
         else:
             if known.held and known.held == known.released and not known.wanted:
                 known.is_anew, known.placed = True, 0
@@ -226,11 +154,11 @@ class Books:
     def sent_release(self, release: si_pb2.AllocationRelease) -> None:
         """Notes a release. The allocation stays until the scheduler confirms it, unless this is a confirmation."""
         application_id = release.applicationID or self._owner_of(release.UUID)
-        application = self._applications.get(application_id)
+        application = self._entries.applications.get(application_id)
         if application is None:
             return
         if release.terminationType not in _BY_RM:
-            self._drop(application_id, release.UUID)
+            self._entries.drop(application_id, release.UUID)
             return
         if release.UUID:
             named = [application.held[release.UUID]] if release.UUID in application.held else []
@@ -246,10 +174,10 @@ class Books:
 
     def heard_nodes(self, response: si_pb2.NodeResponse) -> None:
         for accepted in response.accepted:
-            if accepted.nodeID in self._nodes:
-                self._nodes[accepted.nodeID].accepted = True
+            if accepted.nodeID in self._entries.nodes:
+                self._entries.nodes[accepted.nodeID].accepted = True
         for rejected in response.rejected:
-            node = self._nodes.get(rejected.nodeID)
+            node = self._entries.nodes.get(rejected.nodeID)
             if node is None:
                 continue
             if not node.accepted:
@@ -262,7 +190,9 @@ class Books:
         ended = {one.applicationID for one in response.updated if one.state in messages.OVER}
         if ended:
             ended -= messages.ended_before_accepted(response)
-        for application_id in [one for one in ended if one in self._applications and self._applications[one].accepted]:
+        for application_id in [
+            one for one in ended if one in self._entries.applications and self._entries.applications[one].accepted
+        ]:
             ended.discard(application_id)
             self._end(application_id)
         for accepted in response.accepted:
@@ -275,18 +205,18 @@ class Books:
             application = self._answered(rejected.applicationID)
             if application is not None and not application.accepted:
                 for uuid in list(application.held):
-                    self._drop(rejected.applicationID, uuid)
-                self._applications.pop(rejected.applicationID, None)
+                    self._entries.drop(rejected.applicationID, uuid)
+                self._entries.applications.pop(rejected.applicationID, None)
             elif application is not None and application.before:
                 application.added, application.before = application.before, b""
 
-    def _answered(self, application_id: str) -> _Application | None:
+    def _answered(self, application_id: str) -> Application | None:
         """The application, if this answers its last submission."""
-        left = self._unanswered.pop(application_id, 1) - 1
+        left = self._entries.unanswered.pop(application_id, 1) - 1
         if left:
-            self._unanswered[application_id] = left
+            self._entries.unanswered[application_id] = left
             return None
-        return self._applications.get(application_id)
+        return self._entries.applications.get(application_id)
 
     def heard_allocations(self, response: si_pb2.AllocationResponse) -> None:
         for allocation in response.new:
@@ -294,13 +224,13 @@ class Books:
                 self._hold(allocation, allocation.nodeID)
         for release in response.released:
             if release.terminationType in _BY_RM:
-                self._drop(release.applicationID, release.UUID)
+                self._entries.drop(release.applicationID, release.UUID)
             else:
                 held = self._held(release)
                 if held is not None:
                     held.wanted_back = True
-                    if held.node_id not in self._nodes or self._nodes[held.node_id].leaving:
-                        self._drop(release.applicationID, release.UUID)
+                    if held.node_id not in self._entries.nodes or self._entries.nodes[held.node_id].leaving:
+                        self._entries.drop(release.applicationID, release.UUID)
         for withdrawn in response.releasedAsks:
             if withdrawn.terminationType not in _BY_RM:  # else it confirms a release: the key may be asked for anew
                 self._withdraw(withdrawn.applicationID, withdrawn.allocationKey)
@@ -310,7 +240,7 @@ class Books:
 
     def _restore(self, application_id: str, key: str) -> None:
         """The ask is rejected: what it was before holds for its allocation."""
-        application = self._applications.get(application_id)
+        application = self._entries.applications.get(application_id)
         ask = None if application is None else application.asks.get(key)
         if ask is not None and ask.held:
             ask.message, ask.before = ask.before, b""
@@ -321,127 +251,32 @@ class Books:
         held = self._held(release)
         return held is None or held.wanted_back
 
-    # The full report.
-
-    def allocations(self) -> Iterator[si_pb2.Allocation]:
-        """The existing allocations."""
-        for application in self._applications.values():
-            for held in application.held.values():
-                yield _as_it_is(application, held)
-
-    def report_applications(self) -> Iterator[si_pb2.AddApplicationRequest]:
-        """All applications. One that has allocations is marked as running already: the scheduler takes it over although
-        a limit was lowered or a namespace annotation broken meanwhile, so that no pod is lost to that."""
-        self._forget_lost()
-        self._unanswered = dict.fromkeys(self._applications, 1)
-        for application in self._applications.values():
-            application.accepted = False
-            application.removal_due = application.leaving
-            added = si_pb2.AddApplicationRequest.FromString(application.added)
-            if application.held:
-                added.tags[FORCE_CREATE_TAG] = "true"
-            self.reported_application(added)
-            yield added
-
-    def _forget_lost(self) -> None:
-        """Allocations that were released, on nodes that were removed: they cannot be reported, so nobody would confirm
-        their end."""
-        for application_id, application in list(self._applications.items()):
-            released = [(uuid, held.node_id) for uuid, held in application.held.items() if held.release]
-            for uuid in [uuid for uuid, node_id in released if node_id not in self._nodes]:
-                self._drop(application_id, uuid)
-
-    def reported_application(self, added: si_pb2.AddApplicationRequest) -> None:
-        """Notes how the application is reported."""
-        self._applications[added.applicationID].reported = added.SerializeToString()
-
-    def report_nodes(self) -> Iterator[si_pb2.NodeInfo]:
-        """All nodes with their allocations."""
-        by_node: dict[str, list[si_pb2.Allocation]] = {}
-        for application in self._applications.values():
-            for held in application.held.values():
-                held.wanted_back = False
-                reported = _as_it_is(application, held)
-                if held.opted_out:
-                    reported.allocationTags[ALLOW_PREEMPTION_TAG] = "false"
-                by_node.setdefault(held.node_id, []).append(reported)
-        for node_id, node in self._nodes.items():
-            node.accepted = False
-            info = si_pb2.NodeInfo.FromString(node.created)
-            info.existingAllocations.extend(by_node.get(node_id, ()))
-            yield info
-
-    def report_changes_of_nodes(self) -> Iterator[si_pb2.NodeInfo]:
-        """Changes of nodes other than their registration: drains and removals."""
-        for node_id, node in self._nodes.items():
-            attributes = si_pb2.NodeInfo.FromString(node.created).attributes  # one of them names the partition
-            if node.draining:
-                yield messages.node(node_id, None, action=si_pb2.NodeInfo.DRAIN_NODE, attributes=attributes)
-            if node.leaving:
-                yield messages.node(node_id, None, action=si_pb2.NodeInfo.DECOMISSION, attributes=attributes)
-
-    def report_asks(self) -> Iterator[si_pb2.AllocationAsk]:
-        """Asks for the allocations that are still to come. The scheduler counts only existing allocations as placed."""
-        for application in self._applications.values():
-            for ask in application.asks.values():
-                if ask.is_anew:
-                    continue
-                ask.placed = ask.held
-                if ask.wanted:
-                    message = si_pb2.AllocationAsk.FromString(ask.message)
-                    message.maxAllocations = ask.wanted + ask.held
-                    yield message
-
-    def report_asks_anew(self) -> Iterator[si_pb2.AllocationAsk]:
-        """Asks that have to come after the releases of the allocations that they had before."""
-        for application in self._applications.values():
-            for ask in application.asks.values():
-                if ask.is_anew and ask.wanted:
-                    message = si_pb2.AllocationAsk.FromString(ask.message)
-                    message.maxAllocations = ask.wanted + ask.placed
-                    yield message
-
-    def report_releases(self) -> Iterator[si_pb2.AllocationRelease]:
-        """Releases that were asked for and not confirmed."""
-        for application in self._applications.values():
-            for uuid, held in application.held.items():
-                if held.release:
-                    release = si_pb2.AllocationRelease.FromString(held.release)
-                    release.UUID = uuid
-                    yield release
-
-    def report_removals(self) -> Iterator[si_pb2.RemoveApplicationRequest]:
-        """Removals of applications with allocations that are not confirmed to be gone."""
-        for application_id, application in self._applications.items():
-            if application.leaving:
-                application.removal_due = False
-                partition = si_pb2.AddApplicationRequest.FromString(application.added).partitionName
-                yield si_pb2.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)
-
     def _owner_of(self, uuid: str) -> str:
         """The application of an allocation; '' if there is no such allocation."""
-        return next((app_id for app_id, application in self._applications.items() if uuid in application.held), "")
+        return next(
+            (app_id for app_id, application in self._entries.applications.items() if uuid in application.held), ""
+        )
 
-    def _held(self, release: si_pb2.AllocationRelease) -> _Held | None:
-        application = self._applications.get(release.applicationID)
+    def _held(self, release: si_pb2.AllocationRelease) -> Held | None:
+        application = self._entries.applications.get(release.applicationID)
         return None if application is None else application.held.get(release.UUID)
 
     def _hold(self, allocation: si_pb2.Allocation, node_id: str) -> None:
-        application = self._applications.get(allocation.applicationID)
+        application = self._entries.applications.get(allocation.applicationID)
         if application is None or allocation.UUID in application.held:
             return
         key = allocation.allocationKey
-        ask = application.asks.get(key) or application.asks.setdefault(key, _Ask(b"", 0))
-        held = _Held(allocation.SerializeToString(), key, node_id, opted_out=ask.opted_out)
+        ask = application.asks.get(key) or application.asks.setdefault(key, Ask(b"", 0))
+        held = Held(allocation.SerializeToString(), key, node_id, opted_out=ask.opted_out)
         application.held[allocation.UUID] = held
         ask.wanted = max(0, ask.wanted - 1)
         ask.placed += 1
         ask.held += 1
-        node = self._nodes.get(node_id)
+        node = self._entries.nodes.get(node_id)
         if node is not None:
             node.held += 1
 
-    def _move(self, application: _Application, old_uuid: str, allocation: si_pb2.Allocation, node_id: str) -> None:
+    def _move(self, application: Application, old_uuid: str, allocation: si_pb2.Allocation, node_id: str) -> None:
         """The allocation stays what it is, but for its node, its UUID and its amounts."""
         held = application.held.pop(old_uuid)
         ask = application.asks[held.key]
@@ -454,19 +289,19 @@ class Books:
             ask.is_anew = ask.is_anew and ask.released > 0
             held.release = b""  # it is for an allocation that the scheduler does not know under that UUID any longer
         message.resourcePerAlloc.CopyFrom(allocation.resourcePerAlloc)
-        old_node, node = self._nodes.get(held.node_id), self._nodes.get(node_id)
+        old_node, node = self._entries.nodes.get(held.node_id), self._entries.nodes.get(node_id)
         held.message, held.node_id = message.SerializeToString(), node_id
         application.held[allocation.UUID] = held
         if node is not None:
             node.held += 1
         if old_node is not None:
             old_node.held -= 1
-            self._forget_node_if_left(si_pb2.NodeInfo.FromString(old_node.created).nodeID)
+            self._entries.forget_node_if_left(si_pb2.NodeInfo.FromString(old_node.created).nodeID)
 
     def _was_found(self, allocation: si_pb2.Allocation) -> bool:
         """Whether the resource manager has found the allocation running elsewhere before it heard of it: the scheduler
         knows it under the UUID of that report."""
-        application = self._applications.get(allocation.applicationID)
+        application = self._entries.applications.get(allocation.applicationID)
         ask = None if application is None else application.asks.get(allocation.allocationKey)
         if application is None or ask is None or not ask.held or ask.count > 1:
             return False
@@ -475,28 +310,9 @@ class Books:
             for held in application.held.values()
         )
 
-    def _drop(self, application_id: str, uuid: str) -> None:
-        application = self._applications.get(application_id)
-        held = None if application is None else application.held.pop(uuid, None)
-        if application is None or held is None:
-            return
-        ask = application.asks.get(held.key)
-        if ask is not None:
-            ask.held -= 1
-            ask.released -= bool(held.release)
-            ask.is_anew = ask.is_anew and ask.released > 0
-            if not ask.held and not ask.wanted:
-                del application.asks[held.key]
-        if application.leaving and not application.held:
-            del self._applications[application_id]
-        node = self._nodes.get(held.node_id)
-        if node is not None:
-            node.held -= 1
-            self._forget_node_if_left(held.node_id)
-
     def _withdraw(self, application_id: str, key: str) -> None:
         """Notes that an ask, or with '' every ask of the application, gets no more allocations."""
-        application = self._applications.get(application_id)
+        application = self._entries.applications.get(application_id)
         if application is None:
             return
         for each in [key] if key else list(application.asks):
@@ -506,35 +322,30 @@ class Books:
                 if not ask.held:
                     del application.asks[each]
 
-    def _forget_node_if_left(self, node_id: str) -> None:
-        node = self._nodes[node_id]
-        if node.leaving and not node.held:
-            del self._nodes[node_id]
-
     def _drop_all_on(self, node_id: str) -> None:
         """The node was removed, and one of its name comes: what was on it is gone, whether that was heard or not."""
-        for application_id, application in list(self._applications.items()):
+        for application_id, application in list(self._entries.applications.items()):
             for uuid in [uuid for uuid, held in application.held.items() if held.node_id == node_id]:
-                self._drop(application_id, uuid)
+                self._entries.drop(application_id, uuid)
 
     def _drop_wanted_back(self, node_id: str) -> None:
         """The node is removed: the scheduler does not tell the end of allocations that it has wanted back itself."""
-        for application_id, application in list(self._applications.items()):
+        for application_id, application in list(self._entries.applications.items()):
             on_node = [(uuid, held) for uuid, held in application.held.items() if held.node_id == node_id]
             for uuid in [uuid for uuid, held in on_node if held.wanted_back]:
-                self._drop(application_id, uuid)
+                self._entries.drop(application_id, uuid)
 
     def _forget_found(self, node_id: str, reason: str) -> None:
         """An update of the node was rejected: of the allocations that updates have reported, the one that the reason
         names is not there. All else that the update said is to be sent again."""
-        for application_id, application in list(self._applications.items()):
+        for application_id, application in list(self._entries.applications.items()):
             for uuid, held in list(application.held.items()):
                 if held.found and held.node_id == node_id and f"(allocationKey {held.key!r})" in reason:
-                    self._drop(application_id, uuid)
+                    self._entries.drop(application_id, uuid)
 
     def _forget_node(self, node_id: str) -> None:
         """Forgets a rejected node, with its allocations."""
-        del self._nodes[node_id]
+        del self._entries.nodes[node_id]
         self._drop_all_on(node_id)
 
 
@@ -552,16 +363,7 @@ def _is_of_namespace(tag: str) -> bool:
     return tag.lower().startswith("namespace.")
 
 
-def _as_it_is(application: _Application, held: _Held) -> si_pb2.Allocation:
-    """The allocation with the amounts that it was resized to, if it was."""
-    allocation = si_pb2.Allocation.FromString(held.message)
-    ask = application.asks[held.key]
-    if ask.sizes and ask.held == 1 and not held.release:
-        allocation.resourcePerAlloc.CopyFrom(si_pb2.AllocationAsk.FromString(ask.message).resourceAsk)
-    return allocation
-
-
-def _moved(application: _Application, allocation: si_pb2.Allocation, uuids: set[str]) -> str | None:
+def _moved(application: Application, allocation: si_pb2.Allocation, uuids: set[str]) -> str | None:
     """The UUID of the allocation that is the same; None if there is none, by the rule of the scheduler."""
     if allocation.UUID in application.held:
         return allocation.UUID

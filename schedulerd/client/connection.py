@@ -29,6 +29,7 @@ from schedulerd.client.errors import (
     Superseded,
     status_text,
 )
+from schedulerd.client.request_lists import ALLOCATION_LISTS, APPLICATION_LISTS, NODE_LISTS
 from schedulerd.client.update_stream import UpdateStream
 
 BACKOFF_FIRST_S = 0.05
@@ -110,6 +111,7 @@ class Connection:
             "UpdateNode",
             channel,
             si_pb2.NodeRequest,
+            NODE_LISTS,
             si_pb2.NodeResponse.FromString,
             rm_id,
             listener.take_nodes,
@@ -119,6 +121,7 @@ class Connection:
             "UpdateApplication",
             channel,
             si_pb2.ApplicationRequest,
+            APPLICATION_LISTS,
             si_pb2.ApplicationResponse.FromString,
             rm_id,
             listener.take_applications,
@@ -128,6 +131,7 @@ class Connection:
             "UpdateAllocation",
             channel,
             si_pb2.AllocationRequest,
+            ALLOCATION_LISTS,
             si_pb2.AllocationResponse.FromString,
             rm_id,
             listener.take_allocations,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cache, lru_cache
 
 from schedulerd._generated.si.v1 import si_pb2
 
@@ -26,8 +27,19 @@ def check_id(field: str, value: str) -> None:
 
 
 def resource(amounts: Amounts) -> si_pb2.Resource:
-    """Amounts by resource name."""
-    return si_pb2.Resource(resources={name: si_pb2.Quantity(value=amount) for name, amount in amounts.items()})
+    """Amounts by resource name. Equal amounts share a message, to be copied into others: most asks are like others."""
+    return _resource(tuple(amounts.items()))
+
+
+@lru_cache(4_096)
+def _resource(amounts: tuple[tuple[str, int], ...]) -> si_pb2.Resource:
+    return si_pb2.Resource(resources={name: si_pb2.Quantity(value=amount) for name, amount in amounts})
+
+
+@cache
+def preemption_policy(allow_self: bool, allow_other: bool) -> si_pb2.PreemptionPolicy:
+    """One of four messages, to be copied into others."""
+    return si_pb2.PreemptionPolicy(allowPreemptSelf=allow_self, allowPreemptOther=allow_other)
 
 
 def ask_tags(tags: Tags | None, *, predicates: bool, asked_at_ns: int | None) -> Tags | None:

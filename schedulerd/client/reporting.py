@@ -12,12 +12,8 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client.books import Books
 from schedulerd.client.connection import Connection
 from schedulerd.client.errors import ApplicationRejected, NodeRejected
+from schedulerd.client.request_lists import ASKS, NEW, NODES, RELEASES, REMOVE
 from schedulerd.client.rm_methods import Told, Updates
-
-NEW, REMOVE = range(2)
-"""The lists of an ApplicationRequest, in the order in which they are taken."""
-ASKS, RELEASES, ASK_RELEASES = range(3)
-"""The lists of an AllocationRequest, in the order in which they are taken."""
 
 
 class Answers:
@@ -111,18 +107,18 @@ class Reporting:
     def report(self, connection: Connection) -> None:
         if self._books is None:
             return
-        applications = list(self._books.report_applications())
-        nodes = list(self._books.report_nodes())
+        applications = list(self._books.report.applications())
+        nodes = list(self._books.report.nodes())
         self.applications.reported(added.applicationID for added in applications)
         self.nodes.reported(info.nodeID for info in nodes)
         if applications or nodes or not self._is_first:
             self._rm.on_report([added.applicationID for added in applications], [info.nodeID for info in nodes])
         for added in applications:
             self._rm.report_application(added)
-            self._books.reported_application(added)
-            connection.applications.to_add_to(NEW, added).new.append(added)
-        for info in (*nodes, *self._books.report_changes_of_nodes()):
-            connection.nodes.to_add_to(0, info).nodes.append(info)
+            self._books.report.application_changed(added)
+            connection.applications.add(NEW, added)
+        for info in (*nodes, *self._books.report.changes_of_nodes()):
+            connection.nodes.add(NODES, info)
 
     async def applications_answered(self) -> None:
         await self.applications.all_answered()
@@ -133,14 +129,14 @@ class Reporting:
 
     def report_asks(self, connection: Connection) -> None:
         if self._books is not None:
-            for ask in self._books.report_asks():
-                connection.allocations.to_add_to(ASKS, ask).asks.append(ask)
-            for release in self._books.report_releases():
-                connection.allocations.to_add_to(RELEASES, release).releases.allocationsToRelease.append(release)
-            for ask in self._books.report_asks_anew():
-                connection.allocations.to_add_to(ASKS, ask).asks.append(ask)
-            for removal in self._books.report_removals():
-                connection.applications.to_add_to(REMOVE, removal).remove.append(removal)
+            for ask in self._books.report.asks():
+                connection.allocations.add(ASKS, ask)
+            for release in self._books.report.releases():
+                connection.allocations.add(RELEASES, release)
+            for ask in self._books.report.asks_anew():
+                connection.allocations.add(ASKS, ask)
+            for removal in self._books.report.removals():
+                connection.applications.add(REMOVE, removal)
         if not self._is_first:
             self._tell(self._rm.on_resynced())
         self._is_first = False

@@ -20,7 +20,8 @@ from schedulerd.client import messages
 from schedulerd.client.books import Books
 from schedulerd.client.connection import Connection
 from schedulerd.client.messages import Amounts, Tags
-from schedulerd.client.reporting import ASK_RELEASES, ASKS, NEW, RELEASES, REMOVE, Reporting
+from schedulerd.client.reporting import Reporting
+from schedulerd.client.request_lists import ASK_RELEASES, ASKS, NEW, NODES, RELEASES, REMOVE
 from schedulerd.client.update_stream import UpdateStream
 
 NODE_PARTITION_ATTRIBUTE = "si/node-partition"
@@ -141,7 +142,7 @@ class Requests(ABC):
             gangSchedulingStyle=gang_style,
         )
         self._note_application(added)
-        self._connection.applications.to_add_to(NEW, added).new.append(added)
+        self._connection.applications.add(NEW, added)
         return answer
 
     def remove_application(self, application_id: str, *, partition: str = "") -> None:
@@ -150,7 +151,7 @@ class Requests(ABC):
         if self._books is not None:
             self._books.sent_removal(application_id)
         removal = si_pb2.RemoveApplicationRequest(applicationID=application_id, partitionName=partition)
-        self._connection.applications.to_add_to(REMOVE, removal).remove.append(removal)
+        self._connection.applications.add(REMOVE, removal)
 
     # Asks and allocations.
 
@@ -195,13 +196,11 @@ class Requests(ABC):
             taskGroupName=task_group,
             placeholder=placeholder,
             Originator=originator,
-            preemptionPolicy=si_pb2.PreemptionPolicy(
-                allowPreemptSelf=allow_preempt_self, allowPreemptOther=allow_preempt_other
-            ),
+            preemptionPolicy=messages.preemption_policy(allow_preempt_self, allow_preempt_other),
         )
         if self._books is not None:
             self._books.sent_ask(ask)
-        self._connection.allocations.to_add_to(ASKS, ask).asks.append(ask)
+        self._connection.allocations.add(ASKS, ask)
 
     def withdraw(self, application_id: str, key: str = "", *, partition: str = "") -> None:
         """Withdraws the pending part of an ask, or with an empty `key` of all asks of the application.
@@ -218,7 +217,7 @@ class Requests(ABC):
         )
         if self._books is not None:
             self._books.sent_ask_release(release)
-        self._connection.allocations.to_add_to(ASK_RELEASES, release).releases.allocationAsksToRelease.append(release)
+        self._connection.allocations.add(ASK_RELEASES, release)
 
     def release(self, allocation: si_pb2.Allocation, message: str = "") -> None:
         """Releases an allocation: its pod has ended. `on_released` is called when the room is free."""
@@ -277,7 +276,7 @@ class Requests(ABC):
             removal = si_pb2.RemoveApplicationRequest(
                 applicationID=added.applicationID, partitionName=added.partitionName
             )
-            self._connection.applications.to_add_to(REMOVE, removal).remove.append(removal)
+            self._connection.applications.add(REMOVE, removal)
         self._books.sent_application(added)
 
     def _send_allocations(self, request: si_pb2.AllocationRequest) -> None:
@@ -300,13 +299,13 @@ class Requests(ABC):
         self._check(self._connection.nodes)
         if self._books is not None:
             self._books.sent_node(info)
-        self._connection.nodes.to_add_to(0, info).nodes.append(info)
+        self._connection.nodes.add(NODES, info)
 
     def _say_release(self, release: si_pb2.AllocationRelease) -> None:
         self._check(self._connection.allocations)
         if self._books is not None:
             self._books.sent_release(release)
-        self._connection.allocations.to_add_to(RELEASES, release).releases.allocationsToRelease.append(release)
+        self._connection.allocations.add(RELEASES, release)
 
     def _check(self, stream: UpdateStream[Any, Any], items: int = 1) -> None:
         self._check_alive()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -50,8 +50,9 @@ ResponseT = TypeVar("ResponseT")
 
 
 @dataclass(slots=True)
-class _Queued(Generic[RequestT]):
-    request: RequestT
+class _Queued:
+    pieces: list[bytes]
+    """Together they are the request: messages of protobuf, one after the other, are one with all their items."""
     items: int
     bytes: int = 0
     """Of the items that were added."""
@@ -70,12 +71,14 @@ class UpdateStream(Generic[RequestT, ResponseT]):
         name: str,
         channel: aio.Channel,
         request_type: type[RequestT],
+        lists: Sequence[Sequence[int]],
         parse: Callable[[bytes], ResponseT],
         rm_id: str,
         take: Callable[[ResponseT], None],
         accepted: Callable[[], None],
     ) -> None:
-        """`take` is given every response; `accepted` is called when `is_accepted` has become true."""
+        """`lists` are those of a request, in the order in which they are taken: for each the numbers of the fields that
+        lead to it. `take` is given every response; `accepted` is called when `is_accepted` has become true."""
         self.name = name
         self.requests_sent = self.responses_received = 0
         """Totals, including requests and responses of earlier calls."""
@@ -84,12 +87,13 @@ class UpdateStream(Generic[RequestT, ResponseT]):
         """Set when something has left the queue."""
         # Bytes go out as they are: they were serialised to be kept.
         self._method: Any = channel.stream_stream(f"/si.v1.Scheduler/{name}", response_deserializer=parse)
-        self._request_type = request_type
+        self._lists = lists
         self._rm_id = rm_id
+        self._hello = _serialised(request_type(), rm_id)
         self._take = take
         self._accepted = accepted
-        self._queue: deque[_Queued[RequestT]] = deque()
-        self._open: _Queued[RequestT] | None = None
+        self._queue: deque[_Queued] = deque()
+        self._open: _Queued | None = None
         """The last one of the queue, while items may be added to it."""
         self._wake = asyncio.Event()
         self._finishing = False
@@ -114,23 +118,26 @@ class UpdateStream(Generic[RequestT, ResponseT]):
 
     def put(self, request: RequestT, items: int) -> None:
         """Queues a whole request; `items` is the number of items in it."""
-        self._append(_Queued(request, items))
+        self._append(_Queued([_serialised(request, self._rm_id)], items))
         self._open = None
 
-    def to_add_to(self, rank: int, item: Message) -> RequestT:
-        """The request to add the item to: the last of the queue, unless that is full or its order would be wrong.
+    def add(self, rank: int, item: Message) -> None:
+        """Adds the item to the last request of the queue, or to a new one if that is full or its order would be wrong.
 
         The scheduler takes the lists of a request one after the other; `rank` is which of them the item goes into.
         """
-        queued, item_bytes = self._open, item.ByteSize()
+        content = item.SerializeToString()
+        queued, item_bytes = self._open, len(content)
         if queued is None or rank < queued.rank or queued.is_full_for(item_bytes):
-            queued = self._open = _Queued(self._request_type(), 0)
+            queued = self._open = _Queued([self._hello], 0)
             self._append(queued)
+        for number in self._lists[rank][::-1]:
+            content = _field(number, content)
+        queued.pieces.append(content)
         queued.rank = rank
         queued.items += 1
         queued.bytes += item_bytes
         self.queued_items += 1
-        return queued.request
 
     async def drain(self) -> None:
         """Returns when no more than `DRAINED_ITEMS_MAX` items wait to be sent."""
@@ -181,10 +188,8 @@ class UpdateStream(Generic[RequestT, ResponseT]):
             await asyncio.gather(writer, return_exceptions=True)
 
     async def _write_all(self, call: Any) -> None:
-        hello = self._request_type()
-        hello.rmID = self._rm_id
         try:
-            for payload in (hello.SerializeToString(), *self._kept):
+            for payload in (self._hello, *self._kept):
                 await call.write(payload)
             while not (self._finishing and not self._queue):
                 if self._queue:
@@ -202,7 +207,7 @@ class UpdateStream(Generic[RequestT, ResponseT]):
             self._open = None
         self.queued_items -= queued.items
         self.room.set()
-        payload = queued.request.SerializeToString()
+        payload = b"".join(queued.pieces)
         self._sent += 1
         self.requests_sent += 1
         if self._keeps:
@@ -212,8 +217,26 @@ class UpdateStream(Generic[RequestT, ResponseT]):
                 self._kept_bytes -= len(self._kept.popleft())
         return payload
 
-    def _append(self, queued: _Queued[RequestT]) -> None:
-        queued.request.rmID = self._rm_id
+    def _append(self, queued: _Queued) -> None:
         self._queue.append(queued)
         self.queued_items += queued.items
         self._wake.set()
+
+
+def _serialised(request: Request, rm_id: str) -> bytes:
+    request.rmID = rm_id
+    return request.SerializeToString()
+
+
+def _field(number: int, content: bytes) -> bytes:
+    """A field of a message that has a message as its value, as protobuf encodes it."""
+    return _varint(number << 3 | 2) + _varint(len(content)) + content
+
+
+def _varint(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)

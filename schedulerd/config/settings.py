@@ -20,28 +20,13 @@ from pydantic import (
     model_validator,
 )
 
-from schedulerd.address import split_address, unix_path
+from schedulerd.address import unix_path
 from schedulerd.config.identities import DEFAULT_NAME_KINDS, EVERYTHING, NameKinds, RmIdentities, names_meant
 from schedulerd.core.specs import DAY_NS, SECOND_NS, Timeouts
+from schedulerd.settings.values import Address, LogFormat, LogFormatName, LogLevel, LogLevelName, address, lower
 
 CLASS_NAME_LENGTH_MAX = 256
 """Of a priority class: a name in Kubernetes has 253 at most."""
-
-
-class LogLevel(StrEnum):
-    """The least severity that is logged."""
-
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    """One JSON object a line for machines, or coloured text for people."""
-
-    JSON = "json"
-    CONSOLE = "console"
 
 
 class HttpAccess(StrEnum):
@@ -67,15 +52,6 @@ class GangStyle(StrEnum):
 
 def _capitalized(value: object) -> object:
     return value.capitalize() if isinstance(value, str) else value
-
-
-def _address(address: str) -> str:
-    split_address(address)
-    return address
-
-
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
 
 
 def _classes(value: object) -> object:
@@ -108,7 +84,6 @@ def _hosts(value: object) -> object:
 Hosts = Annotated[tuple[str, ...], BeforeValidator(_hosts)]
 ClassName = Annotated[str, AfterValidator(_class_name)]
 Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
-Address = Annotated[str, AfterValidator(_address)]
 
 
 ORIGINS_MAX = 100
@@ -132,7 +107,7 @@ Origins = Annotated[
 
 
 def _grpc_address(value: str) -> str:
-    return value if unix_path(value) is not None else _address(value)
+    return value if unix_path(value) is not None else address(value)
 
 
 GrpcAddress = Annotated[str, AfterValidator(_grpc_address)]
@@ -166,25 +141,30 @@ class Settings(BaseModel):
         description="HOST:PORT of the gRPC server; port 0 takes any free port. Or unix:/PATH: a socket file that only "
         "the user of the daemon may open, without TLS.",
     )
+    grpc_tls_bind: Address | None = Field(
+        default=None,
+        description="HOST:PORT of a second address of the gRPC server, with TLS, when grpc_bind is a socket file. "
+        "Needs tls_cert_file and tls_key_file.",
+    )
     http_bind: Address = Field(
         default="0.0.0.0:9080",
         description="HOST:PORT of the HTTP server (metrics, probes, state, log level); port 0 takes any free port.",
     )
-    http_loglevel: Annotated[HttpAccess, BeforeValidator(_lower)] = Field(
+    http_loglevel: Annotated[HttpAccess, BeforeValidator(lower)] = Field(
         default=HttpAccess.AUTO,
         description="Which clients may change the log level with PUT /loglevel. on: every client; off: none; token: "
         "clients with the token of http_token_file; auto: on if http_bind is a loopback address, otherwise off.",
     )
-    http_debug_state: Annotated[HttpAccess, BeforeValidator(_lower)] = Field(
+    http_debug_state: Annotated[HttpAccess, BeforeValidator(lower)] = Field(
         default=HttpAccess.ON,
         description="Which clients may read /debug/state: on, off, token or auto, as for http_loglevel.",
     )
-    http_rest: Annotated[HttpAccess, BeforeValidator(_lower)] = Field(
+    http_rest: Annotated[HttpAccess, BeforeValidator(lower)] = Field(
         default=HttpAccess.AUTO,
         description="Which clients may read the REST API of YuniKorn below /ws/v1, queue files included: on, off, "
         "token or auto, as for http_loglevel. /ws/v1/metrics is open to all, as /metrics is.",
     )
-    http_rest_operate: Annotated[HttpAccess, BeforeValidator(_lower)] = Field(
+    http_rest_operate: Annotated[HttpAccess, BeforeValidator(lower)] = Field(
         default=HttpAccess.AUTO,
         description="Which clients may read /ws/v1/stack and /ws/v1/fullstatedump: on, off, token or auto, as for "
         "http_loglevel.",
@@ -225,10 +205,15 @@ class Settings(BaseModel):
         description="Names under which clients reach /api/v1, beside localhost and IP addresses: separated by commas "
         "on the command line, a list in the settings file.",
     )
-    log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
+    http_standby: bool = Field(
+        default=False,
+        description="This daemon is one of several replicas of which one leads: while no resource manager is "
+        "registered here, /api/v1 and /ws/v1 answer 503.",
+    )
+    log_level: LogLevelName = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."
     )
-    log_format: Annotated[LogFormat, BeforeValidator(_lower)] = Field(
+    log_format: LogFormatName = Field(
         default=LogFormat.JSON, description="json: one JSON object per line; console: text for people."
     )
     grpc_reflection: bool = Field(
@@ -350,6 +335,11 @@ class Settings(BaseModel):
         le=1_000_000,
         description="Maximum number of series per metric on /metrics, shared equally by the resource managers. "
         "Series beyond that are added up in one series per resource manager.",
+    )
+    yunikorn_metrics: bool = Field(
+        default=False,
+        description="Add the metrics of Apache YuniKorn to /metrics, by its names (yunikorn_*), for its dashboards "
+        "and alerts.",
     )
     recount_items_max: int = Field(
         default=10_000,
@@ -474,6 +464,11 @@ class Settings(BaseModel):
             raise ValueError("tls_cert_file and tls_key_file must be set together")
         if self.tls_client_ca_file is not None and self.tls_cert_file is None:
             raise ValueError("tls_client_ca_file needs tls_cert_file and tls_key_file too")
+        if self.grpc_tls_bind is not None and (self.tls_cert_file is None or unix_path(self.grpc_bind) is None):
+            raise ValueError(
+                "grpc_tls_bind needs tls_cert_file and tls_key_file, and grpc_bind as unix:/PATH: an address of "
+                "grpc_bind has TLS itself"
+            )
         if self.rm_identities and self.tls_client_ca_file is None:
             raise ValueError("rm_identities needs tls_client_ca_file: without client certificates no client has a name")
         return self

@@ -34,7 +34,7 @@ class ShownConfiguration:
     properties_by_queue: Mapping[str, Names] = field(default_factory=dict)
     """By partition and path of the queue in lower case, the properties of the queue."""
     properties_of_templates: Mapping[str, Names] = field(default_factory=dict)
-    """Likewise, the properties of its child template."""
+    """By partition and path of the queue in lower case, the properties of the child template of the queue."""
 
     def properties(self, partition: str, path: str) -> Mapping[str, str]:
         """The properties of a queue as written there."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import TypeAlias
 
+from schedulerd.core.queue_placement.commands import SetQueueStopped
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import NO_CONFIGURATION, ConfigurationText, PartitionSpec
 
@@ -391,6 +392,7 @@ Command: TypeAlias = (
     | DisconnectCallbacks
     | GivePredicateResults
     | ReportUtilization
+    | SetQueueStopped
     | CleanQueues
     | RunCycle
     | RingAlarms

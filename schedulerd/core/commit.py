@@ -14,7 +14,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import dequeue, enqueue, update_pending_classes, update_predicate_wait
-from schedulerd.core.resources import Items, Resources
+from schedulerd.core.resources import Items, Resources, book
 
 
 def demand(partition: Partition, application: Application, ask: Ask, count: int) -> None:
@@ -22,11 +22,7 @@ def demand(partition: Partition, application: Application, ask: Ask, count: int)
     if not count:
         return
     queue = application.queue
-    ledgers = [application.pending, *queue.pending_to_root]
-    for name, amount in ask.request_class.items:
-        amount *= count
-        for pending in ledgers:
-            pending[name] = pending[name] + amount if name in pending else amount
+    book(ask.request_class.items, count, (application.pending, *queue.pending_to_root), ())
     if not ask.pending:
         ask.request_class = partition.request_classes.current(ask.request_class)
         enqueue(partition, application, ask)
@@ -47,10 +43,7 @@ def withdraw(partition: Partition, application: Application, ask: Ask, count: in
     if not count:
         return 0
     queue = application.queue
-    items = ask.request_class.items
-    application.pending.subtract(items, count)
-    for pending in queue.pending_to_root:
-        pending.subtract(items, count)
+    book(ask.request_class.items, count, (), (application.pending, *queue.pending_to_root))
     assert ask.group is not None
     ask.pending -= count
     ask.group.demand(queue, -count)
@@ -94,7 +87,7 @@ def await_placeholder(application: Application, ask: Ask, placeholder: Allocatio
     assert application.gang is not None
     ask.swaps[placeholder] = None
     application.awaiting_placeholder += 1
-    application.gang.task_group(placeholder.spec.task_group).awaiting_placeholder += 1
+    application.gang.task_groups[placeholder.spec.task_group].awaiting_placeholder += 1
     placeholder.swap = ask
 
 
@@ -106,7 +99,7 @@ def end_placeholder_wait(placeholder: Allocation) -> Ask | None:
         placeholder.swap = None
         del ask.swaps[placeholder]
         application.awaiting_placeholder -= 1
-        application.gang.task_group(placeholder.spec.task_group).awaiting_placeholder -= 1
+        application.gang.task_groups[placeholder.spec.task_group].awaiting_placeholder -= 1
     return ask
 
 
@@ -115,7 +108,7 @@ def make_pending_again(partition: Partition, placeholder: Allocation) -> bool:
     before its own gang ran. False if the ask was changed in the meantime and does not want that many."""
     ask, application = placeholder.ask, placeholder.application
     assert application.gang is not None
-    application.gang.task_group(placeholder.spec.task_group).wanted -= 1
+    application.gang.task_groups[placeholder.spec.task_group].wanted -= 1
     ask.placed -= 1
     if not ask.placeholder or ask.placed + ask.pending + ask.awaiting_placeholder >= ask.spec.max_allocations:
         return False
@@ -153,9 +146,10 @@ def _lower_promise(application: Application, most: Resources) -> None:
     gang, queue = application.gang, application.queue
     assert gang is not None
     less = Resources({name: amount - most[name] for name, amount in gang.promised.items() if amount > most[name]})
-    gang.promised.subtract(less.items())
-    for one in queue.path_to_root:
-        one.gang_quota_promised.subtract(less.items())
+    if less:
+        gang.promised.subtract(less.items())
+        for one in queue.path_to_root:
+            one.gang_quota_promised.subtract(less.items())
 
 
 def end_promise(partition: Partition, application: Application) -> None:
@@ -191,30 +185,21 @@ def free(partition: Partition, allocation: Allocation) -> None:
     del application.allocations[allocation.uuid]
     del partition.allocations[allocation.uuid]
     del ask.allocations[allocation.uuid]
+    del node.allocations[allocation.uuid]
     if allocation.placeholder:
         assert application.gang is not None
-        application.gang.task_group(allocation.spec.task_group).drop_idle(allocation)
+        application.gang.task_groups[allocation.spec.task_group].drop_idle(allocation)
         application.placeholders -= 1
-        application.placeholder_allocated.subtract(items)
-    else:
-        application.allocated.subtract(items)
+    book(items, 1, (), ledgers(allocation))
+    node.available.add(items)
     if application.footprint is not None:
         application.footprint.remove(node, items)
         if partition.retry_timers.not_helped_by_reservation:
             partition.retry_timers.retry_application(application)
     if application.gang is not None:
         partition.gangs_touched[application] = None
-        if allocation.spec.task_group:
-            application.gang.held.subtract(items)
-            if application.gang.pending and application.gang_alarm is None:
-                update_pending_classes(partition, application)
-    for allocated in queue.allocated_to_root:
-        allocated.subtract(items)
-    for usage in application.user_usages:
-        usage.subtract(items)
-    del node.allocations[allocation.uuid]
-    node.allocated.subtract(items)
-    node.available.add(items)
+        if allocation.spec.task_group and application.gang.pending and application.gang_alarm is None:
+            update_pending_classes(partition, application)
     node.rescore()
     if node.ordered:
         partition.node_order.moved(node)
@@ -289,8 +274,7 @@ def report_use(partition: Partition, user: Node | Allocation, used: Resources | 
 
 
 def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) -> None:
-    """Books a new allocation. Every allocation comes through here, so the ledgers are changed in place, without
-    calls."""
+    """Books a new allocation."""
     application, ask, node, uuid = allocation.application, allocation.ask, allocation.node, allocation.uuid
     queue = application.queue
     items = allocation.request_class.items
@@ -305,32 +289,30 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
         application.has_run = True
     if application.gang is not None:
         partition.gangs_touched[application] = None
-        if allocation.spec.task_group:
-            application.gang.held.add(items)
     if application.footprint is not None:
         application.footprint.add(node, items)
         if application.reservations and node.reservations:
             partition.reservations_to_check[node] = None
     if not application.usage_ledgers:
         _start_usage(partition, application)
-    allocated = application.placeholder_allocated if allocation.placeholder else application.allocated
-    grows = [allocated, node.allocated, *queue.allocated_to_root, *application.user_usages]
-    shrinks = [application.pending, *queue.pending_to_root] if was_pending else []
-    available = node.available
+    book(items, 1, ledgers(allocation), (application.pending, *queue.pending_to_root) if was_pending else ())
     for name, amount in items:
-        for used in grows:
-            used[name] += amount
-        for pending in shrinks:
-            if pending[name] == amount:
-                del pending[name]
-            else:
-                pending[name] -= amount
-        available[name] -= amount
+        node.available[name] -= amount  # stays as 0: searches read it, and a missing name costs a call
     node.rescore()
     if node.ordered:
         partition.node_order.moved(node)
     if partition.constraints.rules:
         partition.constraints.placed(allocation)
+
+
+def ledgers(allocation: Allocation) -> list[Resources]:
+    """All sums of allocations that the allocation is a part of."""
+    application = allocation.application
+    allocated = application.placeholder_allocated if allocation.placeholder else application.allocated
+    sums = [allocated, allocation.node.allocated, *application.queue.allocated_to_root, *application.user_usages]
+    if application.gang is not None and allocation.spec.task_group:
+        sums.append(application.gang.held)
+    return sums
 
 
 def note_peak(application: Application, items: Items) -> None:

@@ -25,8 +25,8 @@ def resize(partition: Partition, allocation: Allocation, resources: Resources) -
     _count(partition, allocation, -1)
     allocation.resize(partition.request_classes.of_other_size(old, resources))
     _count(partition, allocation, 1)
-    if gang is not None and is_idle:
-        gang.add_idle(allocation)
+    if gang is not None and task_group is not None and is_idle:
+        gang.add_idle(task_group, allocation)
         note_possible_swap(partition, application)
     partition.note_free_quota(application.queue)  # of some resource it may have less
     if allocation.makes_room is not None:
@@ -66,7 +66,6 @@ def _count(partition: Partition, allocation: Allocation, times: int) -> None:
     """Books the allocation wherever amounts are counted."""
     application, node, items = allocation.application, allocation.node, allocation.request_class.items
     commit_room.count_leaving(allocation, times)
-    (application.placeholder_allocated if allocation.placeholder else application.allocated).add(items, times)
     if application.footprint is not None:
         if times > 0:
             application.footprint.add(node, items)
@@ -74,11 +73,8 @@ def _count(partition: Partition, allocation: Allocation, times: int) -> None:
             application.footprint.remove(node, items)
         if partition.retry_timers.not_helped_by_reservation:
             partition.retry_timers.retry_application(application)
-    if application.gang is not None and allocation.spec.task_group:
-        application.gang.held.add(items, times)
-    for allocated in (*application.queue.allocated_to_root, *application.user_usages):
+    for allocated in commit.ledgers(allocation):
         allocated.add(items, times)
-    node.allocated.add(items, times)
     node.available.subtract(items, times)
 
 

@@ -14,6 +14,9 @@ from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import update_predicate_wait
 
+_NOT_LEAVING = (None, TerminationType.PLACEHOLDER_REPLACED)
+"""The values of `Allocation.releasing` for which its room is not about to be free: in a swap the real ask takes it."""
+
 
 def reserve(
     partition: Partition, application: Application, ask: Ask, node: Node, *, is_entitled: bool, now_ns: int
@@ -158,7 +161,7 @@ def drop_victim(partition: Partition, allocation: Allocation) -> None:
 
 def count_leaving(allocation: Allocation, times: int) -> None:
     """Counts the room of the allocation as `leaving`, unless a swap takes it."""
-    if allocation.releasing in (None, TerminationType.PLACEHOLDER_REPLACED):
+    if allocation.releasing in _NOT_LEAVING:
         return
     items, queue = allocation.request_class.items, allocation.application.queue
     allocation.node.leaving.add(items, times)

@@ -105,6 +105,7 @@ def _run_partition(context: StepContext, run: Run) -> bool:
     partition, timers, callbacks = run.partition, run.partition.retry_timers, run.partition.callbacks
     budget, visits_end = timers.budget, run.visits_end
     may_be_full = callbacks.predicates or callbacks.preemption_predicates
+    nothing, allocated = Outcome.NOTHING, Outcome.ALLOCATED  # once: to read a member costs as much as a call
     while (
         run.allocated < run.allocations_max
         and run.blocked + run.propagated < BLOCKED_MAX
@@ -118,9 +119,9 @@ def _run_partition(context: StepContext, run: Run) -> bool:
         )
         for _, advance, _ in PHASES if has_room_to_give or timers.overflow or timers.has_due else _LAST_PHASES:
             outcome = advance(context, run)
-            if outcome is not Outcome.NOTHING:
+            if outcome is not nothing:
                 break
-        if outcome is Outcome.ALLOCATED:
+        if outcome is allocated:
             run.allocated += 1
         elif outcome is Outcome.BLOCKED:
             run.blocked += 1

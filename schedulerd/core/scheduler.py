@@ -56,7 +56,8 @@ from schedulerd.core.nodes.handlers import nodes, utilization
 from schedulerd.core.pending.requeue import end_of_step
 from schedulerd.core.predicates.handlers import predicate_checks, predicate_results
 from schedulerd.core.preemption.handlers import quota_preemption
-from schedulerd.core.queue_placement.handlers import queues
+from schedulerd.core.queue_placement.commands import SetQueueStopped
+from schedulerd.core.queue_placement.handlers import queues, stops
 from schedulerd.core.reservations.handlers import reservations, waiting
 from schedulerd.core.resource_managers.handlers import resource_managers
 from schedulerd.core.scheduling_states.handlers import scheduling_states
@@ -156,6 +157,8 @@ def _of_resource_manager(context: StepContext, rm: ResourceManager, command: Com
             take(context, rm, [command], configuration.check, configuration.reject)
         case ReportUtilization():
             take(context, rm, command.reports, utilization.check, utilization.ignore)
+        case SetQueueStopped():
+            take(context, rm, [command], stops.check, stops.ignore)
         case CleanQueues():
             for partition in rm.partitions.values():
                 queues.clean(context, partition)

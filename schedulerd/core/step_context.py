@@ -35,6 +35,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.partition import Partition
 from schedulerd.core.predicates.callbacks import Callbacks
+from schedulerd.core.queue_placement.commands import SetQueueStopped
 from schedulerd.core.recovery.early import EarlyItems
 from schedulerd.core.resource_managers.dismantling import Dismantling
 from schedulerd.core.scheduling_states.scheduling_state_tracker import SchedulingStateTracker
@@ -51,6 +52,7 @@ Item: TypeAlias = (
     | Utilization
     | RegisterResourceManager
     | UpdateConfiguration
+    | SetQueueStopped
 )
 Change: TypeAlias = Callable[[], None]
 """What an item that was checked does to the state, with everything it needs bound to it."""
@@ -203,5 +205,7 @@ def _object_id(item: Item) -> str:
             return str(item.call_id)
         case Utilization():
             return item.object_id
+        case SetQueueStopped():
+            return item.queue
         case RegisterResourceManager() | UpdateConfiguration():
             return item.rm_id

@@ -12,6 +12,7 @@ import asyncio
 import contextlib
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -53,6 +54,10 @@ from schedulerd.daemon.admin.http_access import BearerToken, Gate
 from schedulerd.daemon.admin.scrapes import Scrapes
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.admin.state_service import StateService
+from schedulerd.daemon.admin.ui.app import Ui
+from schedulerd.daemon.admin.ui.history import UseHistory
+from schedulerd.daemon.admin.ui.queue_file_log import QueueFileLog
+from schedulerd.daemon.admin.ui.sources import UiSources
 from schedulerd.daemon.files.file_watch import FileWatch
 from schedulerd.daemon.files.queue_files import Load, QueueFiles, ReadPolicyGroup, TextReader, log_warnings, reasons_of
 from schedulerd.daemon.files.reloads import Reloads
@@ -79,6 +84,7 @@ from schedulerd.daemon.transport.request_limits import RequestLimits
 from schedulerd.daemon.transport.scheduler_service import SCHEDULER_SERVICE, SchedulerService
 from schedulerd.daemon.transport.update_stream import IN_DOUBT_SECONDS
 from schedulerd.ids import random_seed, uuid_source
+from schedulerd.instant import read_clocks
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
 from schedulerd.observe.log_events import FactLog
@@ -163,7 +169,7 @@ class Daemon:
         wanted_max = settings.resource_managers_max
         queue_files = QueueFiles(lambda group: read_policy_group(settings, group), reader.load, wanted_max)
         self._not_ready_because = "starting"
-        metrics, seed = Metrics(settings.metrics_series_max), random_seed()
+        metrics, seed = Metrics(settings.metrics_series_max, yunikorn=settings.yunikorn_metrics), random_seed()
         self._scheduler = Scheduler(settings.timeouts(), uuid_source(seed), matches)
         self._journal = begin_journal(settings, seed, metrics)
         self._probe = LoopProbe(metrics.loop_lag_seconds)
@@ -223,6 +229,21 @@ class Daemon:
         rest = rest_sources(settings, state, self._events, validator, metrics_route, log_level.get, check_rest)
         self._history = rest.history
         self._owner.attach(rest.observe)
+        self._use_history = UseHistory(state, looks, metrics.placements, read_clocks)
+        queue_file_log = QueueFileLog()
+        self._owner.attach(queue_file_log.observe)
+        self._ui = Ui(
+            UiSources(
+                self._scheduler,
+                looks,
+                self._events,
+                access,
+                self._use_history,
+                queue_file_log,
+                has_tokens=tokens is not None,
+                host=socket.gethostname(),
+            )
+        )
         self._http = _http_server(
             settings,
             Sources(
@@ -233,9 +254,13 @@ class Daemon:
                 not_ready_because=lambda: self._not_ready_because,
                 journal_state=lambda: journal_state(settings, self._journal),
                 looks=looks,
-                api=build_api(ApiSources(self._scheduler, looks, self._events, access)),
+                api=build_api(
+                    ApiSources(self._scheduler, looks, self._events, access, self._owner.submit, validator.load)
+                ),
                 rest=rest,
+                is_standby=lambda: settings.http_standby and not state.resource_managers,
                 web_root=settings.web_root,
+                ui=self._ui.app(),
             ),
             refusals,
         )
@@ -282,6 +307,7 @@ class Daemon:
         parts.append(asyncio.create_task(Collector(self._is_idle).run()))
         parts.append(asyncio.create_task(DescriptorWatch().run()))
         parts.append(asyncio.create_task(self._history.run()))
+        parts.append(asyncio.create_task(self._use_history.run()))
         for file, watch in self._files:
             parts.append(asyncio.create_task(file.run()))
             if self._settings.queue_file_poll_s:
@@ -290,7 +316,8 @@ class Daemon:
         self._not_ready_because = ""
         spare_the_old()
         self._reloads.announce()
-        log.info("serving", version=description(), grpc_port=self._grpc.port, http_port=self._http.port)
+        tls = {} if self._grpc.tls_port is None else {"grpc_tls_port": self._grpc.tls_port}
+        log.info("serving", version=description(), grpc_port=self._grpc.port, **tls, http_port=self._http.port)
         try:
             await asyncio.wait([told_to_stop, *parts], return_when=asyncio.FIRST_COMPLETED)
             failed = _report_failure(parts)
@@ -334,6 +361,7 @@ class Daemon:
             )
         await self._sessions.closed(drain_seconds + LAST_CALLS_SECONDS)
         self._events.close()
+        self._ui.live.close()
         await until_ended("gRPC", {asyncio.create_task(self._grpc.stop(LAST_CALLS_SECONDS))})
         self._http.stop()
 

@@ -27,13 +27,13 @@ Nanos = dict[str, int]
 """Amounts in nanos by resource name."""
 
 
-def pod_requests(pod: Pod) -> dict[str, int]:
+def pod_requests(pod: Pod) -> Mapping[str, int]:
     """What the pod needs of a node: cpu in thousandths, all else in whole units, rounded up, and always `pods: 1`.
 
-    Raises MalformedQuantity.
+    Pods of one template share what they get. Raises MalformedQuantity.
     """
-    plain = _plain(pod)
-    return dict(_of_plain(plain)) if plain is not None else {**rounded(_requests(pod)), PODS: 1}
+    plain = plain_requests(pod)
+    return requests_of_plain(plain) if plain is not None else {**rounded(_requests(pod)), PODS: 1}
 
 
 def rounded(amounts: Mapping[str, int]) -> dict[str, int]:
@@ -57,7 +57,7 @@ def is_sidecar(init_container: Container) -> bool:
     return init_container.restart_policy == _ALWAYS
 
 
-def _plain(pod: Pod) -> Plain | None:
+def plain_requests(pod: Pod) -> Plain | None:
     """The requests of each container, if the pod has nothing else that counts: pods of one template are equal then."""
     spec, status = pod.spec, pod.status
     if spec.init_containers or spec.overhead or spec.resources is not None:
@@ -65,11 +65,15 @@ def _plain(pod: Pod) -> Plain | None:
     for one in status.container_statuses or ():
         if one.resources is not None or one.allocated_resources is not None:
             return None
-    return tuple([tuple((one.resources.requests or _NOTHING).items()) for one in spec.containers or ()])
+    containers = spec.containers
+    if containers is not None and len(containers) == 1:
+        return (tuple((containers[0].resources.requests or _NOTHING).items()),)
+    return tuple([tuple((one.resources.requests or _NOTHING).items()) for one in containers or ()])
 
 
 @lru_cache(4_096)
-def _of_plain(containers: Plain) -> Mapping[str, int]:
+def requests_of_plain(containers: Plain) -> Mapping[str, int]:
+    """What such containers need together. Raises MalformedQuantity."""
     total: Nanos = {}
     for requests in containers:
         _add(total, _read(dict(requests)))

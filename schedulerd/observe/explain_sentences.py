@@ -98,6 +98,8 @@ def application_summary(found: ApplicationExplanation) -> list[str]:
 def queue_summary(found: QueueExplanation) -> list[str]:
     """Use of the queue, a sentence for each resource with a quota or a guarantee."""
     state = ", and takes nothing new (draining)" if found.draining else ""
+    if found.stopped_by:
+        state += f"; an operator stopped {found.stopped_by}, so it takes no new applications"
     most = f" of at most {found.max_applications}" if found.max_applications else ""
     said = [
         f"Queue {found.queue} runs {found.running_applications}{most} applications; {found.pending} pending{state}."

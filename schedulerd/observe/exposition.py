@@ -61,9 +61,8 @@ def _preemption_families(tally: PreemptionTally, series: Series) -> Iterator[Met
     yield histograms(families.PREEMPTION_ROOM_MADE, {(): tally.room_made})
 
 
-def queue_families(queues: Queues, resources: Iterable[QueueResources], series: Series, pace: Pace) -> Iterator[Metric]:
-    """The families by queue. `queues` are copies, and `resources` the names that are shown for the root at least."""
-    total = _with_parents(queues, resources, pace)
+def queue_families(total: Mapping[QueueKey, QueueTally], series: Series, pace: Pace) -> Iterator[Metric]:
+    """The families by queue. `total` is what `with_parents` returned."""
 
     def of(value: Callable[[QueueTally], float], shown: Callable[[QueueTally], object]) -> Samples:
         return ((key, value(queue)) for key, queue in pace(total.items()) if shown(queue))
@@ -87,10 +86,10 @@ _OF_GANGS: Mapping[Family, Callable[[QueueTally], int]] = {
 }
 
 
-def _with_parents(queues: Queues, resources: Iterable[QueueResources], pace: Pace) -> dict[QueueKey, QueueTally]:
-    """Sums of each queue with all queues below it; a parent comes before its children.
+def with_parents(queues: Queues, resources: Iterable[QueueResources], pace: Pace) -> dict[QueueKey, QueueTally]:
+    """Sums of each queue with all queues below it; a parent comes before its children. `queues` are copies.
 
-    The root is included, with zeros, for all resources of the partition's nodes.
+    The root is included, with zeros, for all of `resources`, those of the partition's nodes.
     """
     total: dict[QueueKey, QueueTally] = {}
     for (rm_id, partition), names in resources:

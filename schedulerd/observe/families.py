@@ -154,6 +154,11 @@ PENDING_ASKS = _gauge(
     (*_PARTITION, "state"),
     "Allocations asked for and not placed yet, or that await a placeholder, by what they wait for.",
 )
+LEAF_PENDING_ASKS = _gauge(
+    "leaf_pending_asks",
+    (*_QUEUE, "state"),
+    "Allocations as in `schedulerd_pending_asks`, by leaf queue; only states that an ask is in.",
+)
 ASKS_AWAITING_PLACEHOLDER = _gauge(
     "asks_awaiting_placeholder", _QUEUE, "Allocations asked for that wait for their placeholder to be released."
 )
@@ -161,6 +166,13 @@ PENDING_PLACEHOLDERS = _gauge("pending_placeholders", _QUEUE, "Placeholders aske
 ALLOCATED_PLACEHOLDERS = _gauge("allocated_placeholders", _QUEUE, "Placeholders that are allocated in the queue.")
 PENDING = _gauge("pending_resources", (*_QUEUE, "resource"), "Resources asked for and not placed yet.")
 ALLOCATED = _gauge("allocated_resources", (*_QUEUE, "resource"), "Resources of the allocations in the queue.")
+GUARANTEED = _gauge("guaranteed_resources", (*_QUEUE, "resource"), "Resources that the queue is guaranteed.")
+MAX = _gauge(
+    "max_resources", (*_QUEUE, "resource"), "Maximum of the queue; without a sample the resource is unlimited."
+)
+MAX_APPLICATIONS = _gauge(
+    "max_applications", _QUEUE, "Maximum of running applications in the queue; without a sample it is unlimited."
+)
 APPLICATIONS = _gauge(
     "applications", (*_QUEUE, "state"), "Applications, by state; without a queue if it was never placed into one."
 )
@@ -298,8 +310,12 @@ FAMILIES = (
     *(
         PENDING_ALLOCATIONS,
         PENDING_ASKS,
+        LEAF_PENDING_ASKS,
         PENDING,
         ALLOCATED,
+        GUARANTEED,
+        MAX,
+        MAX_APPLICATIONS,
         APPLICATIONS,
         RESERVATIONS,
         NODES,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from itertools import accumulate
 
 from prometheus_client.utils import floatToGoString
@@ -27,3 +27,9 @@ class Histogram:
         """(upper bound, how many observations are at most that) per bucket, the last one `+Inf`."""
         bounds = (*map(floatToGoString, self._bounds), "+Inf")
         return list(zip(bounds, map(float, accumulate(self._counts)), strict=True))
+
+    def buckets_at(self, bounds: tuple[float, ...]) -> list[tuple[str, float]]:
+        """As `buckets`, for other bounds. A bound that is none of its own has the count of its next own bound below."""
+        sums = (0, *accumulate(self._counts))
+        counts = [float(sums[bisect_right(self._bounds, bound)]) for bound in bounds]
+        return list(zip((*map(floatToGoString, bounds), "+Inf"), (*counts, float(sums[-1])), strict=True))

@@ -21,7 +21,8 @@ class QueueTally:
 
     __slots__ = (
         *("allocated", "allocated_placeholders", "applications", "has_gangs"),
-        *("asks_awaiting_placeholder", "pending", "pending_asks", "pending_placeholders"),
+        *("asks_awaiting_placeholder", "ended", "pending", "pending_asks", "pending_placeholders"),
+        *("placed", "released"),
     )
 
     def __init__(self) -> None:
@@ -31,6 +32,12 @@ class QueueTally:
         self.pending_placeholders = 0
         self.allocated_placeholders = 0
         self.asks_awaiting_placeholder = 0
+        self.placed = 0
+        """Allocations that the scheduler made in it, since it is known here."""
+        self.released = 0
+        """Allocations that ended in it, since it is known here."""
+        self.ended: defaultdict[ApplicationState, int] = defaultdict(int)
+        """Applications that reached an end in it, by that state, since it is known here."""
         self.pending: defaultdict[str, int] = defaultdict(int)
         self.allocated: defaultdict[str, int] = defaultdict(int)
         self.applications: defaultdict[ApplicationState, int] = defaultdict(int)
@@ -41,6 +48,10 @@ class QueueTally:
         self.pending_placeholders += other.pending_placeholders
         self.allocated_placeholders += other.allocated_placeholders
         self.asks_awaiting_placeholder += other.asks_awaiting_placeholder
+        self.placed += other.placed
+        self.released += other.released
+        for state, count in other.ended.items():
+            self.ended[state] += count
         for mine, theirs in ((self.pending, other.pending), (self.allocated, other.allocated)):
             for name, amount in theirs.items():
                 mine[name] += amount
@@ -55,6 +66,8 @@ class QueueTally:
         copy.pending_placeholders = self.pending_placeholders
         copy.allocated_placeholders = self.allocated_placeholders
         copy.asks_awaiting_placeholder = self.asks_awaiting_placeholder
+        copy.placed, copy.released = self.placed, self.released
+        copy.ended = self.ended.copy()
         copy.pending = self.pending.copy()
         copy.allocated = self.allocated.copy()
         copy.applications = self.applications.copy()
@@ -75,12 +88,14 @@ class QueueTally:
 class NodesTally:
     """The nodes of one partition and the sums over them."""
 
-    __slots__ = ("_known", "capacity", "occupied", "states")
+    __slots__ = ("_known", "capacity", "occupied", "removed", "states")
 
     def __init__(self) -> None:
         self.states: dict[NodeState, int] = {state: 0 for state in NodeState if state is not NodeState.REMOVED}
         self.capacity: defaultdict[str, int] = defaultdict(int)
         self.occupied: defaultdict[str, int] = defaultdict(int)
+        self.removed = 0
+        """Nodes that were removed."""
         self._known: dict[str, tuple[NodeState, dict[str, int], dict[str, int]]] = {}
 
     def change(self, node_id: str, state: NodeState, capacity: Mapping[str, int], occupied: Mapping[str, int]) -> None:
@@ -88,7 +103,9 @@ class NodesTally:
         before = self._known.pop(node_id, None)
         if before is not None:
             self._count(*before, times=-1)
-        if state is not NodeState.REMOVED:
+        if state is NodeState.REMOVED:
+            self.removed += 1
+        else:
             now = self._known[node_id] = (state, dict(capacity), dict(occupied))
             self._count(*now, times=1)
 

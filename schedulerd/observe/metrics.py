@@ -27,14 +27,23 @@ from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.observe.event_record import EventCounts
-from schedulerd.observe.exposition import Pace, queue_families, tally_families
+from schedulerd.observe.exposition import Pace, queue_families, tally_families, with_parents
 from schedulerd.observe.families import Family
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import QueueKey, QueueTally
 from schedulerd.observe.partition_gauges import partition_families, pending_by_state
+from schedulerd.observe.queue_quotas import QuotaWalk, quota_families
 from schedulerd.observe.samples import counters, gauges, histograms
 from schedulerd.observe.series import Series
 from schedulerd.observe.tally import ReloadResult, Tally
+from schedulerd.observe.yunikorn_metrics import (
+    NODE_USAGE,
+    RANGES,
+    NodeUsage,
+    QueueFamilies,
+    applications_entered,
+    scheduler_families,
+)
 
 ItemT = TypeVar("ItemT")
 Buffer: TypeAlias = Literal["inbox", "outbox"]
@@ -43,6 +52,8 @@ APPLICATIONS_COUNTED_MAX = 500
 """Applications whose pending asks are counted by state for a scrape in one go."""
 QUEUES_COPIED_MAX = 2_000
 """Queues whose counts are copied in one go: some 10 ms."""
+NODES_COUNTED_MAX = 1_000
+"""Nodes that are counted by their use in one go."""
 
 _DEPTH_FAMILIES: Mapping[str, Family] = {"inbox": families.INBOX_DEPTH, "outbox": families.OUTBOX_DEPTH}
 
@@ -62,9 +73,11 @@ class Metrics:
     Not safe for threads: call everything, a scrape included, on the loop that owns the scheduler.
     """
 
-    def __init__(self, series_max: int = sys.maxsize) -> None:
-        """`series_max` is how many series a family has at most; more are left out, and added up."""
+    def __init__(self, series_max: int = sys.maxsize, *, yunikorn: bool = False) -> None:
+        """`series_max` is how many series a family has at most; more are left out, and added up. With `yunikorn` there
+        are the metrics of `yunikorn_metrics` too."""
         self._series_max = series_max
+        self._yunikorn = yunikorn
         self.left_out: Mapping[str, int] = {}
         """How many series the last scrape left out, by the name of their family."""
         self._tally = Tally()
@@ -97,6 +110,10 @@ class Metrics:
     def reload(self, rm_id: str, result: ReloadResult, wall_ns: int) -> None:
         """Counts a reload that ended before the scheduler heard of it, which no fact tells."""
         self._tally.reload(rm_id, result, wall_ns)
+
+    def placements(self, rm_id: str, partition: str) -> int:
+        """Allocations made for asks of a partition so far."""
+        return self._tally.counters[families.PLACEMENTS].get((rm_id, partition), 0)
 
     def cycle_seconds(self, seconds: float) -> None:
         """Counts a scheduling cycle that held the loop for so long."""
@@ -164,14 +181,37 @@ class Metrics:
             while count.advance(APPLICATIONS_COUNTED_MAX):
                 yield ()
             counts.append(count)
-        yield (pending_by_state(counts, series),)
-        resources = [(key, list(nodes.capacity)) for key, nodes in self._tally.nodes.items()]
+        yield pending_by_state(counts, series, pace)
+        partitions = [one for rm in self._resource_managers() for one in rm.partitions.values()]
+        walks = [QuotaWalk(one) for one in partitions]
+        for walk in walks:
+            while walk.advance(QUEUES_COPIED_MAX):
+                yield ()
+        quotas = [quota for walk in walks for quota in walk.found]
+        if self._yunikorn:
+            usage = NodeUsage(partitions, max(1, self._series_max // len(RANGES)))
+            while usage.advance(NODES_COUNTED_MAX):
+                yield ()
+            series.left_out[NODE_USAGE.name] += usage.left_out * len(RANGES)
+            yield list(scheduler_families(self._tally, self._cycle_duration, usage, self._event_counts()))
+        capacities = {key: dict(nodes.capacity) for key, nodes in self._tally.nodes.items()}
+        entered = applications_entered(self._tally)
         queues = list(self._tally.queues.items())
         copies: list[tuple[QueueKey, QueueTally]] = []
         for start in range(0, len(queues), QUEUES_COPIED_MAX):
             copies.extend((key, queue.copy()) for key, queue in queues[start : start + QUEUES_COPIED_MAX])
             yield ()
-        yield queue_families(copies, resources, series, pace)
+
+        def by_queue() -> Iterator[Metric]:
+            """To be iterated in another thread."""
+            total = with_parents(copies, capacities.items(), pace)
+            yield from queue_families(total, series, pace)
+            yield from quota_families(quotas, series, pace)
+            if self._yunikorn:
+                compatible = QueueFamilies(self._series_max, series.left_out, pace)
+                yield from compatible.families(copies, total, quotas, capacities, entered)
+
+        yield by_queue()
         yield self._left_out_families(series)
 
     def _left_out_families(self, series: Series) -> Iterator[Metric]:

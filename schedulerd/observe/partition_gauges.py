@@ -6,7 +6,7 @@ whatever else is placed, and no fact says so.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client.metrics_core import Metric
 
@@ -15,15 +15,27 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending.rules.states import StateCount
 from schedulerd.core.resources import Resources
 from schedulerd.observe import families
+from schedulerd.observe.exposition import Pace
 from schedulerd.observe.series import Series
 
 
-def pending_by_state(counts: Iterable[StateCount], series: Series) -> Metric:
-    """All states of each partition, also those that no ask is in."""
+def pending_by_state(counts: Sequence[StateCount], series: Series, pace: Pace) -> Iterator[Metric]:
+    """All states of each partition, also those that no ask is in; of leaf queues only those with asks.
+
+    To be iterated when all is counted, in any thread.
+    """
     found = (
         ((*count.partition_key, state.value), number) for count in counts for state, number in count.counts.items()
     )
-    return series.gauges(families.PENDING_ASKS, list(found))
+    yield series.gauges(families.PENDING_ASKS, found)
+    of_queues = (
+        ((*count.partition_key, path, state.value), number)
+        for count in counts
+        for path, states in pace(count.by_queue.items())
+        for state, number in states.items()
+        if number
+    )
+    yield series.gauges(families.LEAF_PENDING_ASKS, of_queues)
 
 
 def partition_families(partitions: Iterable[Partition], series: Series) -> Iterator[Metric]:

@@ -199,6 +199,7 @@ class Tally:
             queue.applications[fact.old_state] -= 1
         queue.applications[fact.state] += 1
         if fact.state in TERMINAL_STATES:
+            queue.ended[fact.state] += 1
             self._tidy(key, queue)
 
     def _application_forgotten(self, fact: f.ApplicationForgotten) -> None:
@@ -265,6 +266,7 @@ class Tally:
                 allocated[name] += amount
             return
         self._placements[fact.rm_id, fact.partition] += 1
+        queue.placed += 1
         for name, amount in fact.resources.items():
             allocated[name] += amount
         if fact.replaces:  # then it was awaiting its placeholder, and is pending no longer since
@@ -324,6 +326,7 @@ class Tally:
         self._releases[fact.rm_id, fact.partition, _TERMINATION_LABELS[fact.termination]] += 1
         key = (fact.rm_id, fact.partition, fact.queue)
         queue = self.queues[key]
+        queue.released += 1
         if fact.placeholder:
             self._placeholders[fact.rm_id, fact.partition, PlaceholderEvent.RELEASED] += 1
             queue.allocated_placeholders -= 1

@@ -230,6 +230,7 @@ def demo(
     try:
         with daemon:
             daemon.wait_until_ready()
+            click.echo(f"The cluster in a browser: {daemon.page_url}")
             code = run_resource_manager(arguments)
             if code == EXIT_INTERRUPTED:
                 raise KeyboardInterrupt
@@ -240,7 +241,8 @@ def demo(
     except KeyboardInterrupt:
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
     if keep:
-        click.echo(f"\nThe daemon is still running: {daemon.metrics_url}\n  log:  {daemon.log_file}")
+        click.echo(f"\nThe daemon is still running: {daemon.page_url}")
+        click.echo(f"  metrics: {daemon.metrics_url}\n  log:  {daemon.log_file}")
         click.echo(f"  stop: kill {daemon.pid}")
 
 

@@ -55,6 +55,7 @@ class Daemon:
         """With `keep` it goes on if all went well; otherwise it ends with this process, even one that is killed."""
         self.target = f"{HOST}:{grpc_port}"
         self.metrics_url = f"http://{HOST}:{http_port}/metrics"
+        self.page_url = f"http://{HOST}:{http_port}/ui/"
         self.keep = keep
         self._command = [
             *(sys.executable, "-m", "schedulerd", "serve", "--config", str(queue_file)),

@@ -57,12 +57,11 @@ class ApiClient:
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Answer:
         """The answer of a route. Parameters that are None or '' are left out. Raises `ApiProblem`."""
-        given = {name: _text(value) for name, value in (query or {}).items() if value not in (None, "")}
-        return self._request("GET", path + (f"?{urlencode(given)}" if given else ""), None)
+        return self._request("GET", path + _query(query or {}), None)
 
-    def post(self, path: str, body: Mapping[str, object]) -> Answer:
-        """Raises `ApiProblem`."""
-        return self._request("POST", path, json.dumps(body).encode())
+    def post(self, path: str, body: Mapping[str, object], query: Mapping[str, object] | None = None) -> Answer:
+        """As `get`, for a route that changes something. Raises `ApiProblem`."""
+        return self._request("POST", path + _query(query or {}), json.dumps(body).encode())
 
     def list(self, path: str, query: Mapping[str, object], most: int) -> tuple[list[Answer], bool]:
         """Up to `most` objects of a list, and whether there are more. Raises `ApiProblem`."""
@@ -79,8 +78,7 @@ class ApiClient:
 
     def events(self, query: Mapping[str, object], after: str) -> Iterator[Answer]:
         """New events; ends when the daemon ends the stream. Raises `ApiProblem`."""
-        given = {name: _text(value) for name, value in {**query, "after": after}.items() if value not in (None, "")}
-        response = self._send("GET", "/events/stream" + (f"?{urlencode(given)}" if given else ""), None)
+        response = self._send("GET", "/events/stream" + _query({**query, "after": after}), None)
         for line in response:
             if line.startswith(b"data: "):
                 yield json.loads(line[6:])
@@ -122,6 +120,12 @@ class ApiClient:
 def segment(name: str) -> str:
     """A name as a part of a path."""
     return quote(name, safe="")
+
+
+def _query(given: Mapping[str, object]) -> str:
+    """The part of a URL from the question mark on; '' without parameters."""
+    said = {name: _text(value) for name, value in given.items() if value not in (None, "")}
+    return f"?{urlencode(said)}" if said else ""
 
 
 def _text(value: object) -> str:

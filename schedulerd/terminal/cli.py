@@ -15,7 +15,7 @@ from rich.console import Console
 from ruamel.yaml import YAML
 
 from schedulerd.terminal import contexts
-from schedulerd.terminal.api_client import ApiClient, ApiProblem
+from schedulerd.terminal.api_client import ApiClient, ApiProblem, segment
 from schedulerd.terminal.contexts import Context, ContextProblem
 from schedulerd.terminal.tables import KINDS, table
 from schedulerd.terminal.words import clean
@@ -37,11 +37,27 @@ _PIPED_WIDTH = 1_000
 Command = Callable[..., Any]
 
 
+def complete_contexts(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[str]:
+    """Names of contexts for the completion of a shell."""
+    try:
+        known = contexts.load(contexts.default_path())
+    except ContextProblem:
+        return []
+    return [name for name in known.content.contexts if name.startswith(begun)]
+
+
 def with_connection(command: Command) -> Command:
     """Adds the options that choose a daemon."""
     options = (
         click.option("--server", default="", metavar="URL", help="The daemon, like http://HOST:9080. Also as context."),
-        click.option("--context", "context_name", default="", metavar="NAME", help="One of the contexts."),
+        click.option(
+            "--context",
+            "context_name",
+            default="",
+            metavar="NAME",
+            help="One of the contexts.",
+            shell_complete=complete_contexts,
+        ),
         click.option("--rm", "rm_id", default="", metavar="RMID", help="Resource manager, if several are registered."),
         click.option("--partition", default="", metavar="NAME", help="Partition, if it is not `default`."),
     )
@@ -94,7 +110,9 @@ def print_as(output: str, answer: object) -> None:
     if output == "json":
         click.echo(json.dumps(answer, indent=2))
     else:
-        YAML().dump(answer, sys.stdout)
+        writer = YAML()
+        writer.allow_unicode = False  # so that nothing in it moves the cursor or turns the direction of writing
+        writer.dump(answer, sys.stdout)
 
 
 def repeat(watch: bool, show: Callable[[], None]) -> None:
@@ -222,7 +240,7 @@ def get(kind: str, name: str, server: str, context_name: str, output: str, watch
             return
 
         def show() -> None:
-            path = f"/nodes/{name}" if "node" in query else chosen.path
+            path = f"/nodes/{segment(name)}" if "node" in query else chosen.path
             if "node" in query:
                 where = {key: value for key, value in query.items() if key in ("rm", "partition")}
                 items, more = [client.get(path, where)], False
@@ -292,7 +310,7 @@ def list_contexts() -> None:
 
 
 @context.command("use")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_contexts)
 def use_context(name: str) -> None:
     """Make a context the current one."""
     known = _contexts()
@@ -319,7 +337,7 @@ def set_context(name: str, server: str, ca_file: str, token_stdin: bool) -> None
 
 
 @context.command("remove")
-@click.argument("name")
+@click.argument("name", shell_complete=complete_contexts)
 def remove_context(name: str) -> None:
     """Remove a context with its token."""
     known = _contexts()

@@ -14,7 +14,7 @@ from tests.kubernetes.builders import JSON, containers
 
 
 def requests(status: JSON | None = None, **spec: Any) -> dict[str, int]:
-    found = pod_requests(convert(Pod, {"spec": spec, "status": status or {}}))
+    found = {**pod_requests(convert(Pod, {"spec": spec, "status": status or {}}))}
     assert found.pop("pods") == 1
     return found
 

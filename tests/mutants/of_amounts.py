@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from schedulerd.core import commit, commit_room
+from schedulerd.core import commit, commit_room, resources
 from schedulerd.core.commands import PredicateResult
 from schedulerd.core.configuration.rules import reload
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -24,19 +24,21 @@ from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.resources import Items, Limits, Resources
 from schedulerd.core.specs import QueueSpec
 from tests.mutants.changes import By, Compares, Replaced, gives, left_out, nothing, while_
-from tests.mutants.finders import Property, Told, UnitTested
+from tests.mutants.finders import Property, Simulated, Told, UnitTested
 from tests.mutants.mutant import Mutant
 from tests.mutants.proofs import ANY_WORLD, CONTESTED, GANGS, ORDER, QUOTAS, RELOADS, USAGE
 from tests.mutants.rules import Rule
 from tests.property.story import plans, several_trees
 from tests.property.test_reloads import check_same_file
+from tests.sim.stopping_world import StoppingWorld
 from tests.sim.test_start_invariants_find import Watched
 from tests.unit.core.builders import an_ask
 from tests.unit.core.preemption import test_quota_reservations
+from tests.unit.core.queue_placement import test_stops
 
 
-def subtract_once(original: By, ledger: Resources, items: Any, times: int = 1) -> None:
-    original(ledger, items)
+def booked_once(original: By, items: Items, count: int, grows: Any, shrinks: Any) -> None:
+    original(items, 1, grows, shrinks)
 
 
 def one_more(items: Iterable[tuple[str, int]]) -> list[tuple[str, int]]:
@@ -113,6 +115,21 @@ def configured_with(**kept: Any) -> By:
     return broken
 
 
+STOPPED_QUEUES = Simulated((StoppingWorld,), steps=300, seeds=5)
+
+
+def started(original: By, queue: Queue, spec: QueueSpec) -> None:
+    original(queue, spec)
+    queue.stopped = False
+
+
+def drops_what_is_stopped(original: By, queue: Queue) -> list[Queue]:
+    for one in queue.subtree():
+        one.stopped = False
+    dropped: list[Queue] = original(queue)
+    return dropped
+
+
 def counted_twice(original: By, allocation: Allocation, times: int) -> None:
     original(allocation, 2 * times)
 
@@ -178,7 +195,7 @@ def one_too_many_by_result() -> list[str]:
 
 MUTANTS = (
     # Ledgers
-    Mutant("several are subtracted as one", Rule.LEDGERS, Replaced(Resources.subtract, subtract_once), (ANY_WORLD,)),
+    Mutant("several are booked as one", Rule.LEDGERS, Replaced(resources.book, booked_once), (ANY_WORLD,)),
     Mutant(
         "what a user frees is still used", Rule.LEDGERS, Replaced(commit.free, free_but("user")), (ANY_WORLD, USAGE)
     ),
@@ -323,6 +340,21 @@ MUTANTS = (
         Rule.QUEUE_FILE,
         Replaced(reload.assess, changed_always),
         (Property(check_same_file, (several_trees, plans)),),
+    ),
+    Mutant(
+        "a stopped queue takes applications",
+        Rule.STOPPED_QUEUES,
+        Replaced(Queue.stopped_by, nothing),
+        (STOPPED_QUEUES,),
+    ),
+    Mutant(
+        "a new file starts stopped queues", Rule.STOPPED_QUEUES, Replaced(Queue.configure, started), (STOPPED_QUEUES,)
+    ),
+    Mutant(
+        "a dynamic queue that is stopped goes when it is empty",
+        Rule.STOPPED_QUEUES,
+        Replaced(Queue.drop_unneeded, drops_what_is_stopped),
+        (UnitTested(test_stops.test_a_stopped_dynamic_queue_stays_until_it_is_started),),
     ),
     # Limits and running applications
     Mutant("limits hold for nobody", Rule.LIMITS, Replaced(rules.blocked_by_user_limits, nothing), (ANY_WORLD, QUOTAS)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulerd.client.books import Books
+from schedulerd.client.report import Report
 from schedulerd.kubernetes.cluster import (
     allocations,
     answers,
@@ -374,7 +374,7 @@ MUTANTS = (
     Mutant(
         "an ask behind the release of its allocation is not reported",
         Rule.SHIM_REPORTS,
-        Replaced(Books.report_asks_anew, gives(())),
+        Replaced(Report.asks_anew, gives(())),
         (TestsOf(test_books),),
     ),
     Mutant(

@@ -27,6 +27,7 @@ class Rule(Enum):
     RELEASES = "the resource manager is told once what became of an ask and of an allocation, as it was"
     VIEWS = "what is shown is what is so"
     QUEUE_FILE = "queues are what the queue file says, and drain when it does not name them"
+    STOPPED_QUEUES = "a queue that is stopped takes nothing new until it is started, whatever file comes"
     RECOVERY = "an existing allocation is taken over once, and is checked like any other"
     EARLY_ITEMS = "what comes too early waits for its application, in order and for its time"
     # Gangs

@@ -29,6 +29,7 @@ from tests.sim.refusals import Refusals
 from tests.sim.rm_memory import ResourceManagerMemory
 from tests.sim.room_invariants import RoomInvariants
 from tests.sim.start_invariants import StartInvariants
+from tests.sim.stop_invariants import StopInvariants
 from tests.sim.watch import PartitionName, Watch
 
 
@@ -53,6 +54,7 @@ class Judge:
         self._ask_invariants = AskInvariants()
         self._file_invariants = FileInvariants()
         self._start_invariants = StartInvariants()
+        self._stop_invariants = StopInvariants()
         self._start()
 
     def _start(self) -> None:
@@ -79,6 +81,7 @@ class Judge:
         problems += self._file_invariants.after(command, facts, state)
         problems += self._ask_invariants.after(command, facts, state)
         problems += self._start_invariants.after(command, facts, state)
+        problems += self._stop_invariants.after(command, facts, state)
         problems += misplaced(state, facts)
         problems += self._laws(now_ns, command, facts, fresh)
         self._seen.observe(command, facts, state)

@@ -27,6 +27,7 @@ from tests.sim.judging_world import AnyJudgingWorld, JudgingContestedWorld, Judg
 from tests.sim.observations import Observations
 from tests.sim.rm_memory import ResourceManagerMemory
 from tests.sim.shim_world import WORLDS as SHIM_WORLDS
+from tests.sim.stopping_world import StoppingWorld
 from tests.sim.world import Move, Sleep, World
 
 START_NS = 1_700_000_000_000_000_000
@@ -50,7 +51,7 @@ EVERY_WORLD: tuple[type[World], ...] = (
     ConstrainedJudgingContestedWorld,
 )
 """Those that the seeds which are known to find mutants are about: another one here would make them other histories."""
-SOAKED_WORLDS: tuple[type[World], ...] = (*EVERY_WORLD, *SHIM_WORLDS)
+SOAKED_WORLDS: tuple[type[World], ...] = (*EVERY_WORLD, *SHIM_WORLDS, StoppingWorld)
 """Those of `python -m tests.sim`."""
 
 History = list[tuple[int, Command]]

@@ -94,4 +94,10 @@ said to be there, and the version of Kubernetes decides. */ -}}
 {{- if has .Values.podSchedulerName .Values.schedulerNames }}
 {{- fail (printf "podSchedulerName: %s is one of schedulerNames: schedulerd would wait for itself" .Values.podSchedulerName) }}
 {{- end }}
+{{- if and .Values.admission.enabled (eq .Values.admission.forgedUsers.refusedBy "policy") (not (include "schedulerd.admission.hasPolicies" .)) }}
+{{- fail "admission.forgedUsers.refusedBy: policy needs ValidatingAdmissionPolicy, which Kubernetes has from 1.30 on" }}
+{{- end }}
+{{- if and .Values.admission.url (eq .Values.admission.certificates.source "cert-manager") (not .Values.admission.certificates.issuer) }}
+{{- fail "admission.url: the certificate that the chart asks cert-manager for is that of the Service; set admission.certificates.source: own" }}
+{{- end }}
 {{- end }}

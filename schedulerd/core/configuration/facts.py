@@ -31,6 +31,8 @@ class ImpactKind(StrEnum):
     OVER_LIMIT = "over_limit"
     GANG_TOO_LARGE = "gang_too_large"
     """A waiting gang could never start under the new max."""
+    NO_PLACE = "no_place"
+    """Applications could not be submitted again as they were: no placement rule would take them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ class QueueChange(StrEnum):
     MAX = "max"
     GUARANTEED = "guaranteed"
     CONFIGURATION = "configuration"
-    """Any other change by a queue file or namespace tags; the message says what changed."""
+    """Any other change by a queue file, namespace tags or an operator; the message says what changed."""
 
 
 @dataclass(slots=True)

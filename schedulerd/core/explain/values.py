@@ -302,6 +302,8 @@ class QueueExplanation:
     queue: str
     is_leaf: bool
     draining: bool
+    stopped_by: str
+    """The queue at or above it that an operator stopped, so that it takes no new applications; '' if none is."""
     now_ns: int
     resources: list[ResourceUse]
     running_applications: int

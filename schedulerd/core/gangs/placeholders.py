@@ -32,7 +32,7 @@ def has(partition: Partition, application: Application, placeholder: Allocation,
     task_group.placed += 1
     if not task_group.placeholder_resources:
         task_group.placeholder_resources = placeholder.request_class.resources
-    gang.add_idle(placeholder)
+    gang.add_idle(task_group, placeholder)
     if was_pending:
         gang.asked.subtract(placeholder.request_class.items)
         _count(partition, application, gang, -1)

@@ -24,8 +24,8 @@ length."""
 
 
 class AskGroup(SchedulingEntity):
-    """A heap that forgets lazily: the entry of an ask that is no longer in the group is dropped when it comes to the
-    top."""
+    """A heap that forgets lazily: the entry of an ask that is no longer in the group, or not ready, is dropped when it
+    comes to the top. So the top is always the first ready ask."""
 
     __slots__ = (
         "_entries",
@@ -122,8 +122,14 @@ class AskGroup(SchedulingEntity):
             ask.group = None
             self.has_ready = len(self._entries) > len(self._not_ready)
             self.preempting_asks -= ask.spec.allow_preempt_other
+            self._drop_forgotten()
         if len(self._heap) > 2 * len(self._entries) + _SLACK:
             self._compact()
+
+    def _drop_forgotten(self) -> None:
+        heap, entries = self._heap, self._entries
+        while heap and entries.get(heap[0][3].key) is not heap[0]:
+            heappop(heap)
 
     def _compact(self) -> None:
         standing = (entry for entry in self._entries.values() if entry[3].key not in self._not_ready)
@@ -137,6 +143,7 @@ class AskGroup(SchedulingEntity):
         self._not_ready[ask.key] = None
         self._entries[ask.key] = _entry(ask)
         self.has_ready = len(self._entries) > len(self._not_ready)
+        self._drop_forgotten()
 
     def end_predicate_wait(self, ask: Ask) -> None:
         """The ask is ready again, at its old position."""
@@ -150,12 +157,12 @@ class AskGroup(SchedulingEntity):
         """The highest priority among its ready asks; None if no ask is ready."""
         if not self.has_ready:
             return None
-        lowest: int = self._head()[0]
+        lowest: int = self._heap[0][0]
         return -lowest
 
     def first(self) -> Ask:
         """The one to place next. There must be one."""
-        ask: Ask = self._head()[3]
+        ask: Ask = self._heap[0][3]
         return ask
 
     def in_order(self) -> Iterator[Ask]:
@@ -167,21 +174,11 @@ class AskGroup(SchedulingEntity):
 
     def key(self) -> Key:
         """Its place in its application: that of its first ask."""
-        return self._head()[:3]
+        return self._heap[0][:3]
 
     def dismantle(self) -> Iterator[None]:
         self.reset_position()
         return clear_stepwise(self._heap, self._entries, self._not_ready)
-
-    def _head(self) -> _Entry:
-        heap, entries = self._heap, self._entries
-        entry = heap[0]
-        ask: Ask = entry[3]
-        while entries.get(ask.key) is not entry:
-            heappop(heap)
-            entry = heap[0]
-            ask = entry[3]
-        return entry
 
 
 def _entry(ask: Ask) -> _Entry:

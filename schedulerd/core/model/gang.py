@@ -74,9 +74,10 @@ class TaskGroup:
         return bool(self._idle)
 
     def count_release(self, cause: ReleaseCause) -> None:
-        """Counts a release request for a placeholder. A replaced placeholder is counted later, when its ask has the
-        room."""
+        """Counts a release request for a placeholder."""
         match cause:
+            case ReleaseCause.REPLACED:
+                pass  # counted later, when its ask has the room
             case ReleaseCause.TIMED_OUT:
                 self.timed_out += 1
             case ReleaseCause.TOO_SMALL | ReleaseCause.UNUSED:
@@ -249,8 +250,8 @@ class Gang:
 
     def line_up(self, group: AskGroup) -> None:
         """Enters the group into the heap of possible swaps, after its position changed or it may be tried again."""
-        task_group = self.task_group(group.task_group)
-        if group in task_group.waiting and group.has_ready:
+        task_group = self.task_groups.get(group.task_group)
+        if task_group is not None and group in task_group.waiting and group.has_ready:
             self._tickets += 1
             heappush(self._line, (group.key(), self._tickets, task_group, group))
 
@@ -260,9 +261,8 @@ class Gang:
             yield from task_group.dismantle()
         yield from clear_stepwise(self._line, self.task_groups)
 
-    def add_idle(self, placeholder: Allocation) -> None:
+    def add_idle(self, task_group: TaskGroup, placeholder: Allocation) -> None:
         """A placeholder was allocated. If it is the first idle one of its task group, swaps become possible."""
-        task_group = self.task_group(placeholder.spec.task_group)
         had_idle = task_group.has_idle
         task_group.add_idle(placeholder)
         if not had_idle:

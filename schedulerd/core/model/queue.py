@@ -56,6 +56,7 @@ class Queue(ParentEntity):
         "properties",
         "quota_reserved",
         "running",
+        "stopped",
         "submit_acl",
         "template",
         "usages",
@@ -81,6 +82,8 @@ class Queue(ParentEntity):
         self.managed = managed
         """False for a dynamic queue, which the file does not name."""
         self.draining = False
+        self.stopped = False
+        """Whether an operator stopped this queue. Queue files do not change it."""
         self.guaranteed = Resources()
         self.max = Limits()
         self.max_applications = 0
@@ -168,8 +171,14 @@ class Queue(ParentEntity):
 
     @property
     def is_unneeded(self) -> bool:
-        """Whether it can be removed: it is empty, and the file does not name it (any longer)."""
-        return (self.draining or not self.managed) and not self.applications and not self.children
+        """Whether it can be removed: it is empty, and the file does not name it (any longer). A dynamic queue that is
+        stopped stays, because a new one of its name would not be stopped."""
+        is_leftover = self.draining or not (self.managed or self.stopped)
+        return is_leftover and not self.applications and not self.children
+
+    def stopped_by(self) -> Queue | None:
+        """The queue at or above this one that is stopped; None if this queue takes new applications."""
+        return next((queue for queue in self.path_to_root if queue.stopped), None)
 
     def drop_unneeded(self) -> list[Queue]:
         """Removes all unneeded queues below this one, bottom up; returns them in this order."""

@@ -145,6 +145,10 @@ class QueueView:
     leaf: bool
     managed: bool
     """False for a dynamic queue."""
+    draining: bool
+    """The queue file no longer names it."""
+    stopped: bool
+    """An operator stopped it, and so all queues below it."""
     guaranteed: Amounts
     max: Amounts
     """The queue's own max. A missing name means unlimited; 0 means nothing."""

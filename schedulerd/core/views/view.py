@@ -135,6 +135,8 @@ def _queue(queue: Queue, query: StateQuery) -> QueueView:
         path=queue.path,
         leaf=queue.is_leaf,
         managed=queue.managed,
+        draining=queue.draining,
+        stopped=queue.stopped,
         guaranteed=queue.guaranteed.nonzero(),
         max=dict(sorted(queue.max.items())),
         headroom=dict(sorted(rules.headroom(queue).items())),

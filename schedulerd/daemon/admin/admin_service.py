@@ -19,6 +19,7 @@ from schedulerd.config import (
     Problem,
     QueueFile,
     QueueFileInvalid,
+    matches,
     shorten,
 )
 from schedulerd.core.commands import StopCause, StopResourceManager, UpdateConfiguration
@@ -132,7 +133,7 @@ class AdminService:
         return answer
 
     def _assess(self, rm_id: str, queue_file: QueueFile, answer: admin_pb2.ValidateConfigurationResponse) -> None:
-        assessment = assess(self._resource_managers[rm_id], queue_file.partitions)
+        assessment = assess(self._resource_managers[rm_id], queue_file.partitions, matches)
         answer.allowed = not assessment.refusals
         answer.reason = bounded("; ".join(assessment.refusals))
         answer.impact.extend(_impact(assessment.impact))

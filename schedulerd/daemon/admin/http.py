@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp
 
@@ -35,6 +36,7 @@ from schedulerd.daemon.admin.http_connections import (
     Tell,
 )
 from schedulerd.daemon.admin.scrapes import Scrapes
+from schedulerd.daemon.admin.standby import StandbyRoute
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.rest.app import PeerApi
 from schedulerd.daemon.rest.call import RestSources
@@ -73,10 +75,14 @@ class Sources:
     """The queries of `/debug/state`."""
     api: ASGIApp | None = None
     """Our own API, served at `/api/v1`."""
+    ui: ASGIApp | None = None
+    """The web page, served at `/ui`."""
     loop_age_seconds_max: float = 5.0
     """`/livez` fails if the last tick is longer ago."""
     rest: RestSources | None = None
     """What the REST API of the peer uses; None: it is not served."""
+    is_standby: Callable[[], bool] = lambda: False
+    """Whether another replica leads, so that this daemon knows nothing of the cluster."""
     web_root: Path | None = None
     """Directory of static files that are served at `/`."""
 
@@ -102,6 +108,7 @@ class LogLevelBody(BaseModel):
 def build_app(sources: Sources) -> Starlette:
     """Builds the application with all routes. Every error is JSON and says what would be right."""
     routes: list[BaseRoute] = [
+        StandbyRoute(sources.is_standby),
         Route("/metrics", metrics_endpoint(sources.scrapes)),
         Route("/livez", _livez(sources)),
         Route("/readyz", _readyz(sources)),
@@ -109,12 +116,27 @@ def build_app(sources: Sources) -> Starlette:
         Route("/debug/state", _debug_state(sources.looks, sources.gate)),
     ]
     if sources.api is not None:
-        routes.append(Mount("/api/v1", app=sources.api))
+        routes.append(api_mount(sources.api))
     if sources.rest is not None:
         routes.append(PeerApi(sources.rest))
+    if sources.ui is not None:
+        routes.append(Mount("/ui", app=sources.ui))
+        if sources.web_root is None:
+            routes.append(Route("/", _to_page))
     if sources.web_root is not None:  # the last one, because it takes every path
         routes.append(web_root_mount(sources.web_root))
     return Starlette(routes=routes, exception_handlers={HTTPException: _refusal(routes), Exception: _internal_error})
+
+
+def api_mount(api: ASGIApp) -> Mount:
+    """Everything below `/api/v1`, paths with line breaks included: names may have any character."""
+    mount = Mount("/api/v1", app=api)
+    mount.path_regex = re.compile(mount.path_regex.pattern, re.DOTALL)
+    return mount
+
+
+async def _to_page(_request: Request) -> Response:
+    return RedirectResponse("/ui/", 307)
 
 
 def _livez(sources: Sources) -> Endpoint:

@@ -95,10 +95,12 @@ class HttpConnections:
         self._readers.pop(connection, None)
 
     def _in_the_way(self, new: HttpConnection) -> HttpConnection:
-        """The connection to close: the one without a request for longest, else one that waits for its client."""
+        """The connection to close: the one without a request for longest, else one that waits for its client, else an
+        endless stream, whose client resumes it."""
         without_request = (one for one in self._open if one.phase is _Phase.HEAD)
         waited_for = (one for one in self._open if one.is_waited_for)
-        return next(without_request, None) or next(waited_for, new)
+        streams = (one for one in self._open if one.is_stream)
+        return next(without_request, None) or next(waited_for, None) or next(streams, new)
 
 
 class HttpConnection(H11Protocol):
@@ -110,6 +112,8 @@ class HttpConnection(H11Protocol):
         self.all = connections
         self.phase = _Phase.HEAD
         self.is_aborted = False
+        self.is_stream = False
+        """Whether the present answer is an endless stream."""
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -168,6 +172,7 @@ class HttpConnection(H11Protocol):
 
     def _last_long(self) -> None:
         """This exchange is an endless stream, which has bounds of its own: no time limit for the whole of it."""
+        self.is_stream = True
         if self._timer is not None:
             self._timer.cancel()
 
@@ -178,6 +183,7 @@ class HttpConnection(H11Protocol):
 
     def _enter(self, phase: _Phase) -> None:
         self.phase = phase
+        self.is_stream = False
         self.all.moved(self)
         if self._timer is not None:
             self._timer.cancel()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
 from schedulerd.core.facts import AskRejected, CheckFailed, Fact, NodeRejected
 from schedulerd.core.model.node import Node
@@ -64,83 +65,102 @@ class RecentFailures:
         return len(times)
 
 
+@dataclass(slots=True)
+class _Findings:
+    """What is wrong, by check; names and keys."""
+
+    negative_partitions: list[str] = field(default_factory=list)
+    negative_nodes: list[str] = field(default_factory=list)
+    wrong_sums: list[str] = field(default_factory=list)
+    wrong_nodes: list[str] = field(default_factory=list)
+    ratios: list[str] = field(default_factory=list)
+    """Reservations for each node, of each partition; never wrong."""
+    orphans_on_nodes: list[str] = field(default_factory=list)
+    orphans_of_applications: list[str] = field(default_factory=list)
+
+
 async def check_health(partitions: Sequence[Partition], failures: RecentFailures, breathe: Breathe) -> Fields:
     """The object of the health check, with the checks of the peer's head version in their order."""
-    errors, failed_nodes = failures.scheduling_errors, failures.failed_nodes
-    negative, bad_nodes, bad_sums, bad_partitions, orphans, app_orphans = [], [], [], [], [], []
-    ratios = []
+    found = _Findings()
     for partition in partitions:
-        if any(amount < 0 for one in (partition.root.allocated, partition.total()) for amount in one.values()):
-            bad_partitions.append(partition.wire_name)
-        if not await _adds_up(partition, breathe):
-            bad_sums.append(partition.wire_name)
-        for node in list(partition.nodes.values()):
-            await breathe()
-            if any(amount < 0 for amount in node.allocated.values()):
-                negative.append(node.node_id)
-            if node.capacity.minus(node.allocated).minus(node.occupied) != node.available:
-                bad_nodes.append(node.node_id)
-            orphans += await _orphans_of(node, partition, breathe)
-        app_orphans += await _orphans_of_applications(partition, breathe)
-        if partition.nodes:
-            ratios.append(f"{len(partition.reservations) / len(partition.nodes):f}")
-    checks = [
-        _check(
-            "Scheduling errors",
-            not errors,
-            "Check for scheduling error entries in metrics",
-            f"There were {errors} scheduling errors logged in the metrics",
-        ),
-        _check(
-            "Failed nodes",
-            not failed_nodes,
-            "Check for failed nodes entries in metrics",
-            f"There were {failed_nodes} failed nodes logged in the metrics",
-        ),
-        _listed(
-            "Negative resources",
-            bad_partitions,
-            "Check for negative resources in the partitions",
-            "Partitions with negative resources",
-        ),
-        _listed(
-            "Negative resources",
-            negative,
-            "Check for negative resources in the nodes",
-            "Nodes with negative resources",
-        ),
-        _listed(
-            "Consistency of data",
-            bad_sums,
-            "Check if total partition resource == sum of the node resources from the partition",
-            "Partitions with inconsistent data",
-        ),
-        _listed(
-            "Consistency of data",
-            bad_nodes,
-            "Check if node total resource = allocated resource + occupied resource + available resource",
-            "Nodes with inconsistent data",
-        ),
+        await _inspect(partition, found, breathe)
+    checks = _checks(found, failures)
+    return {"Healthy": all(one["Succeeded"] for one in checks), "HealthChecks": checks}
+
+
+async def _inspect(partition: Partition, found: _Findings, breathe: Breathe) -> None:
+    if any(amount < 0 for one in (partition.root.allocated, partition.total()) for amount in one.values()):
+        found.negative_partitions.append(partition.wire_name)
+    if not await _adds_up(partition, breathe):
+        found.wrong_sums.append(partition.wire_name)
+    for node in list(partition.nodes.values()):
+        await breathe()
+        if any(amount < 0 for amount in node.allocated.values()):
+            found.negative_nodes.append(node.node_id)
+        if node.capacity.minus(node.allocated).minus(node.occupied) != node.available:
+            found.wrong_nodes.append(node.node_id)
+        found.orphans_on_nodes += await _orphans_of(node, partition, breathe)
+    found.orphans_of_applications += await _orphans_of_applications(partition, breathe)
+    if partition.nodes:
+        found.ratios.append(f"{len(partition.reservations) / len(partition.nodes):f}")
+
+
+_LISTED_CHECKS = (
+    (
+        "Negative resources",
+        "negative_partitions",
+        "Check for negative resources in the partitions",
+        "Partitions with negative resources",
+    ),
+    (
+        "Negative resources",
+        "negative_nodes",
+        "Check for negative resources in the nodes",
+        "Nodes with negative resources",
+    ),
+    (
+        "Consistency of data",
+        "wrong_sums",
+        "Check if total partition resource == sum of the node resources from the partition",
+        "Partitions with inconsistent data",
+    ),
+    (
+        "Consistency of data",
+        "wrong_nodes",
+        "Check if node total resource = allocated resource + occupied resource + available resource",
+        "Nodes with inconsistent data",
+    ),
+)
+_ORPHAN_CHECKS = (
+    (
+        "Orphan allocation on node check",
+        "orphans_on_nodes",
+        "Check if there are orphan allocations on the nodes",
+        "Orphan allocations",
+    ),
+    (
+        "Orphan allocation on app check",
+        "orphans_of_applications",
+        "Check if there are orphan allocations on the applications",
+        "OrphanAllocations",
+    ),
+)
+"""Name, list in `_Findings`, description, and what the list has."""
+
+
+def _checks(found: _Findings, failures: RecentFailures) -> list[Fields]:
+    return [
+        _counted("Scheduling errors", failures.scheduling_errors, "scheduling error", "scheduling errors"),
+        _counted("Failed nodes", failures.failed_nodes, "failed nodes", "failed nodes"),
+        *(_listed(name, getattr(found, kind), text, what) for name, kind, text, what in _LISTED_CHECKS),
         _check(
             "Reservation check",
             True,
             "Check the reservation nr compared to the number of nodes",
-            f"Reservation/node nr ratio: [{' '.join(ratios[:NAMED_MAX])}]",
+            f"Reservation/node nr ratio: [{' '.join(found.ratios[:NAMED_MAX])}]",
         ),
-        _listed(
-            "Orphan allocation on node check",
-            orphans,
-            "Check if there are orphan allocations on the nodes",
-            "Orphan allocations",
-        ),
-        _listed(
-            "Orphan allocation on app check",
-            app_orphans,
-            "Check if there are orphan allocations on the applications",
-            "OrphanAllocations",
-        ),
+        *(_listed(name, getattr(found, kind), text, what) for name, kind, text, what in _ORPHAN_CHECKS),
     ]
-    return {"Healthy": all(one["Succeeded"] for one in checks), "HealthChecks": checks}
 
 
 async def _adds_up(partition: Partition, breathe: Breathe) -> bool:
@@ -171,6 +191,11 @@ async def _orphans_of_applications(partition: Partition, breathe: Breathe) -> li
         if partition.allocations.get(one.uuid) is one and one.node.allocations.get(one.uuid) is not one:
             found.append(one.key)
     return found
+
+
+def _counted(name: str, count: int, entries: str, what: str) -> Fields:
+    description = f"Check for {entries} entries in metrics"
+    return _check(name, not count, description, f"There were {count} {what} logged in the metrics")
 
 
 def _listed(name: str, found: list[str], description: str, what: str) -> Fields:

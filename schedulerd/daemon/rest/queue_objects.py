@@ -84,7 +84,7 @@ class QueueObjects:
         return go_object(
             {
                 "queuename": queue.path,
-                "status": "Draining" if queue.draining else "Active",
+                "status": _status(queue),
                 "partition": "",
                 "pendingResource": amounts(queue.pending),
                 "maxResource": quota(most),
@@ -219,3 +219,10 @@ async def _preempting(call: Call, partition: Partition) -> dict[Queue, Amounts]:
                     for name, amount in one.request_class.items:
                         total[name] = total.get(name, 0) + amount
     return found
+
+
+def _status(queue: Queue) -> str:
+    """As the peer names the states of a queue: one that an operator stopped, itself or above it, is Stopped."""
+    if queue.draining:
+        return "Draining"
+    return "Active" if queue.stopped_by() is None else "Stopped"

@@ -77,6 +77,10 @@ class GrpcServer:
             names = (*handlers, health.SERVICE_NAME, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._server)
         self.port = _listen(self._server, settings.grpc_bind, tls)
+        self.tls_port = None
+        """Of `grpc_tls_bind`."""
+        if settings.grpc_tls_bind is not None:
+            self.tls_port = _listen(self._server, settings.grpc_tls_bind, tls, "grpc_tls_bind")
 
     async def start(self) -> None:
         await self._server.start()
@@ -101,7 +105,7 @@ def _sign_of_life_seconds(settings: Settings) -> float:
     return settings.keepalive_s / 3
 
 
-def _listen(server: grpc.aio.Server, address: str, tls: ServerTls | None) -> int:
+def _listen(server: grpc.aio.Server, address: str, tls: ServerTls | None, setting: str = "grpc_bind") -> int:
     path = unix_path(address)
     if path is not None:
         return _listen_on_file(server, address, path)
@@ -111,7 +115,7 @@ def _listen(server: grpc.aio.Server, address: str, tls: ServerTls | None) -> int
         return int(server.add_secure_port(address, tls.credentials))
     except RuntimeError as error:
         reason = _why_not_bound(address) or error
-        raise cannot_listen("gRPC", address, "grpc_bind", reason) from error
+        raise cannot_listen("gRPC", address, setting, reason) from error
 
 
 def _listen_on_file(server: grpc.aio.Server, address: str, path: str) -> int:

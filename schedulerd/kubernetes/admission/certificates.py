@@ -30,6 +30,8 @@ TRUSTED_FIRST = timedelta(days=1)
 """For so long an authority is trusted before it signs."""
 CLOCKS_APART = timedelta(hours=1)
 """Certificates are valid from so long before they are made: clocks of other machines may be behind."""
+_USES = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+"""Webhooks show it to the daemon too, when they ask it."""
 AUTHORITIES_MAX = 5
 """In the bundle."""
 
@@ -164,7 +166,7 @@ def _signed(authority: _Authority, hosts: Sequence[str], now: datetime) -> Certi
         .add_extension(x509.SubjectAlternativeName(_names(hosts)), critical=False)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage(_USES), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.key.public_key()), critical=False)
         .sign(authority.key, hashes.SHA256())
     )

@@ -95,7 +95,7 @@ class Admission:
             self._transport,
             self._namespace,
             settings.tls_secret,
-            [f"{settings.service}.{self._namespace}.svc"],
+            [f"{settings.service}.{self._namespace}.svc", *settings.certificate_names],
             [(resource, name) for resource, name in wanted if name],
             self._in_use,
             self.metrics,

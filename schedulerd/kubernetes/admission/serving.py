@@ -1,12 +1,7 @@
-"""TLS contexts of the server, and certificates that come from files.
-
-OpenSSL takes a certificate only from a path: it gets that of an anonymous file in memory, so that a key never comes to
-lie on a disk.
-"""
+"""TLS contexts of the server, and certificates that come from files."""
 
 from __future__ import annotations
 
-import os
 import ssl
 from datetime import datetime
 from pathlib import Path
@@ -16,6 +11,7 @@ from cryptography import x509
 from schedulerd.kubernetes.admission.certificates import CERTIFICATE, KEY
 from schedulerd.kubernetes.auth import AccessUnusable
 from schedulerd.kubernetes.auth.files import FileReader
+from schedulerd.kubernetes.auth.tls import ChainUnusable, load_chain
 
 
 class CertificateUnusable(ValueError):
@@ -26,16 +22,12 @@ def server_context(certificate: bytes, key: bytes) -> ssl.SSLContext:
     """Raises CertificateUnusable."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    descriptor = os.memfd_create("server-certificate", os.MFD_CLOEXEC)
     try:
-        os.write(descriptor, certificate.rstrip() + b"\n" + key.rstrip() + b"\n")
-        context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_no_passphrase)
-    except (ssl.SSLError, OSError, ValueError) as error:
+        load_chain(context, certificate, key)
+    except ChainUnusable as error:
         raise CertificateUnusable(
             f"certificate and key are not usable: {error}; they must be PEM, belong together, and have no passphrase"
         ) from error
-    finally:
-        os.close(descriptor)
     return context
 
 
@@ -64,7 +56,3 @@ class CertificateFolder:
             return await self._read(self._folder / CERTIFICATE), await self._read(self._folder / KEY)
         except AccessUnusable as error:
             raise CertificateUnusable(str(error)) from error
-
-
-def _no_passphrase() -> str:
-    raise ValueError("the key has a passphrase")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import (
@@ -16,39 +17,18 @@ from pydantic import (
     model_validator,
 )
 
-from schedulerd.address import split_address, unix_path
 from schedulerd.kubernetes.admission.rules.namespaces import KUBE_SYSTEM, NamespaceRules
 from schedulerd.kubernetes.admission.rules.patterns import Patterns
 from schedulerd.kubernetes.admission.rules.pods import PodRules
 from schedulerd.kubernetes.admission.rules.queues import QueueRules
 from schedulerd.kubernetes.admission.rules.users import TrustedUsers
 from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, CUSTOM, parse_workload
-from schedulerd.kubernetes.shim.settings import LogFormat, LogLevel
+from schedulerd.settings.values import Address, LogFormat, LogFormatName, LogLevel, LogLevelName, Target, listed
 
 ENVIRONMENT_PREFIX = "SCHEDULERD_ADMISSION_"
 LIST_MAX = 200
 """Entries of a list."""
 _ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
-
-
-def _list(value: object) -> object:
-    """Values with commas between them, of a flag or variable, as a tuple; a list of the file stays as it is."""
-    return tuple(part.strip() for part in value.split(",")) if isinstance(value, str) else value
-
-
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
-
-
-def _address(address: str) -> str:
-    split_address(address)
-    return address
-
-
-def _target(address: str) -> str:
-    if unix_path(address) is None and split_address(address)[1] == 0:
-        raise ValueError("must be HOST:PORT with a port from 1 to 65535, like schedulerd.schedulerd.svc:3333")
-    return address
 
 
 def _patterns(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -69,7 +49,7 @@ def _workloads(texts: tuple[str, ...]) -> tuple[str, ...]:
     return texts
 
 
-Texts = Annotated[tuple[str, ...], BeforeValidator(_list), Field(max_length=LIST_MAX)]
+Texts = Annotated[tuple[str, ...], BeforeValidator(listed), Field(max_length=LIST_MAX)]
 PatternTexts = Annotated[Texts, AfterValidator(_patterns)]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
 
@@ -89,10 +69,10 @@ class AdmissionSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    bind: Annotated[str, AfterValidator(_address)] = Field(
+    bind: Address = Field(
         default="0.0.0.0:9443", description="HOST:PORT of the webhooks (HTTPS); port 0 takes any free port."
     )
-    http_bind: Annotated[str, AfterValidator(_address)] = Field(
+    http_bind: Address = Field(
         default="0.0.0.0:9082",
         description="HOST:PORT of the HTTP server (metrics and probes); port 0 takes any free port.",
     )
@@ -108,7 +88,7 @@ class AdmissionSettings(BaseModel):
         description="Namespace in which schedulerd runs. Without it, that of the service account or the kubeconfig. "
         "Neither it nor kube-system is ever touched, and requests of its service accounts are let through.",
     )
-    scheduler_name: Annotated[tuple[Name, ...], BeforeValidator(_list), Field(min_length=1, max_length=LIST_MAX)] = (
+    scheduler_name: Annotated[tuple[Name, ...], BeforeValidator(listed), Field(min_length=1, max_length=LIST_MAX)] = (
         Field(
             default=("schedulerd",),
             description="Names of the scheduler, those of schedulerd kubernetes. Pods of the default scheduler get the "
@@ -151,13 +131,13 @@ class AdmissionSettings(BaseModel):
         "path leads to a pod template or to annotations; * is every element.",
     )
     queue_config_map: Name = Field(
-        default="schedulerd",
+        default="schedulerd-queues",
         description="ConfigMap of the namespace with the queue files (keys ending in .yaml).",
     )
     policy_group: Annotated[str, Field(max_length=64)] = Field(
         default="", description="policyGroup of the shim: its queue file is the one whose impact is asked."
     )
-    daemon: Annotated[str, AfterValidator(_target)] | None = Field(
+    daemon: Target | None = Field(
         default=None,
         description="HOST:PORT of the daemon that leads, which tells the impact of a queue file. Without it, the "
         "impact is unknown.",
@@ -165,13 +145,15 @@ class AdmissionSettings(BaseModel):
     rm_id: Annotated[str, Field(min_length=1, max_length=256)] = Field(
         default="kubernetes", description="rmID of the shim at the daemon."
     )
-    daemon_ca_file: FilePath | None = Field(
-        default=None, description="Authorities (PEM) of the daemon's certificate. Turns TLS on."
+    daemon_ca_file: Path | None = Field(
+        default=None,
+        description="Authorities (PEM) of the daemon's certificate. Turns TLS on. This file and the next two are read "
+        "for each question, so they may come later.",
     )
-    daemon_cert_file: FilePath | None = Field(
+    daemon_cert_file: Path | None = Field(
         default=None, description="Certificate chain (PEM) to show to the daemon, for mutual TLS."
     )
-    daemon_key_file: FilePath | None = Field(default=None, description="Private key (PEM) of daemon_cert_file.")
+    daemon_key_file: Path | None = Field(default=None, description="Private key (PEM) of daemon_cert_file.")
     tls_dir: DirectoryPath | None = Field(
         default=None,
         description="Folder with tls.crt and tls.key (PEM), as cert-manager's Secret is mounted; read again when they "
@@ -183,6 +165,11 @@ class AdmissionSettings(BaseModel):
     service: Name = Field(
         default="schedulerd-admission",
         description="Service by which the API server calls: the name in the certificate.",
+    )
+    certificate_names: Annotated[Texts, Field(max_length=10)] = Field(
+        default=(),
+        description="Further names of the certificate that is made here: of the daemon that leads, which may use it "
+        "too, or those by which the API server calls without a Service.",
     )
     mutating_configuration: Name | None = Field(
         default="schedulerd",
@@ -198,10 +185,10 @@ class AdmissionSettings(BaseModel):
         allow_inf_nan=False,
         description="Seconds for which requests are still answered when the process is told to end.",
     )
-    log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
+    log_level: LogLevelName = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."
     )
-    log_format: Annotated[LogFormat, BeforeValidator(_lower)] = Field(
+    log_format: LogFormatName = Field(
         default=LogFormat.JSON, description="json: one JSON object per line; console: text for people."
     )
 

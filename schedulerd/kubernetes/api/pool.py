@@ -55,13 +55,16 @@ class _Entry:
         "has_left",
         "is_waiting",
         "is_withdrawn",
+        "key",
         "submitted_s",
+        "task",
         "tries",
         "write",
     )
 
     def __init__(self, write: Write, done: asyncio.Future[Outcome], now_s: float) -> None:
         self.write = write
+        self.key = write.key
         self.done = done
         self.submitted_s = now_s
         self.deadline_s = now_s + write.seconds_max
@@ -74,6 +77,8 @@ class _Entry:
         """Not to be tried again."""
         self.is_waiting = False
         """To be tried again, and in no queue."""
+        self.task: asyncio.Task[None] | None = None
+        """While it is in flight."""
 
 
 class PoolCaller:
@@ -156,7 +161,7 @@ class WritePool:
         if self._is_closed:
             self._finish(entry, Outcome(Result.CLOSED))
             return done
-        if write.key is not None and self._supersede(write.key, entry):
+        if entry.key is not None and self._supersede(entry.key, entry):
             return done
         if self._is_full(write):
             self._finish(entry, Outcome(Result.DROPPED, "too many writes wait"))
@@ -237,7 +242,7 @@ class WritePool:
 
     def _drop(self, entry: _Entry) -> None:
         self._metrics.events_dropped += 1
-        self._keyed.pop(entry.write.key, None)
+        self._keyed.pop(entry.key, None)
         self._finish(entry, Outcome(Result.DROPPED, "too many events wait"))
 
     def _enqueue(self, entry: _Entry, *, first: bool = False) -> None:
@@ -246,11 +251,13 @@ class WritePool:
             queue.appendleft(entry)
         else:
             queue.append(entry)
-        if entry.write.key is not None:
-            self._keyed[entry.write.key] = entry
+        if entry.key is not None:
+            self._keyed[entry.key] = entry
 
     def _pump(self) -> None:
         """Lets leave what may."""
+        if not any(self._by_urgency):
+            return
         queues = self._queues
         while queues[Urgency.LEASE]:
             self._leave(queues[Urgency.LEASE].popleft())
@@ -272,20 +279,19 @@ class WritePool:
         self._pump()
 
     def _leave(self, entry: _Entry) -> None:
-        write = entry.write
-        if write.key is not None:
-            self._keyed.pop(write.key, None)
-            self._behind[write.key] = None
-            self._flying[write.key] = entry
+        write, key = entry.write, entry.key
+        if key is not None:
+            self._keyed.pop(key, None)
+            self._behind[key] = None
+            self._flying[key] = entry
         if not entry.has_left:
             entry.has_left = True
             self._metrics.write_wait_seconds[write.kind].observe(self._loop.time() - entry.submitted_s)
         is_lease = write.urgency is Urgency.LEASE
         self._in_flight += not is_lease
         entry.tries += 1
-        task = self._loop.create_task(self._attempt(entry, self._lease if is_lease else self._gated))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        entry.task = self._loop.create_task(self._attempt(entry, self._lease if is_lease else self._gated))
+        self._tasks.add(entry.task)
 
     async def _attempt(self, entry: _Entry, caller: PoolCaller) -> None:
         write = entry.write
@@ -301,7 +307,10 @@ class WritePool:
             result = self._failed(entry, error)
         finally:
             self._in_flight -= write.urgency is not Urgency.LEASE
+            task, entry.task = entry.task, None
             self._settle(entry, result)
+            if task is not None:
+                self._tasks.discard(task)
 
     def _failed(self, entry: _Entry, error: Exception) -> Outcome | Retry:
         """Nobody expects this exception, so nobody knows whether the write was performed."""
@@ -316,11 +325,10 @@ class WritePool:
         return retry if entry.bugs < BUGS_MAX else write.given_up(retry)
 
     def _settle(self, entry: _Entry, result: Outcome | Retry) -> None:
-        write = entry.write
         behind = None
-        if write.key is not None:
-            behind = self._behind.pop(write.key, None)
-            self._flying.pop(write.key, None)
+        if entry.key is not None:
+            behind = self._behind.pop(entry.key, None)
+            self._flying.pop(entry.key, None)
         if self._is_closed:
             self._finish(entry, self._closed(entry) if isinstance(result, Retry) else result)
             return
@@ -348,8 +356,8 @@ class WritePool:
             return
         entry.is_waiting = True
         self._delayed.add(entry)
-        if write.key is not None:
-            self._keyed[write.key] = entry
+        if entry.key is not None:
+            self._keyed[entry.key] = entry
         self._loop.call_later(wait_s, partial(self._due, entry))
 
     def _due(self, entry: _Entry) -> None:

@@ -52,12 +52,23 @@ class Recorder:
         self._last_name_ns = 0
 
     def record(
-        self, regarding: Reference, reason: str, action: str, note: str, *, is_warning: bool = False
+        self,
+        regarding: Reference,
+        reason: str,
+        action: str,
+        note: str,
+        *,
+        is_warning: bool = False,
+        happens_once: bool = False,
     ) -> asyncio.Future[Outcome]:
-        """Its outcome need not be awaited: what became of an event changes nothing."""
+        """Its outcome need not be awaited: what became of an event changes nothing. One that `happens_once` is never
+        part of a series."""
         now_ns = self._wall_ns()
         now_s = now_ns / 1e9
         type_ = "Warning" if is_warning else "Normal"
+        if happens_once:
+            body = self._body(regarding, type_, reason, action, note, now_ns)
+            return self._pool.submit(WriteEvent(None, body, 1, "", was_sent=False))
         key = (regarding, type_, reason, action, note)
         series = self._series.get(key)
         if series is None or now_s - series.last_s > SERIES_SECONDS:
@@ -94,7 +105,9 @@ class Recorder:
             "reportingController": self._controller,
             "reportingInstance": self._instance[:128],
             # Servers differ in where an event may be whose object has no namespace; all take it with this one.
-            "regarding": msgspec.structs.replace(regarding, namespace=regarding.namespace or CLUSTER_NAMESPACE),
+            "regarding": regarding
+            if regarding.namespace
+            else msgspec.structs.replace(regarding, namespace=CLUSTER_NAMESPACE),
             "type": type_,
             "reason": reason[:128],
             "action": action[:128],
@@ -103,6 +116,8 @@ class Recorder:
 
 
 def _cut(note: str) -> str:
+    if len(note) <= NOTE_BYTES_MAX // 4:  # a character has four bytes at most
+        return note
     content = note.encode()
     if len(content) <= NOTE_BYTES_MAX:
         return note

@@ -33,6 +33,8 @@ from schedulerd.kubernetes.api.watch_events import ObjectT, Synced, WatchEvent
 LIST_BYTES_MAX = 1024 * 1024 * 1024
 """Of one page; a list without pages, which is the last resort, is one page."""
 LIST_SECONDS = 120.0
+PACED_BYTES = 64 * 1024
+"""A watch that has said more at once is read again at once."""
 LOG = logging.getLogger(__name__)
 
 Deliver = Callable[[Resource, list[WatchEvent]], Awaitable[None]]
@@ -50,6 +52,9 @@ class WatchSettings:
     """A watch that ends sooner, without a single event, is a failure."""
     absent_s: float = 60.0
     """Between two looks for a resource that the server does not know yet."""
+    pace_s: float = 0.005
+    """A watch that says something again so soon is read that much later. What comes meanwhile is taken together, which
+    is cheaper; what comes alone is not kept waiting."""
     watch_list: bool = True
     """Ask for the list as the beginning of a watch, where the server can."""
     backoff: BackoffSettings = field(default_factory=BackoffSettings)
@@ -200,16 +205,17 @@ class Reflector(Generic[ObjectT]):
         opened_s, events, how = loop.time(), 0, "cut"
         try:
             async with self._transport.stream(Request("GET", self.resource, self._path, query)) as content:
-                opened_s = loop.time()
-                self._heard()
+                opened_s = heard_s = self._heard()
                 # Servers end watches on their own; one that does not is as good as silent.
                 last_s = opened_s + seconds + settings.silent_s
                 while chunk := await self._chunk(content, last_s):
                     self._metrics.watch_bytes[name] += len(chunk)
-                    self._heard()
+                    before_s, heard_s = heard_s, self._heard()
                     lines = self._decoder.feed(chunk)
                     events += len(lines)
                     is_list = await self._lines(lines, is_list)
+                    if heard_s - before_s < settings.pace_s and len(chunk) < PACED_BYTES and not is_list:
+                        await asyncio.sleep(settings.pace_s)
             how = "closed"
         except _Stalled:
             how = "stalled"
@@ -337,8 +343,11 @@ class Reflector(Generic[ObjectT]):
         metadata = passed.metadata.metadata
         LOG.warning("%s %s/%s is passed over: %s", self.resource, metadata.namespace, metadata.name, passed.error)
 
-    def _heard(self) -> None:
-        self._metrics.last_contact[self.resource.plural] = asyncio.get_running_loop().time()
+    def _heard(self) -> float:
+        """When it was: now."""
+        now_s = asyncio.get_running_loop().time()
+        self._metrics.last_contact[self.resource.plural] = now_s
+        return now_s
 
     def _note(self, problem: ApiError) -> None:
         if self.problem is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+
+class Resource(msgspec.Struct, frozen=True, gc=False):
     """A collection of objects, such as `apps/v1 deployments`. The core group is the empty text."""
 
     group: str
@@ -22,19 +23,22 @@ class Resource:
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """The path of an object; without a name that of the collection, in all namespaces if none is given."""
-        parts = ["/apis", self.group] if self.group else ["/api"]
-        parts.append(self.version)
-        if self.namespaced and namespace:
-            parts += ["namespaces", quote(namespace, safe="")]
-        parts.append(self.plural)
+        path = _collection(self, namespace)
         if name:
-            parts.append(quote(name, safe=":"))
-        if subresource:
-            parts.append(subresource)
-        return "/".join(parts)
+            path = f"{path}/{quote(name, safe=':')}"
+        return f"{path}/{subresource}" if subresource else path
 
     def __str__(self) -> str:
         return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+@lru_cache(1_024)
+def _collection(resource: Resource, namespace: str) -> str:
+    parts = ["/apis", resource.group] if resource.group else ["/api"]
+    parts.append(resource.version)
+    if resource.namespaced and namespace:
+        parts += ["namespaces", quote(namespace, safe="")]
+    return "/".join([*parts, resource.plural])
 
 
 PODS = Resource("", "v1", "pods", "Pod")

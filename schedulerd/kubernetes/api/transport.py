@@ -12,10 +12,10 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import aiohttp
+import msgspec
 from aiohttp.tracing import Trace
 from yarl import URL
 
@@ -51,14 +51,12 @@ def ungated() -> float:
     return float("inf")
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True, gc=False):
     status: int
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, gc=False):
     """What to ask for. `resource` is for metrics and messages."""
 
     method: str

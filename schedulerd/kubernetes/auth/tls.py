@@ -1,6 +1,6 @@
 """TLS contexts made of PEM texts.
 
-OpenSSL takes a client certificate only from a path. It gets that of an anonymous file in memory, so that a private key
+OpenSSL takes a certificate to show only from a path. It gets that of an anonymous file in memory, so that a private key
 never comes to lie on a disk.
 """
 
@@ -32,15 +32,27 @@ def tls_context(ca: bytes | None, certificate: bytes | None, key: bytes | None, 
 
 
 def _load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
-    descriptor = os.memfd_create("client-certificate", os.MFD_CLOEXEC)
+    try:
+        load_chain(context, certificate, key)
+    except ChainUnusable as error:
+        raise AccessUnusable(
+            f"the client certificate and its key are not usable: {error}; both must be PEM text without a passphrase"
+        ) from error
+
+
+class ChainUnusable(ValueError):
+    """Certificate and key cannot be used together; the text says why."""
+
+
+def load_chain(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+    """Raises ChainUnusable."""
+    descriptor = os.memfd_create("certificate-chain", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, certificate.rstrip() + b"\n" + key.rstrip() + b"\n")
         # A key with a passphrase would ask for it on the terminal.
         context.load_cert_chain(f"/proc/self/fd/{descriptor}", password=_no_passphrase)
     except (ssl.SSLError, OSError, ValueError) as error:
-        raise AccessUnusable(
-            f"the client certificate and its key are not usable: {error}; both must be PEM text without a passphrase"
-        ) from error
+        raise ChainUnusable(str(error)) from error
     finally:
         os.close(descriptor)
 

@@ -2,7 +2,7 @@
 
     ASKED ──allocated, all predicates hold──▶ ASSUMED ──bound──▶ BOUND ──ended──▶ released
       ▲            │ a predicate refuses         │ refused, failed, not in time
-      └────────────┴── released and asked again ─┘ (elsewhere, for a minute)
+      └────────────┴── released and asked again ─┘ (elsewhere, for a while)
 
 A pod with claims that wait for their first consumer is bound once these have their volumes (`volumes`).
 
@@ -43,6 +43,8 @@ from schedulerd.kubernetes.predicates.words import reasons
 from schedulerd.kubernetes.reasons.waiting import held
 
 BIND_AGAIN_NS = 5 * SECOND_NS
+LEFT_OUT_FIRST_NS = 2 * SECOND_NS
+"""For so long the first node that a pod could not be put on is left out; twice as long for each further one."""
 DELETE_AGAIN_NS = 5 * SECOND_NS
 
 _DISRUPTION_REASONS = {
@@ -74,6 +76,7 @@ def allocated(model: Model, event: Allocated) -> None:
         return
     own.state, own.node, own.uuid = PodState.ASSUMED, event.node, event.uuid
     own.failures = 0
+    model.reasons.silent.pop(own.uid, None)
     own.amounts = own.ask.resources if own.ask is not None and not own.is_ask_rejected else {}
     own.is_reported = own.is_reported_late = False
     asking.stop_using_class(model, own)
@@ -227,10 +230,11 @@ def _bound(model: Model, own: OwnPod) -> None:
     volumes.stop(model, own)
     own.state, own.volumes = PodState.BOUND, None
     own.left_out.clear()
+    own.times_left_out = 0
     conditions.done(own)
     pod = own.name
     note = f"Successfully assigned {pod.namespace}/{pod.name} to {own.node}"
-    model.record(own, "Scheduled", "Binding", note)
+    model.record(own, "Scheduled", "Binding", note, happens_once=True)
     if not own.uuid and not own.is_release_wanted:
         report_running(model, own)  # its node was removed meanwhile, and may be back
     else:
@@ -269,8 +273,10 @@ def _volumes_failed(model: Model, own: OwnPod, problem: str, *, leaves_out: bool
 
 
 def _leave_out(model: Model, own: OwnPod, node: str) -> None:
-    """Other nodes are tried for a while."""
-    until_ns = model.now_ns + model.settings.left_out_ns
+    """Other nodes are tried for a while: short at first, so that a pod with few nodes to go to does not wait for long
+    after a failure that has nothing to do with them."""
+    until_ns = model.now_ns + min(LEFT_OUT_FIRST_NS << min(own.times_left_out, 16), model.settings.left_out_ns)
+    own.times_left_out += 1
     own.left_out[node] = until_ns
     model.timers.set(until_ns, Due.ASK_AGAIN, own.uid)
 

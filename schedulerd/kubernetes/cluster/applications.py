@@ -12,7 +12,7 @@ The daemon completes an application by itself. Only one that may never have had 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
 from schedulerd.kubernetes.cluster.gangs import declaration, membership

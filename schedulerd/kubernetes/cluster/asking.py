@@ -25,7 +25,7 @@ from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
-from schedulerd.kubernetes.resources import scheduler_names
+from schedulerd.kubernetes.resources import amounts_asked, scheduler_names
 
 NAMESPACE_TAG = "kubernetes.io/meta/namespace"
 POD_NAME_TAG = "kubernetes.io/meta/podName"
@@ -50,7 +50,7 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         withdraw(model, own, PodState.HELD)  # the API server says why, in a condition of its own
         return
     try:
-        resources = scheduler_names(pod_requests(pod))
+        resources = amounts_asked(pod)
     except MalformedQuantity as error:
         hold(model, own, held(f"unreadable request: {error}"))
         return
@@ -123,9 +123,9 @@ def rejected(model: Model, own: OwnPod, reason: str) -> None:
     model.timers.set(model.now_ns + delay_ns, Due.ASK_AGAIN, own.uid)
 
 
-def _send(model: Model, own: OwnPod, resources: dict[str, int], *, again: bool) -> None:
+def _send(model: Model, own: OwnPod, resources: Amounts, *, again: bool) -> None:
     is_new = own.state is not PodState.ASKED
-    ask = ask_of(model, own, {name: amount for name, amount in resources.items() if amount > 0})
+    ask = ask_of(model, own, resources)
     if ask == own.ask and not again:
         return
     own.state, own.ask = PodState.ASKED, ask
@@ -196,8 +196,9 @@ def _own_tags(pod: Pod) -> dict[str, str]:
         POD_NAME_TAG: metadata.name,
         CREATION_TIME_TAG: str(epoch_seconds(metadata.creation_timestamp)),
     }
-    for key, value in (metadata.labels or {}).items():
-        tags[LABEL_TAG_PREFIX + key] = value
+    if metadata.labels:
+        for key, value in metadata.labels.items():
+            tags[LABEL_TAG_PREFIX + key] = value
     return tags
 
 

@@ -93,8 +93,8 @@ def _due(model: Model) -> None:
 
 
 _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
-    Put: lambda model, event: put(model, event.object),
-    Gone: lambda model, event: gone(model, event.object),
+    Put: put,
+    Gone: gone,
     Started: lambda model, event: start.started(model),
     Tick: lambda model, event: None,
     ReportBegun: answers.report_begun,

@@ -83,6 +83,17 @@ def done(own: OwnPod) -> None:
 def report(model: Model) -> None:
     """Writes what may be written now, and sets a timer for the rest."""
     reasons = model.reasons
+    due_ns = reasons.next_due_ns(model.now_ns)
+    if due_ns is not None and due_ns <= model.now_ns:
+        _report_due(model)
+        due_ns = reasons.next_due_ns(model.now_ns)
+    if due_ns is not None and (reasons.timer_ns is None or due_ns < reasons.timer_ns):
+        reasons.timer_ns = max(due_ns, model.now_ns + 1)
+        model.timers.set(reasons.timer_ns, Due.TELL_CONDITION)
+
+
+def _report_due(model: Model) -> None:
+    reasons = model.reasons
     _note_silent(model)
     reasons.backlog.add_due(model.now_ns)
     _write_conditions(model)
@@ -90,12 +101,6 @@ def report(model: Model) -> None:
         reasons.backlog.conditions.setdefault(uid)
     _write_conditions(model)
     _write_events(model)
-    silent = next(iter(reasons.silent.values()), None)
-    due = (reasons.backlog.next_due_ns(model.now_ns), reasons.counts.next_due_ns(), silent)
-    due_ns = min((one for one in due if one is not None), default=None)
-    if due_ns is not None and (reasons.timer_ns is None or due_ns < reasons.timer_ns):
-        reasons.timer_ns = max(due_ns, model.now_ns + 1)
-        model.timers.set(reasons.timer_ns, Due.TELL_CONDITION)
 
 
 def timer_rang(model: Model) -> None:

@@ -6,8 +6,9 @@ Effects of one step are to be carried out in their order. Times are nanoseconds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+import msgspec
 
 Amounts = Mapping[str, int]
 """By resource name of the scheduler interface."""
@@ -16,8 +17,7 @@ Amounts = Mapping[str, int]
 # To the daemon.
 
 
-@dataclass(frozen=True, slots=True)
-class AddApplication:
+class AddApplication(msgspec.Struct, frozen=True, gc=False):
     application_id: str
     queue: str
     user: str
@@ -32,13 +32,11 @@ class AddApplication:
     """Wall time in seconds since the epoch at which the time of the gang began; 0: it begins later."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveApplication:
+class RemoveApplication(msgspec.Struct, frozen=True, gc=False):
     application_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(msgspec.Struct, frozen=True, gc=False):
     """An ask, or a change of the ask with this key."""
 
     application_id: str
@@ -55,14 +53,12 @@ class Ask:
     is_originator: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseAsk:
+class ReleaseAsk(msgspec.Struct, frozen=True, gc=False):
     application_id: str
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseAllocation:
+class ReleaseAllocation(msgspec.Struct, frozen=True, gc=False):
     """The pod of the allocation has ended, or will not run on its node."""
 
     application_id: str
@@ -71,15 +67,13 @@ class ReleaseAllocation:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ConfirmRelease:
+class ConfirmRelease(msgspec.Struct, frozen=True, gc=False):
     """The pod that the daemon wanted to end has ended."""
 
     uuid: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExistingAllocation:
+class ExistingAllocation(msgspec.Struct, frozen=True, gc=False):
     """A pod that runs on a node already."""
 
     application_id: str
@@ -92,8 +86,7 @@ class ExistingAllocation:
     is_placeholder: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CreateNode:
+class CreateNode(msgspec.Struct, frozen=True, gc=False):
     name: str
     resources: Amounts
     occupied: Amounts
@@ -101,8 +94,7 @@ class CreateNode:
     existing: tuple[ExistingAllocation, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateNode:
+class UpdateNode(msgspec.Struct, frozen=True, gc=False):
     """None says that this has not changed."""
 
     name: str
@@ -113,16 +105,14 @@ class UpdateNode:
     """Pods that run there and that the daemon does not know, or knows with another node or other amounts."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveNode:
+class RemoveNode(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
 # To the API server.
 
 
-@dataclass(frozen=True, slots=True)
-class PodName:
+class PodName(msgspec.Struct, frozen=True, gc=False):
     """Which pod is meant."""
 
     namespace: str
@@ -130,16 +120,14 @@ class PodName:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bind:
+class Bind(msgspec.Struct, frozen=True, gc=False):
     """Answered by the event BindEnded."""
 
     pod: PodName
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimName:
+class ClaimName(msgspec.Struct, frozen=True, gc=False):
     """Which claim is meant, in the version that is known."""
 
     namespace: str
@@ -148,8 +136,7 @@ class ClaimName:
     resource_version: str
 
 
-@dataclass(frozen=True, slots=True)
-class BindVolume:
+class BindVolume(msgspec.Struct, frozen=True, gc=False):
     """The volume is promised to the claim. Answered by the event VolumeWritten, for this pod and attempt."""
 
     pod: PodName
@@ -163,8 +150,7 @@ class BindVolume:
     """Somebody had promised it to a claim of that name beforehand."""
 
 
-@dataclass(frozen=True, slots=True)
-class SelectNode:
+class SelectNode(msgspec.Struct, frozen=True, gc=False):
     """A volume of the claim is to be made for the node. Answered as BindVolume is."""
 
     pod: PodName
@@ -174,15 +160,13 @@ class SelectNode:
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeletePod:
+class DeletePod(msgspec.Struct, frozen=True, gc=False):
     """Answered by the event DeleteEnded."""
 
     pod: PodName
 
 
-@dataclass(frozen=True, slots=True)
-class CreatePod:
+class CreatePod(msgspec.Struct, frozen=True, gc=False):
     """Answered by the event CreateEnded."""
 
     application_id: str
@@ -192,8 +176,7 @@ class CreatePod:
     """In the notation of the API."""
 
 
-@dataclass(frozen=True, slots=True)
-class FailPod:
+class FailPod(msgspec.Struct, frozen=True, gc=False):
     """The pod has failed before it ran."""
 
     pod: PodName
@@ -201,8 +184,7 @@ class FailPod:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class PatchPodCondition:
+class PatchPodCondition(msgspec.Struct, frozen=True, gc=False):
     pod: PodName
     type: str
     is_true: bool
@@ -212,8 +194,7 @@ class PatchPodCondition:
     """The condition was not of this status before."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectName:
+class ObjectName(msgspec.Struct, frozen=True, gc=False):
     """What an event is about."""
 
     kind: str
@@ -223,26 +204,26 @@ class ObjectName:
     api_version: str = "v1"
 
 
-@dataclass(frozen=True, slots=True)
-class RecordEvent:
+class RecordEvent(msgspec.Struct, frozen=True, gc=False):
     regarding: ObjectName
     reason: str
     action: str
     note: str
     is_warning: bool = False
+    happens_once: bool = False
+    """It will not be recorded again, and need not be remembered."""
 
 
 # Of both.
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(msgspec.Struct, frozen=True, gc=False):
     """The whole report after a start: applications first, then nodes, then asks, each answered before the next."""
 
     applications: tuple[AddApplication, ...]
     nodes: tuple[CreateNode, ...]
     asks: tuple[Ask, ...]
-    others: tuple[Effect, ...] = field(default=())
+    others: tuple[Effect, ...] = ()
 
 
 Effect = (

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, TypeAlias
+
+import msgspec
 
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.pod_volumes import WriteKey
@@ -42,89 +43,75 @@ KubernetesObject: TypeAlias = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Put:
+class Put(msgspec.Struct, frozen=True, gc=False):
     """An object is new, or has changed."""
 
     object: KubernetesObject | Any
 
 
-@dataclass(frozen=True, slots=True)
-class Gone:
+class Gone(msgspec.Struct, frozen=True, gc=False):
     """An object is deleted, or no longer selected by its watch: a pod that has ended."""
 
     object: KubernetesObject | Any
 
 
-@dataclass(frozen=True, slots=True)
-class GangSourceServed:
+class GangSourceServed(msgspec.Struct, frozen=True, gc=False):
     """The API server has objects of this kind, by which pods become gangs; told before the objects."""
 
     source: GangSource
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(msgspec.Struct, frozen=True, gc=False):
     """All objects that were there at the start are put, and the daemon is to be told."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(msgspec.Struct, frozen=True, gc=False):
     """Time has passed: `Cluster.next_due_ns` was reached."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReportBegun:
+class ReportBegun(msgspec.Struct, frozen=True, gc=False):
     """The daemon has lost its state, and these are being reported to it again: all answers from now on are to that."""
 
     applications: tuple[str, ...]
     nodes: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Resynced:
+class Resynced(msgspec.Struct, frozen=True, gc=False):
     """The daemon had lost its state, and everything was reported to it again."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationAccepted:
+class ApplicationAccepted(msgspec.Struct, frozen=True, gc=False):
     application_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationRejected:
+class ApplicationRejected(msgspec.Struct, frozen=True, gc=False):
     application_id: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ApplicationUpdated:
+class ApplicationUpdated(msgspec.Struct, frozen=True, gc=False):
     application_id: str
     state: str
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeAccepted:
+class NodeAccepted(msgspec.Struct, frozen=True, gc=False):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class NodeRejected:
+class NodeRejected(msgspec.Struct, frozen=True, gc=False):
     name: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Allocated:
+class Allocated(msgspec.Struct, frozen=True, gc=False):
     application_id: str
     key: str
     uuid: str
     node: str
 
 
-@dataclass(frozen=True, slots=True)
-class AllocationReleased:
+class AllocationReleased(msgspec.Struct, frozen=True, gc=False):
     """An allocation is gone: confirmation of a release, or its node was removed."""
 
     application_id: str
@@ -140,8 +127,7 @@ class Cause(Enum):
     REPLACED = "replaced"
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseWanted:
+class ReleaseWanted(msgspec.Struct, frozen=True, gc=False):
     application_id: str
     key: str
     uuid: str
@@ -149,31 +135,27 @@ class ReleaseWanted:
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskRejected:
+class AskRejected(msgspec.Struct, frozen=True, gc=False):
     application_id: str
     key: str
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskReleased:
+class AskReleased(msgspec.Struct, frozen=True, gc=False):
     """The daemon confirms that an ask is gone: it was withdrawn, or its application removed."""
 
     application_id: str
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class AskTimedOut:
+class AskTimedOut(msgspec.Struct, frozen=True, gc=False):
     """The daemon has given up the ask."""
 
     application_id: str
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class PendingReasonTold:
+class PendingReasonTold(msgspec.Struct, frozen=True, gc=False):
     """The daemon says why an ask waits."""
 
     application_id: str
@@ -193,8 +175,7 @@ class BindResult(Enum):
     """Nobody knows whether it was performed."""
 
 
-@dataclass(frozen=True, slots=True)
-class BindEnded:
+class BindEnded(msgspec.Struct, frozen=True, gc=False):
     uid: str
     node: str
     result: BindResult
@@ -213,8 +194,7 @@ class VolumeResult(Enum):
     """Nobody knows whether it was performed."""
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeWritten:
+class VolumeWritten(msgspec.Struct, frozen=True, gc=False):
     """How BindVolume or SelectNode has ended."""
 
     uid: str
@@ -227,8 +207,7 @@ class VolumeWritten:
     """With DONE: of what was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteEnded:
+class DeleteEnded(msgspec.Struct, frozen=True, gc=False):
     uid: str
     is_done: bool
     message: str = ""
@@ -243,8 +222,7 @@ class CreateResult(Enum):
     """Not performed in time, or nobody knows."""
 
 
-@dataclass(frozen=True, slots=True)
-class CreateEnded:
+class CreateEnded(msgspec.Struct, frozen=True, gc=False):
     application_id: str
     name: str
     result: CreateResult

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import Enum
 
+import msgspec
+
 from schedulerd.kubernetes.cluster.effects import (
     AddApplication,
     Amounts,
@@ -50,8 +52,7 @@ class PodState(Enum):
     """Is being deleted, and needs no node any longer."""
 
 
-@dataclass(slots=True, eq=False)
-class OwnPod:
+class OwnPod(msgspec.Struct, eq=False):
     """A pod that this scheduler places. The key of its ask and allocation is its uid."""
 
     pod: Pod
@@ -62,7 +63,7 @@ class OwnPod:
     """Of its allocation, or of its spec."""
     uuid: str = ""
     """Of its allocation; a bound pod without one is counted as occupied, or waits for its node."""
-    amounts: Amounts = field(default_factory=dict)
+    amounts: Amounts = msgspec.field(default_factory=dict)
     """Of its allocation."""
     is_reported: bool = False
     """Its allocation was reported with its node, or moved there; it was not only the daemon that made it."""
@@ -71,7 +72,7 @@ class OwnPod:
     ask: Ask | None = None
     """As it was sent last."""
     asks_sent: int = 0
-    amounts_asked: Amounts = field(default_factory=dict)
+    amounts_asked: Amounts = msgspec.field(default_factory=dict)
     """Of the last ask that was sent, which may still be under way."""
     class_attribute: str = ""
     """The class that it keeps in use."""
@@ -85,8 +86,10 @@ class OwnPod:
     """Its ask is not the first one: its age counts from the creation of the pod."""
     needs_callback: bool = False
     """A node refused it after it was allocated: the daemon has to ask about every node."""
-    left_out: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = msgspec.field(default_factory=dict)
     """Nodes that could not be bound to, with the time until which they are left out."""
+    times_left_out: int = 0
+    """How often a node was left out since the pod was last bound."""
     failures: int = 0
     """In a row: rejections of its ask, or of its node because of it."""
     adoptions: int = 0
@@ -109,7 +112,7 @@ class OwnPod:
     """Why the daemon wants its end."""
     volumes: PodVolumes | None = None
     """Once it was allocated with claims that were not bound."""
-    reason: PodReason = field(default_factory=PodReason)
+    reason: PodReason = msgspec.field(default_factory=PodReason)
     """Why it waits."""
 
     @property
@@ -209,8 +212,17 @@ class Model:
         self.now_ns = 0
         self.is_started = False
 
-    def record(self, own: OwnPod, reason: str, action: str, note: str, *, is_warning: bool = False) -> None:
+    def record(
+        self,
+        own: OwnPod,
+        reason: str,
+        action: str,
+        note: str,
+        *,
+        is_warning: bool = False,
+        happens_once: bool = False,
+    ) -> None:
         """An event about a pod."""
         pod = own.name
         regarding = ObjectName("Pod", pod.name, pod.uid, pod.namespace)
-        self.effects.append(RecordEvent(regarding, reason, action, note, is_warning))
+        self.effects.append(RecordEvent(regarding, reason, action, note, is_warning, happens_once))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from schedulerd.kubernetes.cluster.effects import ExistingAllocation, UpdateNode
+from schedulerd.kubernetes.cluster.effects import Amounts, ExistingAllocation, UpdateNode
 from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, is_attribute
@@ -46,7 +46,7 @@ class NodeReports:
         """Names of nodes that the daemon was told of, and has not answered: they are left alone until it has."""
         self.to_remove: set[str] = set()
         """Of these, those that were deleted meanwhile."""
-        self._users: dict[str, tuple[str, dict[str, int]]] = {}
+        self._users: dict[str, tuple[str, Amounts]] = {}
         """By uid of a pod that has no allocation: its node and what it uses there."""
         self._used: dict[str, dict[str, int]] = {}
         """By node: sums of `_users`; nodes need not be known."""
@@ -76,7 +76,7 @@ class NodeReports:
         report = self.known.get(name)
         return report is not None and report.is_created and name not in self.unanswered
 
-    def occupy(self, uid: str, node: str, amounts: dict[str, int]) -> None:
+    def occupy(self, uid: str, node: str, amounts: Amounts) -> None:
         """The pod uses so much of the node, and has no allocation there."""
         if self._users.get(uid) == (node, amounts):
             return
@@ -84,7 +84,7 @@ class NodeReports:
         self._users[uid] = (node, amounts)
         self._count(node, amounts, 1)
 
-    def recount(self, uid: str, amounts: dict[str, int]) -> None:
+    def recount(self, uid: str, amounts: Amounts) -> None:
         """The pod uses so much now, if it is one that is counted as occupied."""
         found = self._users.get(uid)
         if found is not None:
@@ -132,7 +132,7 @@ class NodeReports:
         report.resources, report.occupied, report.attributes = resources, occupied, attributes
         return change
 
-    def _count(self, node: str, amounts: dict[str, int], by: int) -> None:
+    def _count(self, node: str, amounts: Amounts, by: int) -> None:
         used = self._used.setdefault(node, {})
         for name, amount in amounts.items():
             used[name] = used.get(name, 0) + by * amount

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from schedulerd.kubernetes.cluster import allocations, applications, nodes, pods
+from schedulerd.kubernetes.cluster.events import Gone, Put
 from schedulerd.kubernetes.cluster.gangs import declaration, life
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.cluster.refused import wake_refused
@@ -32,14 +33,16 @@ from schedulerd.kubernetes.objects.storage import (
 _Handler = Callable[[Model, Any], None]
 
 
-def put(model: Model, thing: object) -> None:
+def put(model: Model, event: Put) -> None:
     """The object is new, or has changed."""
+    thing = event.object
     _PUT[type(thing)](model, thing)
     _note_change(model, thing)
 
 
-def gone(model: Model, thing: object) -> None:
+def gone(model: Model, event: Gone) -> None:
     """The object is deleted."""
+    thing = event.object
     _GONE[type(thing)](model, thing)
     _note_change(model, thing)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, claims, volumes
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
-from schedulerd.kubernetes.cluster.effects import ConfirmRelease, ReleaseAllocation, ReleaseAsk
+from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import membership, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.refused import wake_refused
@@ -21,10 +21,9 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.pods import read_metadata
 from schedulerd.kubernetes.objects.pod import Pod, is_terminal
-from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.predicates.storage import ClaimKey
 from schedulerd.kubernetes.quantity import MalformedQuantity
-from schedulerd.kubernetes.resources import scheduler_names
+from schedulerd.kubernetes.resources import amounts_asked
 
 RELEASE_AGAIN_NS = 5 * SECOND_NS
 RELEASES_AGAIN = 3
@@ -135,13 +134,12 @@ def follow_resize(model: Model, own: OwnPod) -> None:
         resize(model, own, amounts)  # after its asks
 
 
-def requests(pod: Pod) -> dict[str, int]:
+def requests(pod: Pod) -> Amounts:
     """What the pod uses of its node; nothing if that cannot be read."""
     try:
-        amounts = scheduler_names(pod_requests(pod))
+        return amounts_asked(pod)
     except MalformedQuantity:
         return {}
-    return {name: amount for name, amount in amounts.items() if amount > 0}
 
 
 def _has_node(model: Model, own: OwnPod, *, is_changed: bool) -> None:

@@ -6,8 +6,10 @@ then the older labels that have no prefix. An empty value is the same as none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from functools import lru_cache
+
+import msgspec
 
 from schedulerd.kubernetes.objects.meta import ObjectMeta
 
@@ -23,10 +25,10 @@ APP_ID_LABELS = ("applicationId", "spark-app-selector")
 QUEUE_LABELS = ("queue",)
 
 _EMPTY: Mapping[str, str] = {}
+_LABEL, _ANNOTATION = "label", "annotation"
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True, gc=False):
     """The value that wins, and the others that differ from it."""
 
     value: str
@@ -41,28 +43,29 @@ NOTHING = Found("", "")
 
 def find(metadata: ObjectMeta, name: str, older_labels: tuple[str, ...] = ()) -> Found:
     """The value of `name` among labels and annotations."""
-    candidates = [*_candidates(metadata, name, older_labels)]
-    if not candidates:
-        return NOTHING
-    source, value = candidates[0]
-    return Found(value, source, tuple(other for other, text in candidates if text != value))
+    labels, annotations = metadata.labels or _EMPTY, metadata.annotations or _EMPTY
+    found, ignored = NOTHING, []
+    for kind, key in _sources(name, older_labels):
+        value = (labels if kind == _LABEL else annotations).get(key)
+        if not value:
+            continue
+        if found is NOTHING:
+            found = Found(value, f"{kind} {key}")
+        elif value != found.value:
+            ignored.append(f"{kind} {key}")
+    return Found(found.value, found.source, tuple(ignored)) if ignored else found
 
 
 def annotation(metadata: ObjectMeta, name: str) -> str:
     """The value of an annotation that is no label; empty if there is none."""
-    annotations = metadata.annotations or _EMPTY
-    return next((value for prefix in PREFIXES if (value := annotations.get(prefix + name))), "")
+    annotations = metadata.annotations
+    if not annotations:
+        return ""
+    return annotations.get(OWN_PREFIX + name) or annotations.get(YUNIKORN_PREFIX + name) or ""
 
 
-def _candidates(metadata: ObjectMeta, name: str, older_labels: tuple[str, ...]) -> Iterator[tuple[str, str]]:
-    """Sources and values that are not empty."""
-    labels, annotations = metadata.labels or _EMPTY, metadata.annotations or _EMPTY
-    for prefix in PREFIXES:
-        key = prefix + name
-        if value := labels.get(key):
-            yield f"label {key}", value
-        if value := annotations.get(key):
-            yield f"annotation {key}", value
-    for key in older_labels:
-        if value := labels.get(key):
-            yield f"label {key}", value
+@lru_cache
+def _sources(name: str, older_labels: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Where a value is looked up, in order: label or annotation, and its key."""
+    own = [(kind, prefix + name) for prefix in PREFIXES for kind in (_LABEL, _ANNOTATION)]
+    return (*own, *((_LABEL, key) for key in older_labels))

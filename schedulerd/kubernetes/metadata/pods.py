@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import msgspec
 
 from schedulerd.kubernetes.metadata.names import (
@@ -36,14 +34,12 @@ class _UserInfo(msgspec.Struct):
 _USER_INFO = msgspec.json.Decoder(_UserInfo)
 
 
-@dataclass(frozen=True, slots=True)
-class User:
+class User(msgspec.Struct, frozen=True, gc=False):
     name: str
     groups: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class PodMetadata:
+class PodMetadata(msgspec.Struct, frozen=True, gc=False):
     application_id: str
     queue: str
     """Empty: placement rules decide."""
@@ -79,7 +75,8 @@ def may_preempt(pod: Pod) -> bool:
 
 def required_node(pod: Pod) -> str:
     """The node of a daemon pod: owned by a DaemonSet and bound to a node by name; empty for all others."""
-    if not any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ()):
+    owners = pod.metadata.owner_references
+    if not owners or not any(owner.kind == "DaemonSet" for owner in owners):
         return ""
     node_affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     required = node_affinity.required if node_affinity is not None else None

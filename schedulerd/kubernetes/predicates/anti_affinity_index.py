@@ -66,6 +66,8 @@ class AntiAffinityIndex:
 
     def against(self, pod: PodInfo) -> tuple[TermHolders, ...]:
         """The terms of known pods that match the pod, wherever they count."""
+        if not self._holders:
+            return ()
         of_namespace = self._namespaces.get(pod.namespace, {})
         return tuple(
             holders

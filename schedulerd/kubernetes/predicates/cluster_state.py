@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from schedulerd.kubernetes.predicates.anti_affinity_index import AntiAffinityIndex, TermHolders
 from schedulerd.kubernetes.predicates.counters import Counters
@@ -31,17 +31,25 @@ class JudgedPod:
     __slots__ = ("_against", "_version", "affinity", "anti_affinity", "info", "pod", "spread")
 
     def __init__(self, pod: PendingPod, cluster: ClusterState) -> None:
-        counters = cluster.counters
         self.pod = pod
         self.info = pod.info
-        self.affinity: tuple[tuple[AffinityTerm, TopologyCounter], ...] = tuple(
+        self.affinity: Sequence[tuple[AffinityTerm, TopologyCounter]] = ()
+        self.anti_affinity: Sequence[tuple[AffinityTerm, TopologyCounter]] = ()
+        self.spread: Sequence[tuple[SpreadConstraint, SpreadCounter]] = ()
+        if pod.affinity or pod.info.anti_affinity or pod.spread:
+            self._acquire(pod, cluster.counters)
+        self._against: tuple[TermHolders, ...] = ()
+        self._version = -1
+
+    def _acquire(self, pod: PendingPod, counters: Counters) -> None:
+        self.affinity = [
             (term, counters.acquire(CounterKey(pod.affinity_filters, term.topology_key, None))) for term in pod.affinity
-        )
-        self.anti_affinity: tuple[tuple[AffinityTerm, TopologyCounter], ...] = tuple(
+        ]
+        self.anti_affinity = [
             (term, counters.acquire(CounterKey((term.pods,), term.topology_key, None)))
             for term in pod.info.anti_affinity
-        )
-        self.spread: tuple[tuple[SpreadConstraint, SpreadCounter], ...] = tuple(
+        ]
+        self.spread = [
             (
                 constraint,
                 counters.acquire_spread(
@@ -49,11 +57,11 @@ class JudgedPod:
                 ),
             )
             for constraint in pod.spread
-        )
-        self._against: tuple[TermHolders, ...] = ()
-        self._version = -1
+        ]
 
     def release(self, cluster: ClusterState) -> None:
+        if not (self.affinity or self.anti_affinity or self.spread):
+            return
         held: Iterable[TopologyCounter] = (
             counter for constraints in (self.affinity, self.anti_affinity, self.spread) for _, counter in constraints
         )

@@ -18,7 +18,7 @@ from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone, J
 from schedulerd.kubernetes.predicates.disruption_budgets import DisruptionBudgets, Exceeded
 from schedulerd.kubernetes.predicates.node_classes import NodeClass, class_of
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState, change, read_facts
-from schedulerd.kubernetes.predicates.plugins import ALL, Plugin
+from schedulerd.kubernetes.predicates.plugins import ALL, FOR_PLAIN, Plugin
 from schedulerd.kubernetes.predicates.pod_info import PendingPod, PodInfo, read_info, read_pending
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal, Refusals
 from schedulerd.kubernetes.predicates.volume_binding import VolumePlan, plan, unusable_claim
@@ -29,7 +29,7 @@ _UNKNOWN_NODE = (Refusal("", Kind.UNRESOLVABLE, Code.NODE_UNKNOWN),)
 class KnownPod:
     """A pod of the cluster that is not terminal."""
 
-    __slots__ = ("info", "judged", "node", "pod")
+    __slots__ = ("info", "judged", "node", "pending", "pod")
 
     def __init__(self, pod: Pod, info: PodInfo) -> None:
         self.pod = pod
@@ -38,6 +38,8 @@ class KnownPod:
         """Where it runs or is assumed."""
         self.judged: JudgedPod | None = None
         """What its questions need, from the first question until it has a node."""
+        self.pending: PendingPod | None = None
+        """What was read of it for questions, as long as it has no node."""
 
 
 class ClusterView:
@@ -49,8 +51,6 @@ class ClusterView:
         """Volumes, claims and classes are put here."""
         self.budgets = DisruptionBudgets()
         self._pods: dict[str, KnownPod] = {}
-        self._last: tuple[Pod, PendingPod] | None = None
-        """What was read last of a pod that is not judged yet: one pod is asked about several times in a row."""
 
     @property
     def node_names(self) -> list[str]:
@@ -211,11 +211,15 @@ class ClusterView:
         known = self._pods.get(pod.metadata.uid)
         if known is None or known.pod is not pod:
             return read_pending(pod, read_info(pod))
-        if known.judged is not None:
-            return known.judged.pod
-        if self._last is None or self._last[0] is not pod:
-            self._last = pod, read_pending(pod, known.info)
-        return self._last[1]
+        return self._pending_of(known)
+
+    def _pending_of(self, known: KnownPod) -> PendingPod:
+        if known.pending is not None:
+            return known.pending
+        pending = read_pending(known.pod, known.info)
+        if known.node is None:
+            known.pending = pending
+        return pending
 
     def _judge(
         self, judged: JudgedPod, node_name: str, plugins: Sequence[Plugin], gone: Gone | None, first_only: bool
@@ -226,6 +230,8 @@ class ClusterView:
         if judged.pod.problem is not None:
             return (Refusal(UNREADABLE, Kind.UNRESOLVABLE, Code.MALFORMED, judged.pod.problem),)
         found: Refusals = ()
+        if plugins is ALL and judged.pod.is_plain:
+            plugins = FOR_PLAIN
         for plugin in plugins:
             refusals = plugin.judge(judged, node.facts, node, self.state, gone)
             if refusals:
@@ -241,7 +247,7 @@ class ClusterView:
             return JudgedPod(read_pending(pod, read_info(pod)), self.state), False
         if known.judged is not None:
             return known.judged, True
-        judged = JudgedPod(read_pending(pod, known.info), self.state)
+        judged = JudgedPod(self._pending_of(known), self.state)
         if known.node is None:
             known.judged = judged
         return judged, known.node is None
@@ -271,6 +277,7 @@ class ClusterView:
         self.state.anti_affinity.known(known.info, -1)
 
     def _stop_judging(self, known: KnownPod) -> None:
+        known.pending = None
         if known.judged is not None:
             known.judged.release(self.state)
             known.judged = None

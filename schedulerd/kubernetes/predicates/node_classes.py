@@ -82,11 +82,14 @@ class PlainAndRest(NamedTuple):
 
 def class_of(pod: PendingPod, storage: Storage) -> NodeClass:
     """The class of the pod. Claims that are not bound, or whose volume is not known, are left to the callback."""
-    places = {place for use in pod.info.claims if (place := _place(pod.info.namespace, use.name, storage)) is not None}
+    places: tuple[VolumePlace, ...] = ()
+    if pod.info.claims:
+        found = {_place(pod.info.namespace, use.name, storage) for use in pod.info.claims}
+        places = tuple(sorted((place for place in found if place is not None), key=repr))
     return NodeClass(
         requirement=pod.requirement,
-        tolerations=tuple(one for one in pod.tolerations if one.effect != PREFER_NO_SCHEDULE),
-        volumes=tuple(sorted(places, key=repr)),
+        tolerations=tuple([one for one in pod.tolerations if one.effect != PREFER_NO_SCHEDULE]),
+        volumes=places,
         node_name=pod.node_name,
     )
 

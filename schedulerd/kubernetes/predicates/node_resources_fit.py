@@ -19,12 +19,16 @@ _TOO_MANY_PODS = Refusal(NAME, Kind.UNSCHEDULABLE, Code.TOO_MANY_PODS)
 
 def judge(pod: JudgedPod, facts: NodeFacts, node: NodeState, cluster: ClusterState, gone: Gone | None) -> Refusals:
     wanted, has, requested = pod.info.requests, facts.allocatable, node.requested
-    freed = _freed(node, gone)
     lacking = [
         name
         for name, amount in wanted.items()
-        if amount > 0 and amount + requested.get(name, 0) - freed.get(name, 0) > has.get(name, 0) and is_counted(name)
+        if amount > 0 and amount + requested.get(name, 0) > has.get(name, 0) and is_counted(name)
     ]
+    if lacking and gone is not None:
+        freed = _freed(node, gone)
+        lacking = [
+            name for name in lacking if wanted[name] + requested.get(name, 0) - freed.get(name, 0) > has.get(name, 0)
+        ]
     if not lacking:
         return NONE
     return tuple(
@@ -45,9 +49,9 @@ def _position(name: str) -> tuple[int, str]:
     return (1 + _FIRST.index(name), "") if name in _FIRST else (1 + len(_FIRST), name)
 
 
-def _freed(node: NodeState, gone: Gone | None) -> dict[str, int]:
+def _freed(node: NodeState, gone: Gone) -> dict[str, int]:
     freed: dict[str, int] = {}
-    for leaving in gone.on(node) if gone is not None else ():
+    for leaving in gone.on(node):
         for name, amount in leaving.requests.items():
             freed[name] = freed.get(name, 0) + amount
     return freed

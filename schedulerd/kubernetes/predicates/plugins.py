@@ -61,6 +61,20 @@ _NOT_FOR_RESERVING = {
     dynamic_resources.NAME,
 }
 
+_FOR_FEW = {
+    node_ports.NAME,
+    volume_restrictions.NAME,
+    node_volume_limits.NAME,
+    volume_binding.NAME,
+    volume_zone.NAME,
+    pod_topology_spread.NAME,
+    dynamic_resources.NAME,
+}
+"""They refuse only pods with what they are about."""
+
+FOR_PLAIN = tuple(plugin for plugin in ALL if plugin.name not in _FOR_FEW)
+"""All that can refuse a plain pod (`PendingPod.is_plain`)."""
+
 RESERVE = tuple(plugin for plugin in ALL if plugin.name not in _NOT_FOR_RESERVING)
 """For room that is only kept: amounts and volumes may still change."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from schedulerd.kubernetes.objects.pod import Container, Pod
+import msgspec
+
+from schedulerd.kubernetes.objects.pod import Container, Pod, PodSpec
 from schedulerd.kubernetes.objects.volumes import Volume
 from schedulerd.kubernetes.pod_resources import is_sidecar, pod_requests
 from schedulerd.kubernetes.predicates import node_requirement, tolerations
@@ -41,8 +42,7 @@ class ClaimUse(NamedTuple):
     """The claim is made for the pod, and has to be owned by it."""
 
 
-@dataclass(slots=True, eq=False)
-class PodInfo:
+class PodInfo(msgspec.Struct, eq=False, gc=False):
     """A pod in the form in which others are held against it."""
 
     uid: str
@@ -56,10 +56,11 @@ class PodInfo:
     claims: tuple[ClaimUse, ...]
     disks: tuple[Volume, ...]
     """Volumes of a kind that two pods of a node may not share."""
+    problem: tuple[str, str] | None = None
+    """Its requests cannot be read: the field, and why."""
 
 
-@dataclass(slots=True, eq=False)
-class PendingPod:
+class PendingPod(msgspec.Struct, eq=False, gc=False):
     """A pod in the form in which it is judged."""
 
     info: PodInfo
@@ -72,7 +73,14 @@ class PendingPod:
     has_device_claims: bool
     problem: tuple[str, str] | None
     """Field that cannot be read, and why."""
-    affinity_filters: PodFilters = field(default=())
+    affinity_filters: PodFilters = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """It has no host ports, volumes that matter, spread constraints or claims of devices, as most pods."""
+        info = self.info
+        return not (info.ports or info.claims or info.disks or self.spread or self.has_device_claims)
+
     """What a pod has to match to meet all affinity terms."""
 
 
@@ -80,10 +88,11 @@ def read_info(pod: Pod) -> PodInfo:
     """The pod as one that occupies a node; what cannot be read counts as nothing."""
     meta, spec = pod.metadata, pod.spec
     affinity = spec.affinity
+    problem = None
     try:
         requests = pod_requests(pod)
-    except MalformedQuantity:
-        requests = {"pods": 1}
+    except MalformedQuantity as error:
+        requests, problem = {"pods": 1}, ("spec.containers.resources.requests", str(error))
     return PodInfo(
         uid=meta.uid,
         name=meta.name,
@@ -91,10 +100,11 @@ def read_info(pod: Pod) -> PodInfo:
         labels=meta.labels or _NO_LABELS,
         is_terminating=meta.deletion_timestamp is not None,
         requests=requests,
-        ports=_host_ports(pod),
+        ports=_host_ports(spec),
         anti_affinity=() if affinity is None else readable_terms(pod, affinity.pod_anti_affinity),
-        claims=_claims(pod),
-        disks=tuple(volume for volume in spec.volumes or () if _is_disk(volume)),
+        claims=_claims(pod) if spec.volumes else (),
+        disks=tuple(volume for volume in spec.volumes if _is_disk(volume)) if spec.volumes else (),
+        problem=problem,
     )
 
 
@@ -103,7 +113,7 @@ def read_pending(pod: Pod, info: PodInfo) -> PendingPod:
     spec, affinity = pod.spec, pod.spec.affinity
     requirement = node_requirement.of_pod(spec)
     tolerated = tolerations.compiled(spec.tolerations)
-    problem = _quantity_problem(pod)
+    problem = info.problem
     wanted: tuple[AffinityTerm, ...] = ()
     spread: tuple[SpreadConstraint, ...] = ()
     reading = "spec.affinity"
@@ -112,7 +122,8 @@ def read_pending(pod: Pod, info: PodInfo) -> PendingPod:
             affinity_terms(pod, affinity.pod_anti_affinity)
             wanted = affinity_terms(pod, affinity.pod_affinity)
         reading = "spec.topologySpreadConstraints"
-        spread = spread_constraints(pod, requirement, tolerated)
+        if spec.topology_spread_constraints:
+            spread = spread_constraints(pod, requirement, tolerated)
     except MalformedSelector as error:
         problem = (reading, str(error))
     return PendingPod(
@@ -124,7 +135,7 @@ def read_pending(pod: Pod, info: PodInfo) -> PendingPod:
         spread=spread,
         has_device_claims=bool(spec.resource_claims),
         problem=problem,
-        affinity_filters=tuple(sorted({term.pods for term in wanted}, key=repr)),
+        affinity_filters=tuple(sorted({term.pods for term in wanted}, key=repr)) if wanted else (),
     )
 
 
@@ -133,19 +144,14 @@ def ephemeral_claim(pod_name: str, volume_name: str) -> str:
     return f"{pod_name}-{volume_name}"
 
 
-def _quantity_problem(pod: Pod) -> tuple[str, str] | None:
-    try:
-        pod_requests(pod)
-    except MalformedQuantity as error:
-        return ("spec.containers.resources.requests", str(error))
-    return None
-
-
-def _host_ports(pod: Pod) -> tuple[HostPort, ...]:
+def _host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
     """Of containers and sidecars; each once."""
-    found = {port: None for container in pod.spec.containers or () for port in _ports(container)}
-    for container in pod.spec.init_containers or ():
-        if is_sidecar(container):
+    found: dict[HostPort, None] = {}
+    for container in spec.containers or ():
+        if container.ports:
+            found.update(dict.fromkeys(_ports(container)))
+    for container in spec.init_containers or ():
+        if container.ports and is_sidecar(container):
             found.update(dict.fromkeys(_ports(container)))
     return tuple(found)
 

@@ -6,6 +6,7 @@ Source: Kubernetes' documentation "Taints and Tolerations"; component-helpers `s
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 from schedulerd.kubernetes.objects.affinity import Toleration
@@ -49,9 +50,15 @@ class Tolerated(NamedTuple):
         return found < bound if self.operator == "Lt" else found > bound
 
 
-def compiled(tolerations: Iterable[Toleration] | None) -> tuple[Tolerated, ...]:
+def compiled(tolerations: tuple[Toleration, ...] | None) -> tuple[Tolerated, ...]:
     """In canonical order, each once."""
-    return tuple(sorted({_compiled(one) for one in tolerations or ()}))
+    return _all_compiled(tolerations) if tolerations else ()
+
+
+@lru_cache(4_096)
+def _all_compiled(tolerations: tuple[Toleration, ...]) -> tuple[Tolerated, ...]:
+    """Pods of one template have equal ones, and every pod has those that the API server adds."""
+    return tuple(sorted({_compiled(one) for one in tolerations}))
 
 
 def _compiled(one: Toleration) -> Tolerated:

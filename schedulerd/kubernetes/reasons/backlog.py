@@ -29,6 +29,11 @@ class Backlog:
         """Writes that wait."""
         return len(self.conditions) + len(self.events)
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is to be written, now or later."""
+        return not (self.conditions or self.events or self._later or self._repeats)
+
     def may_write(self, now_ns: int) -> bool:
         return self._free_ns + self._interval_ns <= now_ns
 

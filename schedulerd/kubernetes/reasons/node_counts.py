@@ -61,6 +61,11 @@ class NodeCounts:
     def __len__(self) -> int:
         return len(self._classes) + len(self._new)
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is counted, and nothing will be before a pod waits."""
+        return not (self._classes or self._new) and self._running is None
+
     def get(self, pod: Pod) -> Counts | None:
         """What the nodes say; None if they are not counted yet: `count_due` tells when they are."""
         uid = pod.metadata.uid

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+
+import msgspec
 
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.reasons.backlog import Backlog
@@ -11,8 +12,7 @@ from schedulerd.kubernetes.reasons.node_counts import NodeCounts
 from schedulerd.kubernetes.reasons.waiting import Waiting
 
 
-@dataclass(slots=True, eq=False)
-class PodReason:
+class PodReason(msgspec.Struct, eq=False):
     waiting: Waiting | None = None
     """What the pod waits for; None before that is known."""
     shared: Waiting | None = None
@@ -38,3 +38,11 @@ class PodReasons:
         """Pods that were asked for and of which nothing was said: when something has to be written."""
         self.timer_ns: int | None = None
         """The timer that is set."""
+
+    def next_due_ns(self, now_ns: int) -> int | None:
+        """When something is to be written or counted, or said of silence; None if not before something changes."""
+        silent_ns = next(iter(self.silent.values())) if self.silent else None
+        if self.counts.is_idle and self.backlog.is_idle:
+            return silent_ns
+        due = (silent_ns, self.counts.next_due_ns(), self.backlog.next_due_ns(now_ns))
+        return min((one for one in due if one is not None), default=None)

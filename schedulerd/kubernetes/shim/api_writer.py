@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -59,34 +60,35 @@ class ApiWriter:
         self._pool = pool
         self._recorder = recorder
         self._handle = handle
+        self._ended: list[Event] = []
+        """Ends of bindings that came in this turn of the loop: the cluster is told of them together."""
         self._volumes = VolumeWriter(pool, handle)
+        self._performers: dict[type[Effect], Callable[[Any], None]] = {
+            Bind: self._bind,
+            BindVolume: self._volumes.bind,
+            SelectNode: self._volumes.select_node,
+            DeletePod: self._delete,
+            CreatePod: self._create,
+            FailPod: self._fail,
+            PatchPodCondition: self._patch,
+            RecordEvent: self._record,
+        }
         self._patches: dict[str, asyncio.Future[Outcome]] = {}
         """By uid of a pod: the last patch that is under way."""
 
     def perform(self, effect: Effect) -> None:
-        match effect:
-            case Bind():
-                self._bind(effect)
-            case BindVolume():
-                self._volumes.bind(effect)
-            case SelectNode():
-                self._volumes.select_node(effect)
-            case DeletePod():
-                self._delete(effect)
-            case CreatePod():
-                self._create(effect)
-            case FailPod():
-                self._fail(effect)
-            case PatchPodCondition():
-                self._patch(effect)
-            case RecordEvent():
-                about = effect.regarding
-                reference = Reference(about.kind, about.name, about.uid, about.namespace, about.api_version)
-                self._recorder.record(
-                    reference, effect.reason, effect.action, effect.note, is_warning=effect.is_warning
-                )
-            case _:
-                raise AssertionError(f"no effect for the API server: {effect}")
+        self._performers[type(effect)](effect)
+
+    def _record(self, effect: RecordEvent) -> None:
+        about = effect.regarding
+        self._recorder.record(
+            Reference(about.kind, about.name, about.uid, about.namespace, about.api_version),
+            effect.reason,
+            effect.action,
+            effect.note,
+            is_warning=effect.is_warning,
+            happens_once=effect.happens_once,
+        )
 
     def _bind(self, effect: Bind) -> None:
         """A binding makes PodScheduled true, so a condition that says why the pod waits must not come after it."""
@@ -104,9 +106,15 @@ class ApiWriter:
             if outcome.result in _OVER:
                 return
             result = _BIND_RESULTS.get(outcome.result, BindResult.UNKNOWN)
-            self._handle([BindEnded(pod.uid, effect.node, result, outcome.message, outcome.node)])
+            if not self._ended:
+                done.get_loop().call_soon(self._tell_ended)
+            self._ended.append(BindEnded(pod.uid, effect.node, result, outcome.message, outcome.node))
 
         self._pool.submit(BindWrite(pod.namespace, pod.name, pod.uid, effect.node)).add_done_callback(ended)
+
+    def _tell_ended(self) -> None:
+        ended, self._ended = self._ended, []
+        self._handle(ended)
 
     def _delete(self, effect: DeletePod) -> None:
         """A condition that says why leaves before."""

@@ -3,87 +3,40 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import logging
-import os
-import signal
 import socket
-import sys
-import threading
 from pathlib import Path
 
 import click
-import uvloop
 
 from schedulerd.client import SchedulerError, Superseded
 from schedulerd.kubernetes.api import ApiError, BackoffSettings, PoolSettings, Transport
 from schedulerd.kubernetes.api.backoff import Backoff
 from schedulerd.kubernetes.auth import AccessUnusable, load_access
 from schedulerd.kubernetes.election import Leadership, LeaseLost, LeaseName, identity
+from schedulerd.kubernetes.running import EXIT_CONFIG, EXIT_UNAVAILABLE, read_settings, run_and_exit, until_signal
 from schedulerd.kubernetes.shim.exposition import registry
 from schedulerd.kubernetes.shim.http import HttpServer
 from schedulerd.kubernetes.shim.log import configure
 from schedulerd.kubernetes.shim.settings import ENVIRONMENT_PREFIX, KubernetesSettings
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions, has_disruption_condition
 from schedulerd.settings.flags import setting_options
-from schedulerd.settings.layers import SettingsInvalid, load_layers
 
 LOG = logging.getLogger(__name__)
 
 GC_THRESHOLDS = 20_000, 20, 100
 """Objects that are kept for long come by the thousand, and nearly everything else is freed by reference counts."""
 
-EXIT_UNAVAILABLE = 69
-"""The daemon cannot be reached or used, or the HTTP port is in use."""
-EXIT_BUG = 70
-EXIT_STUCK = 71
 EXIT_SUPERSEDED = 75
 """Another shim has registered with the same rmID."""
 EXIT_LEASE_LOST = 76
 """This process led, and does no longer: the next start stands by."""
-EXIT_CONFIG = 78
-
-STOP_SECONDS = 10.0
-"""For the end of everything, beyond the time for writes."""
 
 
 async def run(settings: KubernetesSettings) -> int:
     """Runs the shim until a signal comes; the exit code."""
-    loop = asyncio.get_running_loop()
-    main = asyncio.current_task()
-    assert main is not None
-    stopping = False
-
-    def stop(number: signal.Signals) -> None:
-        nonlocal stopping
-        if stopping:
-            os._exit(128 + number)
-        stopping = True
-        LOG.info("stopping after %s: pods keep running", number.name)
-        _end_within(settings.drain_timeout_s + STOP_SECONDS)
-        main.cancel()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop, number)
-    try:
-        return await _run(settings)
-    except asyncio.CancelledError:
-        if not stopping:
-            raise
-        return 0
-
-
-def _end_within(seconds: float) -> None:
-    """By a thread, as what does not end may be the loop itself."""
-
-    def end() -> None:
-        LOG.critical("the process has not ended within %g s after it was told to", seconds)
-        os._exit(EXIT_STUCK)
-
-    timer = threading.Timer(seconds, end)
-    timer.daemon = True
-    timer.start()
+    return await until_signal(lambda: _run(settings), settings.drain_timeout_s, ": pods keep running")
 
 
 async def _run(settings: KubernetesSettings) -> int:
@@ -206,22 +159,10 @@ async def _wait_for_server(transport: Transport) -> bool:
 
 
 def _kubernetes(settings: Path | None, **flags: object) -> None:
-    try:
-        loaded = load_layers(KubernetesSettings, ENVIRONMENT_PREFIX, flags, os.environ, settings)
-    except SettingsInvalid as error:
-        click.echo(f"Error: {error}", err=True)
-        sys.exit(EXIT_CONFIG)
+    loaded = read_settings(KubernetesSettings, ENVIRONMENT_PREFIX, flags, settings)
     configure(loaded.log_level, loaded.log_format)
     gc.set_threshold(*GC_THRESHOLDS)
-    runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
-    try:
-        code = runner.run(run(loaded))
-    except Exception:
-        LOG.critical("a bug of schedulerd", exc_info=True)
-        code = EXIT_BUG
-    with contextlib.suppress(OSError):  # a connection that was not closed in time is no failure
-        runner.close()
-    sys.exit(code)
+    run_and_exit(run(loaded))
 
 
 kubernetes = click.Command(

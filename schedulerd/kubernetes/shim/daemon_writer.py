@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import Allocation, AllocationRelease, Client
@@ -31,41 +32,43 @@ class DaemonWriter:
         self._client = client
         self.wanted: dict[str, AllocationRelease] = {}
         """By UUID: the releases that the daemon wants and that are not confirmed."""
+        self._performers: dict[type[Effect], Callable[[Any], None]] = {
+            Ask: self._ask,
+            ReleaseAllocation: self._release,
+            ConfirmRelease: self._confirm,
+            ReleaseAsk: lambda effect: client.withdraw(effect.application_id, effect.key),
+            UpdateNode: self._update_node,
+            AddApplication: lambda effect: client.send(si_pb2.ApplicationRequest(new=[_application(effect)])),
+            RemoveApplication: lambda effect: client.remove_application(effect.application_id),
+            CreateNode: lambda effect: client.send(si_pb2.NodeRequest(nodes=[_node(effect)])),
+            RemoveNode: lambda effect: client.remove_node(effect.name),
+        }
 
     def perform(self, effect: Effect) -> bool:
         """Queues the message; False if the effect is none for the daemon."""
-        client = self._client
-        match effect:
-            case Ask():
-                self._ask(effect)
-            case ReleaseAllocation():
-                released = Allocation(applicationID=effect.application_id, allocationKey=effect.key, UUID=effect.uuid)
-                client.release(released, effect.message)
-            case ConfirmRelease():
-                wanted = self.wanted.pop(effect.uuid, None)
-                if wanted is not None:
-                    client.confirm(wanted)
-            case ReleaseAsk():
-                client.withdraw(effect.application_id, effect.key)
-            case UpdateNode():
-                client.update_node(
-                    effect.name,
-                    resources=effect.resources,
-                    occupied=effect.occupied,
-                    attributes=effect.attributes,
-                    existing=[_existing(one, effect.name) for one in effect.existing],
-                )
-            case AddApplication():
-                client.send(si_pb2.ApplicationRequest(new=[_application(effect)]))
-            case RemoveApplication():
-                client.remove_application(effect.application_id)
-            case CreateNode():
-                client.send(si_pb2.NodeRequest(nodes=[_node(effect)]))
-            case RemoveNode():
-                client.remove_node(effect.name)
-            case _:
-                return False
+        performer = self._performers.get(type(effect))
+        if performer is None:
+            return False
+        performer(effect)
         return True
+
+    def _release(self, effect: ReleaseAllocation) -> None:
+        released = Allocation(applicationID=effect.application_id, allocationKey=effect.key, UUID=effect.uuid)
+        self._client.release(released, effect.message)
+
+    def _confirm(self, effect: ConfirmRelease) -> None:
+        wanted = self.wanted.pop(effect.uuid, None)
+        if wanted is not None:
+            self._client.confirm(wanted)
+
+    def _update_node(self, effect: UpdateNode) -> None:
+        self._client.update_node(
+            effect.name,
+            resources=effect.resources,
+            occupied=effect.occupied,
+            attributes=effect.attributes,
+            existing=[_existing(one, effect.name) for one in effect.existing],
+        )
 
     def _ask(self, ask: Ask) -> None:
         tags = ask.tags

@@ -7,7 +7,7 @@ import logging
 import sys
 import time
 
-from schedulerd.kubernetes.shim.settings import LogFormat, LogLevel
+from schedulerd.settings.values import LogFormat, LogLevel
 
 
 class JsonFormatter(logging.Formatter):

@@ -7,25 +7,13 @@ from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FilePath, model_validator
 
-from schedulerd.address import split_address, unix_path
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS, ClusterSettings
 from schedulerd.kubernetes.election import LeaseTimes
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
+from schedulerd.settings.values import Address, LogFormat, LogFormatName, LogLevel, LogLevelName, Target, listed, lower
 
 ENVIRONMENT_PREFIX = "SCHEDULERD_KUBERNETES_"
-
-
-class LogLevel(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    JSON = "json"
-    CONSOLE = "console"
 
 
 class BudgetPolicy(StrEnum):
@@ -33,28 +21,6 @@ class BudgetPolicy(StrEnum):
 
     RESPECT = "respect"
     IGNORE = "ignore"
-
-
-def _target(address: str) -> str:
-    if unix_path(address) is None and split_address(address)[1] == 0:
-        raise ValueError("must be HOST:PORT with a port from 1 to 65535, like localhost:3333, or unix:/PATH")
-    return address
-
-
-def _address(address: str) -> str:
-    split_address(address)
-    return address
-
-
-def _names(value: object) -> object:
-    """Names with commas between them, of a flag or variable, as a tuple; a list of the file stays as it is."""
-    if isinstance(value, str):
-        return tuple(name.strip() for name in value.split(","))
-    return value
-
-
-def _lower(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
 
 
 def _scheduler_name(name: str) -> str:
@@ -72,11 +38,11 @@ class KubernetesSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    daemon: Annotated[str, AfterValidator(_target)] = Field(
+    daemon: Target = Field(
         default="localhost:3333",
         description="HOST:PORT of the daemon, or unix:/PATH of its socket file (its --grpc-bind).",
     )
-    http_bind: Annotated[str, AfterValidator(_address)] = Field(
+    http_bind: Address = Field(
         default="0.0.0.0:9081",
         description="HOST:PORT of the HTTP server (metrics and probes); port 0 takes any free port.",
     )
@@ -86,7 +52,7 @@ class KubernetesSettings(BaseModel):
         "the service account of the pod, or ~/.kube/config.",
     )
     context: str | None = Field(default=None, description="Context of the kubeconfig. Without it, its current one.")
-    scheduler_name: Annotated[tuple[SchedulerName, ...], BeforeValidator(_names), Field(min_length=1)] = Field(
+    scheduler_name: Annotated[tuple[SchedulerName, ...], BeforeValidator(listed), Field(min_length=1)] = Field(
         default=("schedulerd",),
         description="Pods with this spec.schedulerName are scheduled; several names are separated by commas. Pods "
         "with other names only use room.",
@@ -107,11 +73,11 @@ class KubernetesSettings(BaseModel):
         description="Pods may join an application of another namespace by its id, and so use its queue. Otherwise "
         "such a pod waits, with a warning, until that application has ended.",
     )
-    disruption_budgets: Annotated[BudgetPolicy, BeforeValidator(_lower)] = Field(
+    disruption_budgets: Annotated[BudgetPolicy, BeforeValidator(lower)] = Field(
         default=BudgetPolicy.RESPECT,
         description="respect: no pods are preempted that a PodDisruptionBudget does not let go; ignore: they are.",
     )
-    placeholders: Annotated[PlaceholderKind, BeforeValidator(_lower)] = Field(
+    placeholders: Annotated[PlaceholderKind, BeforeValidator(lower)] = Field(
         default=PlaceholderKind.PODS,
         description="How the room of gangs with task groups is held, unless the annotation schedulerd.io/placeholders "
         "says so. pods: by pods that do nothing, which other schedulers and autoscalers see; virtual: in the daemon "
@@ -170,7 +136,8 @@ class KubernetesSettings(BaseModel):
     )
     leave_out_node_s: Seconds = Field(
         default=60,
-        description="Seconds for which a node is left out for a pod that could not be bound to it.",
+        description="Seconds for which a node is left out at most for a pod that could not be bound to it: 2 seconds "
+        "after the first failure of the pod, twice as long after each further one.",
     )
     volume_bind_timeout_s: Seconds = Field(
         default=600,
@@ -198,10 +165,10 @@ class KubernetesSettings(BaseModel):
     drain_timeout_s: Seconds = Field(
         default=5, description="Seconds for writes to the API server to end, when the process is told to end."
     )
-    log_level: Annotated[LogLevel, BeforeValidator(_lower)] = Field(
+    log_level: LogLevelName = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."
     )
-    log_format: Annotated[LogFormat, BeforeValidator(_lower)] = Field(
+    log_format: LogFormatName = Field(
         default=LogFormat.JSON, description="json: one JSON object per line; console: text for people."
     )
 

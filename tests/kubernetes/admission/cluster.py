@@ -2,10 +2,6 @@
 
 The API server finds the process through a Service of type ExternalName, so that names and certificates are those of the
 manifests; only ports are others. The process has the rights of its manifest and no others. People are impersonated.
-
-A kube-apiserver 1.20 that is built with a later Go than it was made for dies of the first patch of a webhook: it looks
-into maps as they were before. With such a server the test itself asks the mutating webhook, with what the API server
-would send, and stores what the patch makes; everything else is the server's part as ever.
 """
 
 from __future__ import annotations
@@ -14,7 +10,6 @@ import base64
 import contextlib
 import json
 import os
-import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,15 +17,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import httpx
 from ruamel.yaml import YAML
 
-from tests.kubernetes.admission.reviews import patched, review
 from tests.kubernetes.contract.real_server import RealServer, write_kubeconfig
 
 MANIFESTS = Path(__file__).parents[3] / "config" / "kubernetes"
 NAMESPACE = "schedulerd"
-SERVICE_NAME = "schedulerd-admission.schedulerd.svc"
 CONTROLLER = "contract"
 """As whom the controllers of the test are authenticated."""
 KUBECTL_SECONDS = 60.0
@@ -51,8 +43,6 @@ class Cluster:
 
     def __init__(self, real: RealServer, folder: Path) -> None:
         self._real = real
-        self.takes_patches = True
-        self._port = 0
         self._home = folder
         self.folder = folder
 
@@ -81,46 +71,12 @@ class Cluster:
         return found
 
     def create(self, document: JSON, user: str = "ann", *flags: str) -> JSON:
-        if not self.takes_patches and "--dry-run=server" not in flags:
-            document = self._mutated(document, user, None)
         found: JSON = json.loads(self("create", "-f", "-", "-o", "json", *flags, user=user, given=document))
         return found
 
     def replace(self, document: JSON, user: str) -> JSON:
-        if not self.takes_patches:
-            metadata = document["metadata"]
-            document = self._mutated(
-                document, user, self.get(document["kind"], metadata["name"], metadata["namespace"])
-            )
         found: JSON = json.loads(self("replace", "-f", "-", "-o", "json", user=user, given=document))
         return found
-
-    def _mutated(self, document: JSON, user: str, old: JSON | None) -> JSON:
-        """What the API server would store: with its defaults, and with the patch of the webhook."""
-        verb = "create" if old is None else "replace"
-        new = json.loads(self(verb, "-f", "-", "-o", "json", "--dry-run=server", user=user, given=document))
-        for name in ("uid", "resourceVersion", "creationTimestamp", "managedFields"):
-            new["metadata"].pop(name, None)
-        if new["kind"] == "Job":  # what a dry run has made up is not taken as somebody's wish
-            new["spec"].pop("selector")
-            for name in ("controller-uid", "job-name"):
-                new["spec"]["template"]["metadata"]["labels"].pop(name, None)
-        group, _, _ = new["apiVersion"].rpartition("/")
-        resource = new["kind"].lower() + "s"
-        asked = review(
-            new,
-            old,
-            resource=(group, resource),
-            user=user or CONTROLLER,
-            groups=["dev", "system:authenticated"] if user else ["system:masters"],
-            namespace=new["metadata"]["namespace"],
-        )
-        trust = ssl.create_default_context(cadata=bundle(self)[0].decode())
-        with httpx.Client(verify=trust) as client:
-            url = f"https://localhost:{self._port}/mutate"
-            answer = client.post(url, json=asked, extensions={"sni_hostname": SERVICE_NAME}).json()["response"]
-        assert answer["allowed"], answer
-        return patched(new, json.loads(base64.b64decode(answer.get("patch") or "W10=")))
 
     def refused(self, document: JSON, user: str = "ann", *flags: str, verb: str = "create") -> str:
         said = self.try_(verb, "-f", "-", *flags, user=user, given=document)
@@ -134,26 +90,11 @@ class Cluster:
 
     def install(self, port: int) -> None:
         """Everything but the Deployment, with webhooks at a port of this machine."""
-        self._port = port
         self("apply", "-f", "-", given=namespace(NAMESPACE))
         self("apply", "-f", str(MANIFESTS / "admission" / "rbac.yaml"))
         self("apply", "-f", "-", given=service())
         for document in webhook_configurations(port):
-            if not self.takes_patches and document["kind"].startswith("Mutating"):
-                for webhook in document["webhooks"]:
-                    webhook["rules"] = []
             self("apply", "-f", "-", given=document)
-
-    def dies_of_patches(self) -> bool:
-        """Whether the API server ends when a webhook patches something."""
-        self.team("probe")
-        said = self.try_("create", "configmap", "probe", "-n", "probe")
-        assert said.code == 0, said.error
-        document = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "probe"}}
-        spec = {"containers": [{"name": "main", "image": "pause"}]}
-        return self.try_("create", "-f", "-", given={**document, "spec": spec}, user="ann").code != 0 and (
-            self.try_("get", "configmap", "probe", "-n", "probe").code != 0
-        )
 
     def team(self, name: str, annotations: JSON | None = None) -> None:
         """A namespace in which everybody of `dev` may do everything."""
@@ -251,7 +192,7 @@ def service() -> JSON:
 
 
 def webhook_configurations(port: int) -> Iterator[JSON]:
-    for document in YAML(typ="safe").load_all((MANIFESTS / "admission" / "webhooks.yaml").read_text()):
+    for document in YAML(typ="safe").load_all((MANIFESTS / "admission" / "webhooks-before-1.30.yaml").read_text()):
         for webhook in document["webhooks"]:
             webhook["clientConfig"]["service"]["port"] = port
         yield document

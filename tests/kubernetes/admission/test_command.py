@@ -26,9 +26,9 @@ PAGE = Path(__file__).parents[3] / "docs" / "admission.md"
 ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<kind>\w+) \| (?P<labels>[^|]*) \| (?P<meaning>[^|]+) \|$", re.MULTILINE)
 STUCK = """
 import asyncio, sys, time
-import schedulerd.admission as command
+import schedulerd.kubernetes.running as running
 from schedulerd.kubernetes.admission.process import Admission
-command.STOP_SECONDS = 0.2
+running.STOP_SECONDS = 0.2
 
 async def serve(self):
     print("serving", flush=True)

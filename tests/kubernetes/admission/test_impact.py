@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from schedulerd.client import Client, ResourceManager
 from schedulerd.kubernetes.admission.impact import DaemonAddress, Impact, ImpactUnknown, ask_impact
 from tests.contract.daemon_process import DaemonProcess
 
+CLIENT = ("ca.pem", "client.pem", "client.key")
 TLS = Path(__file__).parents[2] / "contract" / "tls"
 QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues: [{name: a}, {name: b}]\n"
 
@@ -36,6 +38,23 @@ async def test_the_impact_is_told_over_mutual_tls(real_loop: None, tmp_path: Pat
             await ask_impact(replace(address, cert_file=None, key_file=None), QUEUES, 3.0)
         with pytest.raises(ImpactUnknown, match="cannot be read"):
             await ask_impact(replace(address, ca_file=tmp_path / "missing"), QUEUES, 3.0)
+
+
+async def test_a_daemon_whose_shim_uses_a_socket_file(real_loop: None, tmp_path: Path) -> None:
+    """As the chart has it: the second address is for those who ask, with certificates."""
+    file = tmp_path / "queues.yaml"
+    file.write_text(QUEUES)
+    server = ("--tls-cert-file", str(TLS / "server.pem"), "--tls-key-file", str(TLS / "server.key"))
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # the path of a socket is short
+        target = f"unix:{folder}/grpc.sock"
+        flags = ("--config", str(file), *server, "--tls-client-ca-file", str(TLS / "ca.pem"))
+        with DaemonProcess(*flags, "--grpc-bind", target, "--grpc-tls-bind", "127.0.0.1:0") as daemon:
+            port = daemon.event("serving")["grpc_tls_port"]
+            address = DaemonAddress(f"localhost:{port}", "kubernetes", *(TLS / one for one in CLIENT))
+            async with Client(target, ResourceManager(), rm_id="kubernetes"):
+                assert await ask_impact(address, QUEUES, 10.0) == Impact("", ())
+                with pytest.raises(ImpactUnknown, match=r"does not tell|not answered"):
+                    await ask_impact(replace(address, cert_file=None, key_file=None), QUEUES, 3.0)
 
 
 async def test_what_would_change(real_loop: None, tmp_path: Path) -> None:

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import socket
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from schedulerd.kubernetes.admission.certificates import renewed
+from schedulerd.kubernetes.admission.rules.workloads import ANNOTATIONS, ANY, CUSTOM, Workload, pod_templates
 from tests.kubernetes.admission.cluster import NAMESPACE, Cluster, Webhooks, bundle
-from tests.kubernetes.admission.reviews import APP_ID, JSON, OWN
+from tests.kubernetes.admission.reviews import APP_ID, JSON, OWN, user_info
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer, assets, free_ports
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
 LIMIT_SECONDS = 40.0
+CONFIG_MAP = "schedulerd-queues"
+FORGED = "names somebody else than 'ann', who sent the request"
+VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1beta1", "ReplicationController": "v1"}
+KINDS = ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", *VERSIONS]
 QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n          - name: a\n"
 
 
@@ -37,18 +42,8 @@ def cluster(port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clu
     if folder is None:
         pytest.skip("KUBEBUILDER_ASSETS names no folder with a real API server")
     with RealServer(folder) as real:
-        cluster = Cluster(real, tmp_path_factory.mktemp("probe"))
-        cluster.install(port)
-        with Webhooks(cluster, port) as running:
-            until(lambda: httpx.get(f"{running.http_url}/readyz").status_code == 200)
-            if not cluster.dies_of_patches():
-                real.start_controllers()
-                yield cluster
-                return
-    with RealServer(folder) as real:
         real.start_controllers()
         cluster = Cluster(real, tmp_path_factory.mktemp("admission"))
-        cluster.takes_patches = False
         cluster.install(port)
         yield cluster
 
@@ -81,7 +76,9 @@ def workload(kind: str, name: str, team: str, annotations: JSON | None = None) -
         spec["serviceName"] = name
     if kind == "CronJob":
         spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": spec}}
-    version = {"Job": "batch/v1", "CronJob": "batch/v1beta1"}.get(kind, "apps/v1")
+    if kind == "ReplicationController":
+        spec["selector"] = {"app": name}
+    version = VERSIONS.get(kind, "apps/v1")
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": team}, "spec": spec}
 
 
@@ -89,6 +86,12 @@ def pod(name: str, team: str, annotations: JSON | None = None, **spec: Any) -> J
     made = template(name, annotations)
     metadata = {**made["metadata"], "name": name, "namespace": team}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**made["spec"], **spec}}
+
+
+def template_of(document: JSON) -> JSON:
+    spec = document["spec"]
+    found: JSON = spec["jobTemplate"]["spec"]["template"] if document["kind"] == "CronJob" else spec["template"]
+    return found
 
 
 def user_of(metadata: JSON) -> str:
@@ -112,11 +115,10 @@ class TestWithWebhooks:
         assert user_of(stored["metadata"]) == "ann"
         assert sorted(groups) == ["dev", "system:authenticated"]
         dry = cluster.create(pod("two", "pods"), "bob", "--dry-run=server")
-        if cluster.takes_patches:
-            assert (user_of(dry["metadata"]), dry["spec"]["schedulerName"]) == ("bob", "schedulerd")
+        assert (user_of(dry["metadata"]), dry["spec"]["schedulerName"]) == ("bob", "schedulerd")
         assert cluster.try_("get", "pod", "two", "-n", "pods").code != 0
 
-    @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
+    @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "Job"])
     def test_pods_that_controllers_make_are_the_persons(self, cluster: Cluster, kind: str) -> None:
         team = kind.lower()
         cluster.team(team)
@@ -125,16 +127,25 @@ class TestWithWebhooks:
         until(lambda: pods_of(cluster, "web", team))
         (made,) = pods_of(cluster, "web", team)
         assert user_of(made["metadata"]) == "ann"
-        if cluster.takes_patches:
-            assert made["spec"]["schedulerName"] == "schedulerd"
+        assert made["spec"]["schedulerName"] == "schedulerd"
 
-    @pytest.mark.parametrize("kind", ["DaemonSet", "CronJob"])
-    def test_templates_of_the_other_kinds(self, cluster: Cluster, kind: str) -> None:
-        team = kind.lower()
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_the_template_of_each_kind(self, cluster: Cluster, kind: str) -> None:
+        team = f"of-{kind.lower()}"
         cluster.team(team)
-        spec = cluster.create(workload(kind, "web", team))["spec"]
-        found = spec["jobTemplate"]["spec"]["template"] if kind == "CronJob" else spec["template"]
-        assert user_of(found["metadata"]) == "ann"
+        bob = {OWN: '{"user":"bob","groups":["dev"]}'}
+        assert FORGED in cluster.refused(workload(kind, "web", team, bob))
+        stored = cluster.create(workload(kind, "web", team))
+        assert user_of(template_of(stored)["metadata"]) == "ann"
+        assert FORGED in cluster.refused(workload(kind, "web", team, bob), verb="replace")
+        if kind == "Job":
+            return  # a Job's template is as it is
+        changed = cluster.replace(workload(kind, "web", team, {"note": "x"}), "bob")
+        assert user_of(template_of(changed)["metadata"]) == "ann", "kept, although it was left out"
+        assert template_of(changed)["metadata"]["annotations"]["note"] == "x"
+        mine = {OWN: user_info("bob", ["dev", "system:authenticated"])}
+        taken = cluster.replace(workload(kind, "web", team, mine), "bob")
+        assert user_of(template_of(taken)["metadata"]) == "bob"
 
     def test_an_update_by_somebody_else_rolls_nothing_out(self, cluster: Cluster) -> None:
         cluster.team("rollout")
@@ -177,18 +188,19 @@ class TestWithWebhooks:
             cluster("delete", "rolebinding", "dev", "-n", system)
             cluster("delete", "pod", "p", "-n", system, "--force", "--grace-period=0")
 
+    @pytest.mark.slow
     def test_custom_resources(self, cluster: Cluster) -> None:
-        if not cluster.takes_patches:
-            pytest.skip("this build of the API server dies of asking any webhook about a custom resource")
         cluster.team("custom")
-        cluster("apply", "-f", "-", given=custom_resource())
-        until(lambda: cluster.try_("get", "rayclusters", "-n", "custom").code == 0)
-        head = {"headGroupSpec": {"template": {"spec": {}}}, "workerGroupSpecs": [{"groupName": "a", "template": {}}]}
-        metadata = {"name": "ray", "namespace": "custom"}
-        document = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": head}
-        spec = cluster.create(document)["spec"]
-        assert user_of(spec["headGroupSpec"]["template"]["metadata"]) == "ann"
-        assert user_of(spec["workerGroupSpecs"][0]["template"]["metadata"]) == "ann"
+        groups = sorted({(one.group, one.resource) for one in CUSTOM})
+        cluster("apply", "-f", "-", given={"apiVersion": "v1", "kind": "List", "items": [*map(definition, groups)]})
+        until(lambda: all(cluster.try_("get", f"{name}.{group}", "-n", "custom").code == 0 for group, name in groups))
+        bob = {OWN: '{"user":"bob","groups":["dev"]}'}
+        for one in CUSTOM:
+            assert FORGED in cluster.refused(custom(one, bob)), one
+            assert annotations_in(cluster.create(custom(one, {"a": "b"})), one) == ["ann"] * len(one.paths), one
+            changed = cluster.replace(custom(one, {"a": "c"}), "bob")
+            assert annotations_in(changed, one) == ["ann"] * len(one.paths), one
+            assert FORGED in cluster.refused(custom(one, bob), verb="replace"), one
 
     def test_the_queue_files(self, cluster: Cluster) -> None:
         cluster("create", "rolebinding", "ops", "-n", NAMESPACE, "--clusterrole=edit", "--user=olga")
@@ -199,22 +211,28 @@ class TestWithWebhooks:
         assert said.code == 0, said.error
         assert "Warning: impact unknown: no daemon is set to ask (--daemon)" in said.error
         cluster("create", "-f", "-", user="olga", given=queues("nonsense", "other", {}))
-        cluster("annotate", "configmap", "schedulerd", "-n", NAMESPACE, "note=x", user="olga")
+        cluster("annotate", "configmap", CONFIG_MAP, "-n", NAMESPACE, "note=x", user="olga")
 
     def test_breaking_the_glass(self, cluster: Cluster) -> None:
         cluster("create", "rolebinding", "ops-2", "-n", NAMESPACE, "--clusterrole=edit", "--user=otto")
         broken = queues("nonsense", labels={"schedulerd.io/break-glass": "true"})
         assert "you have to be allowed the verb 'break-glass'" in cluster.refused(broken, "otto", verb="apply")
-        cluster("apply", "-f", str(Path(__file__).parents[3] / "config/kubernetes/admission/break-glass.yaml"))
         cluster("create", "rolebinding", "glass", "-n", NAMESPACE, "--role=schedulerd-break-glass", "--user=otto")
         until(lambda: cluster.try_("apply", "-f", "-", user="otto", given=broken).code == 0)
-        said = cluster.try_("annotate", "configmap", "schedulerd", "-n", NAMESPACE, "again=1", user="otto")
+        said = cluster.try_("annotate", "configmap", CONFIG_MAP, "-n", NAMESPACE, "again=1", user="otto")
         assert said.code == 0, said.error
 
     def test_metrics_and_rights(self, webhooks: Webhooks) -> None:
         text = httpx.get(f"{webhooks.http_url}/metrics").text
-        for webhook, result in (("mutate", "patched"), ("check-users", "refused"), ("check-queues", "refused")):
-            counted = f'operation="CREATE",result="{result}",webhook="{webhook}"'
+        for webhook, operation, result in (
+            ("mutate", "CREATE", "patched"),
+            ("mutate", "UPDATE", "patched"),
+            ("mutate", "CREATE", "refused"),
+            ("check-users", "CREATE", "allowed"),
+            ("check-users", "UPDATE", "refused"),
+            ("check-queues", "CREATE", "refused"),
+        ):
+            counted = f'operation="{operation}",result="{result}",webhook="{webhook}"'
             assert f"schedulerd_admission_reviews_total{{{counted}}}" in text
         for resource in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
             assert f'schedulerd_admission_ca_bundle_current{{configuration="{resource}"}} 1.0' in text
@@ -240,8 +258,9 @@ class TestWithoutWebhooks:
     def test_gone(self, cluster: Cluster) -> None:
         assert as_it_is(cluster, pod("q", "without"))["spec"]["schedulerName"] == "default-scheduler"
         cluster("apply", "-f", "-", given=queues("nonsense too"))
-        assert cluster.get("configmap", "schedulerd", NAMESPACE)["data"] == {"queues.yaml": "nonsense too"}
+        assert cluster.get("configmap", CONFIG_MAP, NAMESPACE)["data"] == {"queues.yaml": "nonsense too"}
 
+    @pytest.mark.slow
     def test_a_wrong_authority_is_put_right(self, cluster: Cluster, port: int) -> None:
         before = bundle(cluster)
         wrong = renewed(None, ["schedulerd-admission.schedulerd.svc"], datetime.now(UTC)).ca_certificates
@@ -274,7 +293,7 @@ def may_forge(cluster: Cluster) -> bool:
     return cluster.try_("create", "-f", "-", "--dry-run=server", user="ann", given=forged).code == 0
 
 
-def queues(text: str, name: str = "schedulerd", labels: JSON | None = None) -> JSON:
+def queues(text: str, name: str = CONFIG_MAP, labels: JSON | None = None) -> JSON:
     marked = {"schedulerd.io/queue-files": "true", **(labels or {})} if labels != {} else {}
     metadata = {"name": name, "namespace": NAMESPACE, "labels": marked}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"queues.yaml": text}}
@@ -296,14 +315,42 @@ def set_bundle(cluster: Cluster, kind: str, authorities: bytes) -> None:
     cluster("patch", kind, "schedulerd", "-p", json.dumps(patch))
 
 
-def custom_resource() -> JSON:
+def definition(kind: tuple[str, str]) -> JSON:
+    """A CustomResourceDefinition that takes everything."""
+    group, resource = kind
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    names = {"kind": "RayCluster", "listKind": "RayClusterList", "plural": "rayclusters", "singular": "raycluster"}
-    spec = {"group": "ray.io", "scope": "Namespaced", "names": names, "versions": [version]}
+    singular = resource.removesuffix("s")
+    names = {"kind": singular.title(), "listKind": f"{singular.title()}List", "plural": resource, "singular": singular}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": "rayclusters.ray.io"},
-        "spec": spec,
+        "metadata": {
+            "name": f"{resource}.{group}",
+            "annotations": {"api-approved.kubernetes.io": "https://example.com"},
+        },
+        "spec": {"group": group, "scope": "Namespaced", "names": names, "versions": [version]},
     }
+
+
+def custom(kind: Workload, annotations: JSON) -> JSON:
+    """An object with a template, or annotations, at each of the paths."""
+    metadata = {"name": "o", "namespace": "custom"}
+    version, made = f"{kind.group}/v1", kind.resource.removesuffix("s").title()
+    document: JSON = {"apiVersion": version, "kind": made, "metadata": metadata}
+    for path in kind.paths:
+        at: Any = document
+        for step, after in itertools.pairwise(path):
+            if step != ANY:
+                at = at.setdefault(step, [{"name": "w"}] if after == ANY and path[-1] != ANNOTATIONS else {})
+            else:
+                at = at[0]
+        at[path[-1]] = annotations if path[-1] == ANNOTATIONS else {"metadata": {"annotations": annotations}}
+    return document
+
+
+def annotations_in(document: JSON, kind: Workload) -> list[str]:
+    """Users of the templates at the paths."""
+    templates = pod_templates(kind, document)
+    assert templates is not None
+    return [user_of({"annotations": one.annotations}) for one in templates]

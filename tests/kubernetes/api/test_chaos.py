@@ -17,7 +17,7 @@ from schedulerd.kubernetes.api.writes.base import Write
 from tests.kubernetes.api.chaos import day
 from tests.kubernetes.virtual_loop import run
 
-SEEDS = range(12)
+SEEDS = range(25)
 Break = Callable[[pytest.MonkeyPatch], None]
 ATTEMPT_ONCE = Write.attempt_once
 

@@ -7,9 +7,9 @@ import itertools
 
 import pytest
 
-from schedulerd.kubernetes.api import EventQueue, Synced, WatchSettings, decoding
+from schedulerd.kubernetes.api import EventQueue, Resource, Synced, WatchEvent, WatchSettings, decoding
 from schedulerd.kubernetes.api import resources as r
-from tests.kubernetes.api.world import Watched, World, pause
+from tests.kubernetes.api.world import Watched, World, pause, word
 from tests.kubernetes.fake import Fault
 
 
@@ -75,6 +75,27 @@ async def test_the_server_ends_watches_and_nothing_is_listed_again() -> None:
         assert pods.story == ["=", "+a"]
         assert len(world.requests("WATCH")) == 7  # 300 s each
         assert len(world.requests("GET")) == 1
+
+
+async def test_what_comes_in_quick_succession_is_taken_together_and_what_comes_alone_at_once() -> None:
+    batches: list[list[str]] = []
+
+    async def deliver(_: Resource, batch: list[WatchEvent]) -> None:
+        batches.append([word(event) for event in batch])
+
+    async with World() as world:
+        world.watch(settings=WatchSettings(pace_s=1.0, watch_list=False), deliver=deliver)
+        await pause(5.0)
+        for name in "abcd":
+            world.cluster.pod(name)
+            await pause(0.1)
+        assert batches == [["="], ["+a"], ["+b"]], "the second comes soon after the first"
+        await pause(1.0)
+        assert batches[3:] == [["+c", "+d"]]
+        await pause(5.0)
+        world.cluster.pod("e")
+        await pause()
+        assert batches[4:] == [["+e"]]
 
 
 async def test_a_cut_watch_goes_on_where_it_was() -> None:

@@ -55,7 +55,67 @@ def quantiles(metric: str) -> dict[str, str]:
 
 
 ALLOCATED = of_leader("allocated_resources", "resource", 'queue="root"')
+FIRING = 'count by (alertname) (ALERTS{alertname=~"Schedulerd.+",alertstate="firing"})'
+NOT_ROOT = 'queue!="root"'
+FAILED = 'code!~"2..|404|409"'
+API_FAILURES = rate("kubernetes_requests_total", "method, resource, code", FAILED)
 OPERATORS: dict[str, list[Graph]] = {
+    "Is anything wrong?": [
+        Graph(
+            "Alerts that fire",
+            "short",
+            {"{{alertname}}": f"{FIRING} or vector(0)"},
+            "Each has a page in docs/runbooks.",
+        ),
+        Graph(
+            "Replicas",
+            "short",
+            {
+                "ready": f"sum(schedulerd_kubernetes_ready{HERE})",
+                "leaders": f"sum(schedulerd_leader{HERE})",
+                "resource managers lost": of_leader("resource_managers", "state", 'state="paused"'),
+            },
+            "One leader, and as many ready as there are replicas.",
+        ),
+        Graph(
+            "Refused by the API server",
+            "ops",
+            {"{{method}} {{resource}} {{code}}": f"{API_FAILURES} or vector(0)"},
+            "Without 404 and 409, which are part of normal work. `unreachable`: no answer.",
+        ),
+        Graph(
+            "Refused by the daemon",
+            "ops",
+            {"{{object}} {{code}}": f"{rate('rejections_total', 'object, code')} or vector(0)"},
+            "Applications, asks and nodes; the log and the event of the pod say why.",
+        ),
+    ],
+    "Who waits, and why?": [
+        Graph(
+            "Pods that wait, by queue",
+            "short",
+            {"{{queue}}": f"topk(10, {of_leader('pending_allocations', 'queue')})"},
+            "The ten queues with most; a queue includes those below it. `schedulerd explain queue PATH` says why.",
+        ),
+        Graph(
+            "Pods that only lack room on nodes",
+            "short",
+            {"pods": of_leader("outstanding_requests", "namespace")},
+            "All quotas and limits would let them in: a larger cluster would run them.",
+        ),
+        Graph(
+            "What they lack",
+            "short",
+            {"{{resource}}": of_leader("outstanding_resources", "resource")},
+            "vcore in thousandths of a processor, memory in bytes.",
+        ),
+        Graph(
+            "Gangs",
+            "ops",
+            {"{{event}}": f"{rate('gangs_total', 'event')} or vector(0)"},
+            "docs/metrics.md has what the events are.",
+        ),
+    ],
     "Scheduling": [
         Graph(
             "Pods bound",
@@ -137,12 +197,45 @@ OPERATORS: dict[str, list[Graph]] = {
     ],
 }
 QUEUE = 'queue=~"$queue"'
+BY_QUEUE = "queue, resource"
+USED = of_leader("allocated_resources", BY_QUEUE, QUEUE)
+
+
+def share_of(quota: str) -> str:
+    """What is used of a quota that is not 0."""
+    return f"{USED} / ({of_leader(quota, BY_QUEUE, QUEUE)} > 0)"
+
+
 TEAMS: dict[str, list[Graph]] = {
+    "Quota": [
+        Graph(
+            "Used of the maximum",
+            "percentunit",
+            {"{{queue}} {{resource}}": share_of("max_resources")},
+            "At 100 % pods wait for others of the queue to end. Queues without a maximum are not shown.",
+        ),
+        Graph(
+            "Used of the guarantee",
+            "percentunit",
+            {"{{queue}} {{resource}}": share_of("guaranteed_resources")},
+            "Below 100 % pods of the queue may have others preempted; above, its own may be preempted.",
+        ),
+        Graph("Maximum", "short", {"{{queue}} {{resource}}": of_leader("max_resources", BY_QUEUE, QUEUE)}),
+        Graph("Guaranteed", "short", {"{{queue}} {{resource}}": of_leader("guaranteed_resources", BY_QUEUE, QUEUE)}),
+        Graph(
+            "Running applications",
+            "short",
+            {
+                "{{queue}}": of_leader("applications", "queue", f'{QUEUE},state="running"'),
+                "{{queue}} at most": of_leader("max_applications", "queue", QUEUE),
+            },
+        ),
+    ],
     "Now": [
         Graph(
             "Used",
             "short",
-            {"{{queue}} {{resource}}": of_leader("allocated_resources", "queue, resource", QUEUE)},
+            {"{{queue}} {{resource}}": USED},
             "vcore in thousandths of a processor, memory in bytes. A queue includes what is below it.",
         ),
         Graph(
@@ -151,6 +244,12 @@ TEAMS: dict[str, list[Graph]] = {
             {"{{queue}} {{resource}}": of_leader("pending_resources", "queue, resource", QUEUE)},
         ),
         Graph("Pods that wait", "short", {"{{queue}}": of_leader("pending_allocations", "queue", QUEUE)}),
+        Graph(
+            "Why they wait",
+            "short",
+            {"{{queue}} {{state}}": f"{of_leader('leaf_pending_asks', 'queue, state', QUEUE)} or vector(0)"},
+            "By leaf queue. `schedulerd explain queue PATH` has the details.",
+        ),
         Graph("Applications", "short", {"{{queue}} {{state}}": of_leader("applications", "queue, state", QUEUE)}),
     ],
     "Gangs and preemption": [

@@ -9,7 +9,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -91,8 +91,24 @@ def render_text(
 
 def render(values: JSON | None = None, **options: Any) -> list[JSON]:
     """The objects."""
+    return _objects(render_text(values, **options).values())
+
+
+def scheduler(values: JSON | None = None, **options: Any) -> list[JSON]:
+    """Those of daemon and shim."""
+    found = render_text(values, **options)
+    return _objects(text for name, text in found.items() if not name.startswith("admission/"))
+
+
+def admission(values: JSON | None = None, **options: Any) -> list[JSON]:
+    """Those of the webhooks."""
+    found = render_text(values, **options)
+    return _objects(text for name, text in found.items() if name.startswith("admission/"))
+
+
+def _objects(texts: Iterable[str]) -> list[JSON]:
     yaml = YAML(typ="safe")
-    return [one for text in render_text(values, **options).values() for one in yaml.load_all(text) if one is not None]
+    return [one for text in texts for one in yaml.load_all(text) if one is not None]
 
 
 def one_of(objects: list[JSON], kind: str, name: str = "") -> JSON:

@@ -23,6 +23,7 @@ from tests.kubernetes.contract.real_server import RealServer, write_kubeconfig
 from tests.kubernetes.kubelet import Kubelet
 from tests.kubernetes.node.container import Image
 from tests.kubernetes.node.kubelet import NodeKubelet, RunningPod
+from tests.kubernetes.node.services import ServiceNetwork
 from tests.packaging.dockerfile import parse
 
 JSON = dict[str, Any]
@@ -32,12 +33,12 @@ SHORT_LEASE = {"leaseDurationSeconds": 3, "renewDeadlineSeconds": 2, "retryPerio
 DEPLOYMENTS = "/apis/apps/v1/namespaces/{}/deployments/{}"
 
 
-def image() -> Image:
-    """The image of the Dockerfile: its command and variables, with this checkout for its files."""
-    stage = parse((REPOSITORY / "Dockerfile").read_text())[-1]
+def image(checkout: Path = REPOSITORY) -> Image:
+    """The image of the Dockerfile: its command and variables, with a checkout for its files."""
+    stage = parse((checkout / "Dockerfile").read_text())[-1]
     assert stage.last("ENTRYPOINT").words() == ["schedulerd"]
     variables = dict(word.split("=", 1) for word in stage.last("ENV").words())
-    here = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
+    here = {"PATH": os.environ["PATH"], "PYTHONPATH": str(checkout)}
     return Image((sys.executable, "-m", "schedulerd"), {**variables, **here})
 
 
@@ -89,8 +90,19 @@ class Installation:
         own = [await self.node(name, taints=[{"key": "own", "effect": "NoSchedule"}]) for name in ("own-1", "own-2")]
         self.kubelet = NodeKubelet(self.api, own, {self._repository: image()})
         await self._stack.enter_async_context(self.kubelet)
+        if self._real.has_services:
+            for namespace in ("kube-system", self.name):
+                await self._label(namespace)
+            self.network = ServiceNetwork(self.api, self.kubelet, self._real.services_socket)
+            await self._stack.enter_async_context(self.network)
         await self._stack.enter_async_context(Kubelet(self.api, self.name, except_images=[self._repository]))
         self._is_started = True
+
+    async def _label(self, namespace: str) -> None:
+        """As servers from 1.21 on do themselves."""
+        labels = {"kubernetes.io/metadata.name": namespace}
+        answer = await self.api.patch(r.NAMESPACES, namespace, {"metadata": {"labels": labels}})
+        assert answer.status == 200, answer
 
     @property
     def kubectl(self) -> Path:
@@ -99,7 +111,7 @@ class Installation:
     async def node(self, name: str, **spec: Any) -> str:
         """Makes a node with 4 processors; its full name."""
         full = f"{self.name}-{name}"
-        amounts = {"cpu": "4", "memory": "16Gi", "pods": "110"}
+        amounts = {"cpu": "4", "memory": "16Gi", "pods": "110", "ephemeral-storage": "100Gi"}
         metadata = {"name": full, "labels": {"world": self.name, "kubernetes.io/hostname": full}}
         answer = await self.api.post(r.NODES, {"metadata": metadata, "spec": spec})
         assert answer.status == 201, answer
@@ -140,7 +152,8 @@ class Installation:
         return await self._apply("upgrade", values)
 
     async def _apply(self, command: str, values: JSON) -> str:
-        given = {"schedulerNames": [self.name], "leaderElection": SHORT_LEASE, **values}
+        off = {"admission": {"enabled": False}}
+        given = {"schedulerNames": [self.name], "leaderElection": SHORT_LEASE, **off, **values}
         return await self.helm(command, self.name, str(CHART), "--wait", f"--timeout={LIMIT_SECONDS:g}s", values=given)
 
     async def uninstall(self) -> None:
@@ -155,7 +168,7 @@ class Installation:
         """Waits for it."""
         async with asyncio.timeout(LIMIT_SECONDS):
             while True:
-                for pod in self.running():
+                for pod in (one for one in self.running() if "shim" in one.containers):
                     with contextlib.suppress(OSError):
                         if (await self.get("shim", "/leader", pod))[0] == 200:
                             return pod
@@ -165,7 +178,8 @@ class Installation:
         """From a container of a pod of schedulerd; without it, of the leader."""
         if pod is None:
             pod = await self.leader()
-        return await pod.sandbox.get({"daemon": 9080, "shim": 9081}[container], path, LIMIT_SECONDS)
+        ports = {"daemon": 9080, "shim": 9081, "admission": 9082}
+        return await pod.sandbox.get(ports[container], path, LIMIT_SECONDS)
 
     async def samples(self, container: str, family: str) -> list[tuple[dict[str, str], float]]:
         """Labels and value of each sample of this name."""

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 PROMTOOL = shutil.which("promtool")
 SECONDS_MAX = 60.0
-MINUTES = 6
-"""For which scraped series last."""
+SAMPLES = 24
+"""Of each scraped series."""
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool, which is in the package prometheus")
 
 
@@ -39,18 +39,21 @@ def series_of(scraped: str, **labels: str) -> dict[str, str]:
     for family in text_string_to_metric_families(scraped):
         for sample in family.samples:
             inside = ",".join(f"{name}={json.dumps(value)}" for name, value in {**sample.labels, **labels}.items())
-            found[f"{sample.name}{{{inside}}}"] = f"{sample.value:.17g}x{MINUTES}"
+            found[f"{sample.name}{{{inside}}}"] = f"{sample.value:.17g}x{SAMPLES}"
     return found
 
 
-def check_data(queries: Iterable[str], series: Mapping[str, str], folder: Path) -> None:
-    """Fails with promtool's words about those of the queries that give nothing on these series."""
+def check_data(queries: Iterable[str], series: Mapping[str, str], folder: Path, interval: str = "1m") -> None:
+    """Fails with promtool's words about those of the queries that give nothing on these series.
+
+    `interval` is that of the scrapes; the queries are about a time 5 minutes after the first.
+    """
     asked = [
         {"expr": f"count({query}) > bool 0", "eval_time": "5m", "exp_samples": [{"labels": "{}", "value": 1}]}
         for query in queries
     ]
     given = [{"series": name, "values": values} for name, values in series.items()]
-    test = {"interval": "1m", "input_series": given, "promql_expr_test": asked}
+    test = {"interval": interval, "input_series": given, "promql_expr_test": asked}
     file = folder / "test.yaml"
     file.write_text(json.dumps({"evaluation_interval": "1m", "tests": [test]}))
     promtool("test", "rules", str(file))

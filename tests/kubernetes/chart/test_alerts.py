@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
+from prometheus_client import Metric
 
+from schedulerd.kubernetes.admission.metrics import AdmissionMetrics
 from schedulerd.kubernetes.api.metrics import WAIT_SECONDS
 from schedulerd.kubernetes.shim.families import FAMILIES as OF_THE_SHIM
 from schedulerd.observe.families import FAMILIES as OF_THE_DAEMON
+from tests.kubernetes.chart.alerts import ALERTS, RULES, SELECTORS, WITHOUT_DATA
 from tests.kubernetes.chart.helm import CHART
 from tests.kubernetes.chart.prometheus import needs_promtool, promtool
 
-RULES = CHART / "files" / "alerts.yaml"
 RUNBOOKS = CHART.parents[1] / "docs" / "runbooks"
-ALERTS: dict[str, dict[str, Any]] = {
-    rule["alert"]: rule for group in YAML(typ="safe").load(RULES.read_text())["groups"] for rule in group["rules"]
-}
+
+OF_THE_API_SERVER = {"apiserver_admission_webhook_fail_open_count", "apiserver_admission_webhook_rejection_count"}
+"""Of Kubernetes, from 1.24 on."""
 
 Series = dict[str, str]
 """Values of a metric with labels, one a minute, as promtool writes them: `0+1x60` grows by one from 0."""
@@ -162,6 +162,26 @@ CASES: dict[str, tuple[Series, Series]] = {
         {**UP, f"schedulerd_journal_recording{{{IN_POD}}}": "1x30 0x60"},
         {**UP, f"schedulerd_journal_recording{{{IN_POD}}}": "1x90"},
     ),
+    "SchedulerdWebhooksUnreachable": (
+        {**UP, 'apiserver_admission_webhook_fail_open_count{name="pods.schedulerd.io",type="admit"}': "0x50 1+1x40"},
+        {
+            **UP,
+            'apiserver_admission_webhook_fail_open_count{name="pods.other.io",type="admit"}': BUSY,
+            'apiserver_admission_webhook_rejection_count{name="users.schedulerd.io",error_type="no_error"}': BUSY,
+        },
+    ),
+    "SchedulerdReviewsFail": (
+        {**UP, f'schedulerd_admission_reviews_failed_total{{{IN_POD},webhook="mutate",cause="slow"}}': "0x50 1+1x40"},
+        {**UP, f'schedulerd_admission_reviews_failed_total{{{IN_POD},webhook="mutate",cause="slow"}}': "7x90"},
+    ),
+    "SchedulerdCertificateExpires": (
+        {**UP, f"schedulerd_admission_certificate_expiry_timestamp_seconds{{{IN_POD}}}": "1209000x90"},
+        {**UP, f"schedulerd_admission_certificate_expiry_timestamp_seconds{{{IN_POD}}}": "1220000x90"},
+    ),
+    "SchedulerdWebhooksUntrusted": (
+        {**UP, f'schedulerd_admission_ca_bundle_current{{{IN_POD},configuration="c"}}': "1x30 0x60"},
+        {**UP, f'schedulerd_admission_ca_bundle_current{{{IN_POD},configuration="c"}}': "0x30 1x60"},
+    ),
 }
 """By alert: what makes it fire after an hour, and what is near and does not."""
 
@@ -189,12 +209,22 @@ def test_an_alert_has_a_severity_and_words(name: str) -> None:
     assert {"summary", "description"} == rule["annotations"].keys()
 
 
+def names_of_samples(family: Metric) -> set[str]:
+    return {family.name + suffix for suffix in (("_total",) if family.type == "counter" else ("",))}
+
+
 @pytest.mark.parametrize("name", ALERTS)
 def test_an_alert_is_about_metrics_that_there_are(name: str) -> None:
-    known = {one.name for one in OF_THE_DAEMON} | {one.name for one in OF_THE_SHIM}
-    used = {re.sub("_bucket$", "", one) for one in re.findall(r"\bschedulerd_\w+", ALERTS[name]["expr"])}
+    known = {one.name for one in OF_THE_DAEMON} | {one.name for one in OF_THE_SHIM} | OF_THE_API_SERVER
+    known |= {sample for family in AdmissionMetrics().registry.collect() for sample in names_of_samples(family)}
+    words = re.findall(r"\b(?:schedulerd|apiserver)_\w+", ALERTS[name]["expr"])
+    used = {re.sub("_bucket$", "", one) for one in words}
     assert used
     assert used <= known, used - known
+
+
+def test_what_has_no_data_in_the_story_is_selected_by_an_alert() -> None:
+    assert WITHOUT_DATA.keys() <= set(SELECTORS)
 
 
 @needs_promtool

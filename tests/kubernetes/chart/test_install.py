@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 from schedulerd.kubernetes.api import resources as r
+from tests.kubernetes.chart import yunikorn_dashboards
+from tests.kubernetes.chart.alerts import SELECTORS, WITHOUT_DATA
 from tests.kubernetes.chart.dashboards import queries
 from tests.kubernetes.chart.installation import (
     DEPLOYMENTS,
@@ -42,7 +44,8 @@ partitions:
           - {name: default}
           - {name: greedy}
           - name: team
-            resources: {guaranteed: {vcore: 2}}
+            maxapplications: 10
+            resources: {guaranteed: {vcore: 2}, max: {vcore: 4}}
             properties: {preemption.delay: 1s}
 """
 
@@ -163,7 +166,7 @@ async def test_the_service_of_the_leader_follows_it(real: RealServer) -> None:
 
 
 async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServer, tmp_path: Path) -> None:
-    """And every panel of the dashboards shows something of it."""
+    """And every panel of the dashboards shows something of it, and every alert has something to judge."""
 
     def gang(kind: str) -> JSON:
         group = {"name": "workers", "minMember": 2, "minResource": {"cpu": "1"}}
@@ -178,7 +181,9 @@ async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServe
 
     async with Installation(real) as world:
         await world.node("a")
-        await world.install(queueFile={"text": QUEUES}, daemon={"extraArgs": ["--preemption-attempt-s=0.2"]})
+        await world.install(
+            queueFile={"text": QUEUES}, daemon={"extraArgs": ["--preemption-attempt-s=0.2", "--yunikorn-metrics"]}
+        )
         for kind in ("pods", "virtual"):
             for number in range(2):
                 await world.pod(f"{kind}-{number}", metadata=gang(kind))
@@ -190,11 +195,14 @@ async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServe
         for name in greedy:
             await world.pod(name, metadata={"labels": {"queue": "root.greedy", "applicationId": "greedy"}})
         await world.until_running(*greedy)
-        await world.pod("team", metadata={"labels": {"queue": "root.team", "applicationId": "team"}})
+        requests = {"cpu": "1", "memory": "64Mi"}
+        container = {"name": "main", "image": "pause", "resources": {"requests": requests}}
+        labels = {"queue": "root.team", "applicationId": "team"}
+        await world.pod("team", metadata={"labels": labels}, containers=[container])
         pods = await world.until_running("team")
         assert len(set(greedy) & set(pods)) == 3
-        requests = await world.samples("shim", "schedulerd_kubernetes_requests_total")
-        assert not [labels for labels, _ in requests if labels["code"] in ("401", "403")]
+        asked = await world.samples("shim", "schedulerd_kubernetes_requests_total")
+        assert not [labels for labels, _ in asked if labels["code"] in ("401", "403")]
         if PROMTOOL is not None:
             series: dict[str, str] = {}
             for pod in world.running():
@@ -203,6 +211,11 @@ async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServe
                     series |= series_of(text, namespace=world.name, pod=pod.name, container=name)
             panels = [filled_in(query, world.name) for query in queries().values()]
             await asyncio.to_thread(check_data, panels, series, tmp_path)
+            selected = [one for one in SELECTORS if one not in WITHOUT_DATA]
+            absent = [f"absent({one})" for one in WITHOUT_DATA]
+            await asyncio.to_thread(check_data, [*selected, *absent], series, tmp_path)
+            of_yunikorn = [*yunikorn_dashboards.QUERIES, *yunikorn_dashboards.queries_of("team")]
+            await asyncio.to_thread(check_data, of_yunikorn, series, tmp_path, "15s")
 
 
 async def test_without_the_right_to_create_pods_placeholders_are_refused_and_said_to_be(real: RealServer) -> None:

@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-import os
-import re
-import textwrap
+import json
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.kubernetes.chart.helm import CHART, environment, program
+from tests.kubernetes import newcomer
+from tests.kubernetes.chart.helm import CHART
 from tests.kubernetes.chart.installation import LIMIT_SECONDS, Installation
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer, assets
+from tests.kubernetes.node import sandbox
 
 PAGE = (CHART.parents[1] / "docs" / "install.md").read_text()
-BLOCK = re.compile(r"^( *)```(\w+) ?(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
-SAVED = re.compile(r"Save this as `([\w.]+)`")
+MINUTES_MAX = 3
 
-pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
-
-
-def blocks() -> Iterator[tuple[str, str, str]]:
-    """What kind, its mark or the file that it is saved as, and the text."""
-    for found in BLOCK.finditer(PAGE):
-        saved = SAVED.findall(PAGE[: found.start()])
-        mark = saved[-1] if found[2] == "yaml" else found[3]
-        yield found[2], mark, textwrap.dedent(found[4])
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
 
 
 @pytest.fixture
@@ -40,71 +32,34 @@ def alone(real: RealServer) -> Iterator[RealServer]:
         yield server
 
 
-async def run(world: Installation, folder: Path, command: str) -> str:
-    """In a shell, in a clone: `folder` has the files that were saved. Fails with its output."""
-    helm = program()
-    assert helm is not None
-    tools = [str(path.parent) for path in (helm, world.kubectl)]
-    process = await asyncio.create_subprocess_exec(
-        *("sh", "-ec", command),
-        cwd=folder,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env={
-            **environment(),
-            "KUBECONFIG": str(world.kubeconfig),
-            "PATH": os.pathsep.join([*tools, os.environ["PATH"]]),
-        },
-    )
-    async with asyncio.timeout(2 * LIMIT_SECONDS):
-        out, _ = await process.communicate()
-    world.kubelet.check()
-    assert process.returncode == 0, f"{command}\n{out.decode()}"
-    return out.decode()
-
-
-def a_clone(folder: Path) -> Path:
-    for name in ("charts", "config"):
-        (folder / name).symlink_to(CHART.parents[1] / name)
-    return folder
-
-
-async def test_from_a_clone_to_a_pod_that_is_placed(alone: RealServer, tmp_path: Path) -> None:
-    clone = a_clone(tmp_path)
-    async with Installation(alone, "schedulerd", "REGISTRY/schedulerd") as world:
-        await world.node("a")
-        said = []
-        for kind, mark, text in blocks():
-            if kind == "yaml":
-                (clone / mark).write_text(text)
-            elif kind == "sh" and not mark:
-                for command in text.splitlines():
-                    said.append((command, await run(world, clone, command)))
+async def test_a_newcomers_hour(real_loop: None) -> None:
+    """From a clone to a pod that is placed, by README and this page."""
+    if assets() is None or not sandbox.is_allowed():
+        pytest.skip("KUBEBUILDER_ASSETS names no folder with a real API server, or there are no namespaces for users")
+    began_s = time.monotonic()
+    said = await newcomer.play()
+    assert time.monotonic() - began_s < 60 * MINUTES_MAX
     commands = [command.split()[:2] for command, _ in said]
-    for wanted in (
-        ["helm", "install"],
-        ["helm", "test"],
-        ["helm", "upgrade"],
-        ["helm", "rollback"],
-        ["helm", "uninstall"],
-    ):
-        assert wanted in commands
+    for wanted in ("git clone", "helm install", "helm test", "helm upgrade", "helm rollback", "helm uninstall"):
+        assert wanted.split() in commands
     (events,) = [out for command, out in said if command.startswith("kubectl get events")]
-    assert "Successfully assigned schedulerd/hello to schedulerd-a" in events
+    assert "Successfully assigned default/hello to schedulerd-a" in events
+    (shown,) = [out for command, out in said if "user.info" in command]
+    assert json.loads(shown) == {"user": "contract", "groups": ["system:masters", "system:authenticated"]}
     assert all("Running" in out for command, out in said if command == "kubectl get pod hello")
 
 
 async def test_the_plain_manifests(alone: RealServer, tmp_path: Path) -> None:
-    ((_, _, text),) = [one for one in blocks() if one[:2] == ("sh", "plain")]
-    *needed, optional = text.splitlines()
+    (block,) = [one for one in newcomer.blocks(PAGE) if one.mark == "plain"]
+    *needed, optional = block.text.splitlines()
     assert "policies.yaml" in optional, "whose versions are newer than this server"
     async with Installation(alone, "schedulerd") as world:
         await world.node("a")
-        clone = a_clone(tmp_path)
+        terminal = newcomer.Terminal(world, world.kubeconfig, CHART.parents[1], sys.stdout)
         for command in needed:
-            await run(world, clone, command)
-        await run(world, clone, f"kubectl rollout status deployment/schedulerd --timeout={LIMIT_SECONDS:g}s")
+            await terminal.type(command)
+        await terminal.type(f"kubectl rollout status deployment/schedulerd --timeout={LIMIT_SECONDS:g}s")
         await world.pod("p")
         await world.until_running("p")
-        await run(world, clone, f"kubectl delete -f config/kubernetes/schedulerd.yaml --timeout={LIMIT_SECONDS:g}s")
+        await terminal.type(f"kubectl delete -f config/kubernetes/schedulerd.yaml --timeout={LIMIT_SECONDS:g}s")
         await world.until(lambda pods: set(pods) == {"p"})

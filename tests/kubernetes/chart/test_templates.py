@@ -13,7 +13,7 @@ from kubernetes_validate.utils import all_versions, major_minor
 from ruamel.yaml import YAML
 
 import schedulerd
-from tests.kubernetes.chart.helm import CHART, CUSTOM, HelmFailed, needs_helm, one_of, render, run
+from tests.kubernetes.chart.helm import CHART, CUSTOM, HelmFailed, needs_helm, one_of, render, run, scheduler
 from tests.kubernetes.command_lines import settings_of
 from tests.kubernetes.rights import SCHEDULING_GROUPS, Right, granted, rights_of
 from tests.packaging.dockerfile import parse
@@ -43,6 +43,19 @@ EVERYTHING = {
     },
     "podMonitor": {"labels": {"release": "prometheus"}, "interval": "15s"},
     "prometheusRule": {"runbookUrl": "https://docs.example/runbooks/"},
+    "admission": {
+        "processNamespaces": ["team-.*"],
+        "labelNamespaces": ["team-.*"],
+        "noLabelNamespaces": ["team-x"],
+        "oneApplicationPerPod": True,
+        "trustedGroups": ["ops"],
+        "customResources": [{"group": "example.com", "resource": "batches", "paths": ["spec.a", "spec.b.*.template"]}],
+        "breakGlass": {"subjects": [{"kind": "Group", "name": "ops", "apiGroup": "rbac.authorization.k8s.io"}]},
+        "extraArgs": ["--drain-timeout-s=3"],
+        "extraEnv": [{"name": "TZ", "value": "UTC"}],
+        "affinity": {"podAntiAffinity": {}},
+        "serviceAccount": {"annotations": {"a/b": "c"}},
+    },
     "helmTest": {"podLabels": {"queue": "root.default"}},
 }
 OFF: JSON = {"enabled": False}
@@ -60,10 +73,27 @@ MATRIX: dict[str, JSON] = {
         **dict.fromkeys(
             ("podDisruptionBudget", "flowSchemas", "networkPolicy", "podMonitor", "prometheusRule", "dashboards"), OFF
         ),
+        "admission": OFF,
         "priorityClassName": "",
         "podSecurityContext": None,
     },
+    "certificates of cert-manager": {"admission": {"certificates": {"source": "cert-manager"}}},
+    "certificates of an issuer": {
+        "admission": {
+            "certificates": {"source": "cert-manager", "issuer": {"name": "ours", "kind": "ClusterIssuer"}},
+            "impact": OFF,
+        }
+    },
+    "webhooks alone": {
+        "admission": {
+            "forgedUsers": {"refusedBy": "webhook", "failurePolicy": "Ignore"},
+            "customResources": [],
+            "url": "https://webhooks.example:8443",
+        }
+    },
 }
+OF_OTHERS = ("monitoring.coreos.com/", "cert-manager.io/")
+"""API groups for which there are no schemas."""
 VERSIONS = [one for one in map(major_minor, all_versions()) if int(one.partition(".")[2]) >= 28]
 """Of Kubernetes, for which there are schemas."""
 
@@ -89,7 +119,7 @@ def test_every_version_of_kubernetes_takes_the_objects(name: str, version: str) 
     objects = render(MATRIX[name], kube_version=version, api_versions=CUSTOM)
     assert {"Deployment", "Service", "Pod"} <= {one["kind"] for one in objects}
     for one in objects:
-        if not one["apiVersion"].startswith("monitoring.coreos.com/"):
+        if not one["apiVersion"].startswith(OF_OTHERS):
             kubernetes_validate.validate(one, version, strict=True)
 
 
@@ -97,7 +127,7 @@ def test_every_version_of_kubernetes_takes_the_objects(name: str, version: str) 
 def test_the_command_lines_are_understood(name: str, tmp_path: Path) -> None:
     values = MATRIX[name]
     (tmp_path / "queues.yaml").touch()
-    pod = one_of(render(values), "Deployment")["spec"]["template"]["spec"]
+    pod = one_of(scheduler(values), "Deployment")["spec"]["template"]["spec"]
     daemon, shim = (settings_of(one, tmp_path).model_dump() for one in pod["containers"])
     assert daemon["grpc_bind"] == shim["daemon"] == "unix:/run/schedulerd/grpc.sock"
     assert shim["scheduler_name"] == tuple(values.get("schedulerNames", ["schedulerd"]))
@@ -122,19 +152,19 @@ def test_pods_are_hardened(name: str) -> None:
 
 def test_the_user_is_that_of_the_image() -> None:
     user = parse((CHART.parents[1] / "Dockerfile").read_text())[-1].last("USER").text
-    context = one_of(render(), "Deployment")["spec"]["template"]["spec"]["securityContext"]
+    context = one_of(scheduler(), "Deployment")["spec"]["template"]["spec"]["securityContext"]
     assert user == f"{context['runAsUser']}:{context['runAsGroup']}"
 
 
 def test_the_shim_alone_has_a_token_and_the_daemon_alone_the_queue_file() -> None:
-    daemon, shim = one_of(render(), "Deployment")["spec"]["template"]["spec"]["containers"]
-    assert [one["name"] for one in daemon["volumeMounts"]] == ["run", "queues"]
+    daemon, shim = one_of(scheduler(), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert [one["name"] for one in daemon["volumeMounts"]] == ["run", "queues", "tls"]
     assert [one["name"] for one in shim["volumeMounts"]] == ["run", "api-access"]
 
 
 def test_rights_are_those_of_what_is_on() -> None:
     def rights(values: JSON | None = None, custom: tuple[str, ...] = CUSTOM) -> frozenset[Right]:
-        return rights_of(render(values, api_versions=custom), "ClusterRole")
+        return rights_of(scheduler(values, api_versions=custom), "ClusterRole")
 
     everywhere = granted("ClusterRole")
     assert rights() == everywhere
@@ -147,12 +177,12 @@ def test_rights_are_those_of_what_is_on() -> None:
 
 def test_pod_groups_that_are_not_watched_need_no_rights() -> None:
     for custom, flag in (((), "--no-pod-groups"), (CUSTOM, "--pod-groups")):
-        _, shim = one_of(render(api_versions=custom), "Deployment")["spec"]["template"]["spec"]["containers"]
+        _, shim = one_of(scheduler(api_versions=custom), "Deployment")["spec"]["template"]["spec"]["containers"]
         assert flag in shim["args"]
 
 
 def test_with_leader_election_there_are_rights_on_one_lease_in_the_own_namespace() -> None:
-    role = one_of(render(), "Role")
+    role = one_of(scheduler(), "Role")
     assert role["metadata"]["namespace"] == "schedulerd"
     named = [rule for rule in role["rules"] if rule.get("resourceNames") == ["schedulerd"]]
     assert [rule["verbs"] for rule in named] == [["get", "list", "watch", "update"]]
@@ -163,20 +193,20 @@ def test_with_leader_election_there_are_rights_on_one_lease_in_the_own_namespace
 
 
 def test_without_leader_election_there_is_never_more_than_one() -> None:
-    assert one_of(render(ALONE), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
-    assert not [one for one in render(ALONE) if one["kind"] in ("Role", "RoleBinding")]
-    strategy = one_of(render(), "Deployment")["spec"]["strategy"]
+    assert one_of(scheduler(ALONE), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
+    assert not [one for one in scheduler(ALONE) if one["kind"] in ("Role", "RoleBinding")]
+    strategy = one_of(scheduler(), "Deployment")["spec"]["strategy"]
     assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
 
 
 def test_a_changed_queue_file_starts_no_pod_again() -> None:
-    first, second = (render({"queueFile": {"text": text}}) for text in ("partitions: []", "partitions: [{}]"))
+    first, second = (scheduler({"queueFile": {"text": text}}) for text in ("partitions: []", "partitions: [{}]"))
     assert one_of(first, "ConfigMap", "schedulerd-queues") != one_of(second, "ConfigMap", "schedulerd-queues")
     assert one_of(first, "Deployment") == one_of(second, "Deployment")
 
 
 def test_a_config_map_of_yunikorn_is_mounted_as_it_is() -> None:
-    objects = render({**MATRIX["objects of others"], "dashboards": OFF})
+    objects = scheduler({**MATRIX["objects of others"], "dashboards": OFF})
     assert not [one for one in objects if one["kind"] in ("ConfigMap", "ServiceAccount", "ClusterRole")]
     pod = one_of(objects, "Deployment")["spec"]["template"]["spec"]
     assert {"name": "queues", "configMap": {"name": "yunikorn-configs"}} in pod["volumes"]
@@ -226,6 +256,12 @@ def test_kinds_that_the_server_lacks_are_left_out() -> None:
         ({"prometheusRule": {"runbookUrl": "https://x"}}, "/prometheusRule/runbookUrl"),
         ({"queueFile": {"text": ""}}, "/queueFile/text"),
         ({"podLabels": {"a": 1}}, "/podLabels/a"),
+        ({"admission": {"trustedUsers": ["a,b"]}}, "/admission/trustedUsers/0"),
+        ({"admission": {"trustedServiceAccounts": ["operator"]}}, "/admission/trustedServiceAccounts/0"),
+        ({"admission": {"customResources": [{"group": "a.b", "resource": "c"}]}}, "/admission/customResources/0"),
+        ({"admission": {"url": "http://x"}}, "/admission/url"),
+        ({"admission": {"certificates": {"source": "vault"}}}, "/admission/certificates/source"),
+        ({"admission": {"forgedUsers": {"failurePolicy": "Maybe"}}}, "/admission/forgedUsers/failurePolicy"),
         (
             {"leaderElection": {"enabled": True, "renewDeadlineSeconds": 15}},
             "leaderElection.renewDeadlineSeconds: 15 must be less than leaseDurationSeconds: 15",

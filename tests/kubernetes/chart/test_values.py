@@ -17,11 +17,20 @@ from tests.kubernetes.rights import MANIFESTS
 VALUES = (CHART / "values.yaml").read_text()
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 
+AS_A_WHOLE = (
+    "probes.",
+    "daemon.resources",
+    "shim.resources",
+    "admission.resources",
+    "admission.certificates.issuer",
+)
+"""Mappings that people replace as a whole."""
+
 
 def names_of_schema(schema: dict[str, Any], above: str = "") -> Iterator[str]:
     """Of every value that is no mapping with names of its own."""
     schema = SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
-    if "properties" not in schema or above.startswith(("probes.", "daemon.resources", "shim.resources")):
+    if "properties" not in schema or above.startswith(AS_A_WHOLE):
         yield above
         return
     for name, one in schema["properties"].items():
@@ -62,4 +71,5 @@ def test_the_plain_manifests_are_what_the_chart_renders(name: str) -> None:
 
 
 def test_there_are_no_other_plain_manifests() -> None:
-    assert {path.name for path in MANIFESTS.iterdir() if path.is_file()} == set(plain_manifests.FILES)
+    made = {path.relative_to(MANIFESTS).as_posix() for path in MANIFESTS.rglob("*.yaml")}
+    assert made == set(plain_manifests.FILES)

@@ -7,7 +7,7 @@ steps the core. Responses go the way back. A daemon that is killed is a new core
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Iterator, Sequence
 from typing import Any, cast
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
@@ -16,6 +16,7 @@ from schedulerd.client.books import Books
 from schedulerd.client.callback_stream import hello_of
 from schedulerd.client.connection import Connection
 from schedulerd.client.reporting import Answers, Reporting
+from schedulerd.client.request_lists import ALLOCATION_LISTS, APPLICATION_LISTS, NODE_LISTS
 from schedulerd.client.requests import Requests
 from schedulerd.client.resource_manager import ResourceManager
 from schedulerd.client.update_stream import UpdateStream
@@ -68,8 +69,8 @@ class _NoChannel:
 class Queue(UpdateStream[Any, Any]):
     """A stream of the client that nobody runs."""
 
-    def __init__(self, name: str, request_type: type[Any]) -> None:
-        super().__init__(name, cast(Any, _NoChannel()), request_type, bytes, RM_ID, lambda _: None, lambda: None)
+    def __init__(self, name: str, request_type: type[Any], lists: Sequence[Sequence[int]]) -> None:
+        super().__init__(name, cast(Any, _NoChannel()), request_type, lists, bytes, RM_ID, lambda _: None, lambda: None)
 
     def next(self) -> bytes:
         return self._next()
@@ -79,9 +80,9 @@ class Streams:
     """What a client's connection is to its requests and reports."""
 
     def __init__(self) -> None:
-        self.nodes = Queue(Stream.NODE, si_pb2.NodeRequest)
-        self.applications = Queue(Stream.APPLICATION, si_pb2.ApplicationRequest)
-        self.allocations = Queue(Stream.ALLOCATION, si_pb2.AllocationRequest)
+        self.nodes = Queue(Stream.NODE, si_pb2.NodeRequest, NODE_LISTS)
+        self.applications = Queue(Stream.APPLICATION, si_pb2.ApplicationRequest, APPLICATION_LISTS)
+        self.allocations = Queue(Stream.ALLOCATION, si_pb2.AllocationRequest, ALLOCATION_LISTS)
         self.streams = (self.nodes, self.applications, self.allocations)
 
 

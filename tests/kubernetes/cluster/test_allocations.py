@@ -100,25 +100,35 @@ def test_a_pod_that_does_not_fit_is_asked_for_with_questions_about_room(play: Pl
     assert play.cluster.predicates("p", "m", allocate=True) is None
 
 
-def test_a_node_that_refuses_twice_is_left_out_for_a_minute(play: Play) -> None:
+def test_a_node_that_refuses_twice_is_left_out_for_a_while(play: Play) -> None:
     """The daemon may know less of the node for a while, and would allocate it again at once."""
     play.put(own("p", cpu="100"))
     for _ in range(2):
         ask = the_ask(play.allocate("p", "n"))
     assert "si/hostname notin (n)" in ask.tags["schedulerd.io/node-selector"]
-    assert "notin" not in the_ask(play.wait(60)).tags["schedulerd.io/node-selector"]
+    assert "notin" not in the_ask(play.wait(2)).tags["schedulerd.io/node-selector"]
 
 
-def test_a_bind_that_fails_is_tried_elsewhere_for_a_minute(play: Play) -> None:
+def test_a_bind_that_fails_is_tried_elsewhere_for_two_seconds(play: Play) -> None:
     selector = the_ask(play.put(own("p"))).tags[SELECTOR]
     play.allocate("p", "n")
     release, ask = play.tell(BindEnded("p", "n", BindResult.FAILED, "no"))
     assert release == ReleaseAllocation(APP, "p", "u-p", "no")
     assert isinstance(ask, Ask)
     assert ask.tags[SELECTOR] == f"{selector},si/hostname notin (n)"
-    assert play.wait(59) == []
+    assert play.wait(1) == []
     assert the_ask(play.wait(1)).tags[SELECTOR] == selector
     assert play.allocate("p", "m", "u2") == [Bind(POD, "m")]
+
+
+def test_a_bind_that_fails_again_and_again_is_tried_less_and_less_often(play: Play) -> None:
+    play.put(own("p"))
+    waits = []
+    for _ in range(7):
+        play.allocate("p", "n")
+        play.tell(BindEnded("p", "n", BindResult.FAILED, "no"))
+        waits.append(next(seconds for seconds in range(1, 100) if play.wait(1)))
+    assert waits == [2, 4, 8, 16, 32, 60, 60]
 
 
 def test_an_ask_from_before_the_confirmed_release_is_repeated(play: Play) -> None:

@@ -49,7 +49,7 @@ def check_books(world: CoreWorld, pending: set[str]) -> None:
     partition = world.core.partition
     reported = {one.UUID: one.nodeID for one in world.core.books.allocations()}
     assert reported == {uuid: one.node.node_id for uuid, one in partition.allocations.items()}, "books"
-    asked = {ask.allocationKey for ask in world.core.books.report_asks()}
+    asked = {ask.allocationKey for ask in world.core.books.report.asks()}
     assert asked == pending, "books: asks"
 
 

@@ -556,8 +556,21 @@ def test_real_pods_wait_again_when_their_application_has_completed() -> None:
     keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
     effects = play.tell(v.ApplicationUpdated("a", "Completed", ""))
     assert [one.key for one in of(effects, e.ReleaseAsk)] == ["w0", "w1", *keys], "they may be under way"
+    assert of(effects, e.AddApplication) == of(play.wait(0.9), e.AddApplication) == [], "it could overtake them"
+    effects = play.wait(0.1)
+    assert isinstance(effects[0], e.AddApplication)
     assert [one.key for one in of(effects, e.Ask)] == [*keys, "w0", "w1"]
-    assert isinstance(effects[4], e.AddApplication)
+
+
+def test_an_application_that_has_completed_is_added_at_once_if_a_pod_of_it_runs() -> None:
+    play = started()
+    play.put(member("w0", placeholders="virtual"))
+    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
+    play.put(placed(member("w0", placeholders="virtual"), "n"))
+    play.put(member("w1", placeholders="virtual"))
+    effects = play.tell(v.ApplicationUpdated("a", "Completed", ""))
+    assert of(effects, e.ReleaseAsk)
+    assert len(of(effects, e.AddApplication)) == 1
 
 
 def test_a_member_that_runs_is_reported_when_its_application_is_added_again() -> None:

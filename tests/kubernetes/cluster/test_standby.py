@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.effects import Recovery

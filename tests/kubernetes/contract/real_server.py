@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from types import TracebackType
 
+from tests.kubernetes.contract.repaired import repaired
+
 START_SECONDS_MAX = 90.0
 STOP_SECONDS_MAX = 10.0
 TOKEN = "contract-token"
@@ -35,10 +37,15 @@ def assets() -> Path | None:
 class RealServer:
     """A context; `url` speaks TLS with a certificate of its own making, and takes the token."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, has_services: bool = False) -> None:
+        """`has_services`: it reaches Services by a proxy at `services_socket` (tests/kubernetes/node/services.py)."""
         self._assets = folder
+        self.has_services = has_services
         self._folder = Path(tempfile.mkdtemp(prefix="contract-k8s-"))
         self._processes: list[subprocess.Popen[bytes]] = []
+        self._server: tuple[str, ...] = ()
+        """The flags of the API server."""
+        self._port = 0
         self.token = TOKEN
         self.url = self.etcd_url = ""
         self.has_controllers = False
@@ -81,8 +88,8 @@ class RealServer:
         )
         tokens = self._folder / "tokens.csv"
         tokens.write_text(f'{TOKEN},contract,contract,"{GROUP}"\nnobody-token,nobody,nobody\n')
-        self._run(
-            "kube-apiserver",
+        self._port = port
+        self._server = (
             f"--etcd-servers={self.etcd_url}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
@@ -97,9 +104,37 @@ class RealServer:
             f"--service-account-key-file={key}",
             "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
             "--endpoint-reconciler-type=none",
+            *self._egress(),
         )
         self.url = f"https://127.0.0.1:{port}"
-        self._wait_until_ready(port)
+        self.start_server()
+
+    def start_server(self) -> None:
+        """The API server alone: at first, or after it was killed."""
+        self._run("kube-apiserver", *self._server)
+        self._wait_until_ready(self._port)
+
+    def kill_server(self) -> None:
+        """The API server ends at once; etcd stays, with everything that is stored."""
+        process = self._processes.pop()
+        assert str(process.args[0]).endswith("kube-apiserver"), "controllers were started after it"  # type: ignore[index]
+        process.kill()
+        process.wait(STOP_SECONDS_MAX)
+
+    @property
+    def services_socket(self) -> Path:
+        return self._folder / "services.sock"
+
+    def _egress(self) -> list[str]:
+        """What makes the API server send through the proxy whatever is for Services."""
+        if not self.has_services:
+            return []
+        file = self._folder / "egress.json"
+        transport = {"uds": {"udsName": str(self.services_socket)}}
+        selection = {"name": "cluster", "connection": {"proxyProtocol": "HTTPConnect", "transport": transport}}
+        about = {"apiVersion": "apiserver.k8s.io/v1beta1", "kind": "EgressSelectorConfiguration"}
+        file.write_text(json.dumps({**about, "egressSelections": [selection]}))
+        return [f"--egress-selector-config-file={file}"]
 
     @property
     def kubectl(self) -> Path:
@@ -138,9 +173,10 @@ class RealServer:
 
     def _run(self, name: str, *flags: str) -> None:
         log = (self._folder / f"{name}.log").open("wb")
+        program = repaired(self._assets / name) if name == "kube-apiserver" else self._assets / name
         with log:
             process = subprocess.Popen(
-                [str(self._assets / name), *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder
+                [str(program), *flags], stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder
             )
         self._processes.append(process)
 

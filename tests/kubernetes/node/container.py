@@ -140,6 +140,7 @@ class Container:
         """Lines of the script that make the file system of the container."""
         lines = [f"echo {shlex.quote(self._pod['metadata']['name'])} >/proc/sys/kernel/hostname"]
         lines += [f"mount --bind {_etc()} /etc", "mount -t tmpfs tmpfs /run"]
+        lines.append(f"mount --bind {self._sandbox.folder / 'hosts'} /etc/hosts")
         for mount in self._spec.get("volumeMounts") or ():
             assert not mount.keys() & {"subPath", "subPathExpr"}, "a volume with subPath is never updated"
             target = mount["mountPath"].replace("/var/run/", "/run/")

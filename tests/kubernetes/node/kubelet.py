@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import signal
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +14,7 @@ from urllib.parse import urlsplit
 from schedulerd.kubernetes.api.resources import PODS
 from tests.kubernetes.contract.api import STRATEGIC, Api
 from tests.kubernetes.node.container import Container, Image
+from tests.kubernetes.node.relay import Connect
 from tests.kubernetes.node.sandbox import Sandbox
 from tests.kubernetes.node.volumes import Volumes
 
@@ -24,7 +26,10 @@ TURN_SECONDS = 0.1
 class RunningPod:
     """A pod on a node, until it is gone."""
 
-    def __init__(self, api: Api, pod: JSON, images: dict[str, Image], links: dict[str, str]) -> None:
+    def __init__(
+        self, api: Api, pod: JSON, images: dict[str, Image], links: dict[str, str], hosts: Mapping[str, str]
+    ) -> None:
+        """`hosts`: addresses of Services by name."""
         self._api = api
         self.pod = pod
         self._images = images
@@ -32,11 +37,18 @@ class RunningPod:
         self.containers: dict[str, Container] = {}
         self.is_leaving = asyncio.Event()
         self.sandbox = Sandbox(urlsplit(api.url).port or 443)
+        lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in hosts.items())]
+        (self.sandbox.folder / "hosts").write_text("".join(f"{line}\n" for line in lines))
         self._said: JSON = {}
 
     @property
     def name(self) -> str:
         return str(self.pod["metadata"]["name"])
+
+    @property
+    def is_ready(self) -> bool:
+        """Of pods that are being deleted too: their Endpoints may be known for a moment."""
+        return bool(self.containers) and all(one.is_ready for one in self.containers.values())
 
     async def run(self) -> None:
         async with self.sandbox:
@@ -139,6 +151,8 @@ class NodeKubelet:
         self._tasks: set[asyncio.Task[None]] = set()
         self.pods: dict[str, RunningPod] = {}
         """By uid."""
+        self.to_service: Connect | None = None
+        """How pods reach Services, where they do (tests/kubernetes/node/services.py)."""
         self._seen: set[str] = set()
         """Uids, also of pods that are gone: of those a watch may tell more."""
 
@@ -152,6 +166,10 @@ class NodeKubelet:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def use(self, name: str, image: Image) -> None:
+        """For containers that start from now on."""
+        self._images[name] = image
 
     def check(self) -> None:
         """Raises what the kubelet has failed with."""
@@ -191,7 +209,12 @@ class NodeKubelet:
             return
         if uid not in self._seen:
             self._seen.add(uid)
-            running = self.pods[uid] = RunningPod(self._api, pod, self._images, await self._links())
+            services = await self._services()
+            hosts = {_host(one): one["spec"]["clusterIP"] for one in services}
+            running = self.pods[uid] = RunningPod(self._api, pod, self._images, _links(services), hosts)
+            if self.to_service is not None:
+                running.sandbox.to_service = self.to_service
+                running.sandbox.services = [*_addresses(services, pod)]
             self._spawn(self._run(running))
         if "deletionTimestamp" in pod["metadata"] and uid in self.pods:
             self.pods[uid].is_leaving.set()
@@ -200,19 +223,15 @@ class NodeKubelet:
         await running.run()
         del self.pods[running.pod["metadata"]["uid"]]
 
-    async def _links(self) -> dict[str, str]:
-        """The variables that Services of the namespace make."""
-        found = {}
-        services = await self._api.call("GET", f"/api/v1/namespaces/{self._api.namespace}/services")
-        for service in services.json["items"]:
-            address, ports = service["spec"].get("clusterIP"), service["spec"].get("ports") or ()
-            if address in (None, "", "None") or not ports:
-                continue
-            prefix = service["metadata"]["name"].upper().replace("-", "_")
-            found[f"{prefix}_SERVICE_HOST"] = address
-            found[f"{prefix}_SERVICE_PORT"] = str(ports[0]["port"])
-            found[f"{prefix}_PORT"] = f"tcp://{address}:{ports[0]['port']}"
-        return found
+    async def _services(self) -> list[JSON]:
+        """Those of the namespace that have an address."""
+        answer = await self._api.call("GET", f"/api/v1/namespaces/{self._api.namespace}/services")
+        services: list[JSON] = answer.json["items"]
+        return [
+            one
+            for one in services
+            if one["spec"].get("clusterIP") not in (None, "", "None") and one["spec"].get("ports")
+        ]
 
     def _spawn(self, action: Any) -> None:
         task = asyncio.create_task(action)
@@ -222,6 +241,32 @@ class NodeKubelet:
     def _done(self, task: asyncio.Task[None]) -> None:
         if task.cancelled() or task.exception() is None:
             self._tasks.discard(task)
+
+
+def _links(services: list[JSON]) -> dict[str, str]:
+    """The variables that Services make."""
+    found = {}
+    for service in services:
+        address, ports = service["spec"]["clusterIP"], service["spec"]["ports"]
+        prefix = service["metadata"]["name"].upper().replace("-", "_")
+        found[f"{prefix}_SERVICE_HOST"] = address
+        found[f"{prefix}_SERVICE_PORT"] = str(ports[0]["port"])
+        found[f"{prefix}_PORT"] = f"tcp://{address}:{ports[0]['port']}"
+    return found
+
+
+def _host(service: JSON) -> str:
+    return f"{service['metadata']['name']}.{service['metadata']['namespace']}.svc"
+
+
+def _addresses(services: list[JSON], pod: JSON) -> Iterator[str]:
+    """Of Services with ports that the pod does not listen on itself."""
+    containers = pod["spec"]["containers"]
+    own = {port["containerPort"] for one in containers for port in one.get("ports") or ()}
+    for service in services:
+        for port in service["spec"]["ports"]:
+            if port["port"] not in own:
+                yield f"{service['spec']['clusterIP']}:{port['port']}"
 
 
 def _image_name(container: JSON) -> str:

@@ -17,8 +17,10 @@ Connect = Callable[[asyncio.StreamReader], Awaitable[Streams]]
 class Relay:
     """Handles each connection of a server: `asyncio.start_server(Relay(connect), ...)`."""
 
-    def __init__(self, connect: Connect) -> None:
+    def __init__(self, connect: Connect, greeting: bytes = b"") -> None:
+        """`greeting` is what the client is told when the other side is connected."""
         self._connect = connect
+        self._greeting = greeting
         self._tasks: set[asyncio.Task[None]] = set()
 
     def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -39,6 +41,7 @@ class Relay:
             there_reader, there_writer = await self._connect(reader)
         except (OSError, ValueError, asyncio.IncompleteReadError):
             return
+        writer.write(self._greeting)
         try:
             await asyncio.gather(_pass(reader, there_writer), _pass(there_reader, writer))
         finally:
@@ -53,9 +56,12 @@ async def _pass(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write_eof()
 
 
-def to_unix(path: Path) -> Connect:
+def to_unix(path: Path, first_line: str = "") -> Connect:
     async def connect(reader: asyncio.StreamReader) -> Streams:
-        return await asyncio.open_unix_connection(path)
+        there = await asyncio.open_unix_connection(path)
+        if first_line:
+            there[1].write(f"{first_line}\n".encode())
+        return there
 
     return connect
 

@@ -1,7 +1,8 @@
 """The network of one pod: `Sandbox` for the test, and the process that keeps the namespaces.
 
-In the pod, the API server is at `API_HOST:API_PORT`; from outside, the pod is a socket file that takes the number of a
-port as its first line. The process is `python -m tests.kubernetes.node.sandbox FOLDER`, in namespaces of `unshare`.
+In the pod, the API server is at `API_HOST:API_PORT`, and Services at their addresses; from outside, the pod is a socket
+file that takes the number of a port as its first line. The process is `python -m tests.kubernetes.node.sandbox FOLDER
+ADDRESS:PORT...`, in namespaces of `unshare`.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 
-from tests.kubernetes.node.relay import Relay, to_named_port, to_port, to_unix
+from tests.kubernetes.node.relay import Connect, Relay, to_named_port, to_port, to_unix
 
 API_HOST, API_PORT = "10.0.0.1", 443
 """The first address of the services' range, which certificates of API servers have."""
@@ -46,6 +47,10 @@ class Sandbox:
     def __init__(self, api_port: int) -> None:
         """`api_port`: of the API server, on 127.0.0.1."""
         self._api_port = api_port
+        self.services: list[str] = []
+        """`ADDRESS:PORT` of Services that the pod reaches, to be set before the start."""
+        self.to_service: Connect | None = None
+        """Connects to one of them, which it gets as the first line."""
         self.folder = Path(tempfile.mkdtemp(prefix="pod-"))
         self._stack = contextlib.AsyncExitStack()
         self.pid = 0
@@ -65,19 +70,23 @@ class Sandbox:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     async def _start(self) -> None:
-        relay = Relay(to_port("127.0.0.1", self._api_port))
-        server = await asyncio.start_unix_server(relay, self.folder / "api.sock")
-        self._stack.push_async_callback(relay.close)
-        self._stack.callback(server.close)
-        process = await asyncio.create_subprocess_exec(
-            *NAMESPACES, sys.executable, "-m", __name__, str(self.folder), stdout=asyncio.subprocess.PIPE
-        )
+        await self._relay("api.sock", to_port("127.0.0.1", self._api_port))
+        if self.to_service is not None:
+            await self._relay("services.sock", self.to_service)
+        command = [*NAMESPACES, sys.executable, "-m", __name__, str(self.folder), *self.services]
+        process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
         self._stack.push_async_callback(_end, process)
         assert process.stdout is not None
         async with asyncio.timeout(START_SECONDS_MAX):
             said = await process.stdout.readline()
         assert said == b"ready\n", "the sandbox of a pod has not started"
         self.pid = process.pid
+
+    async def _relay(self, name: str, connect: Connect) -> None:
+        relay = Relay(connect)
+        server = await asyncio.start_unix_server(relay, self.folder / name)
+        self._stack.push_async_callback(relay.close)
+        self._stack.callback(server.close)
 
     async def get(self, port: int, path: str, timeout_s: float) -> tuple[int, str]:
         """Status and text of an HTTP GET. Raises `OSError`, also if nothing sensible is answered in time."""
@@ -112,8 +121,11 @@ def _bring_up() -> None:
         fcntl.ioctl(control, _SET_ADDRESS, address)
 
 
-async def _serve(folder: Path) -> None:
+async def _serve(folder: Path, services: list[str]) -> None:
     _bring_up()
+    for service in services:  # all addresses of 10.0.0.0/8 are local, as that of the API server is
+        host, _, port = service.rpartition(":")
+        await asyncio.start_server(Relay(to_unix(folder / "services.sock", service)), host, int(port))
     await asyncio.start_server(Relay(to_unix(folder / "api.sock")), API_HOST, API_PORT)
     await asyncio.start_unix_server(Relay(to_named_port), folder / "pod.sock")
     print("ready", flush=True)
@@ -121,4 +133,4 @@ async def _serve(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_serve(Path(sys.argv[1])))
+    asyncio.run(_serve(Path(sys.argv[1]), sys.argv[2:]))

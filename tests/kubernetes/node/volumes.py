@@ -1,8 +1,9 @@
-"""The volumes of a pod as folders: emptyDir, configMap and projected, kept up to date as the kubelet does it."""
+"""The volumes of a pod as folders: emptyDir, configMap, secret and projected, kept up to date as by a kubelet."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import itertools
 from collections.abc import Mapping
 from pathlib import Path
@@ -75,6 +76,8 @@ class Volumes:
         match volume:
             case {"configMap": source}:
                 return await self._config_map(source)
+            case {"secret": source}:
+                return await self._secret(source)
             case {"projected": {"sources": sources}}:
                 found: dict[str, bytes] = {}
                 for source in sources:
@@ -105,6 +108,14 @@ class Volumes:
         if any(item["key"] not in data for item in source["items"]):
             return None
         return {item["path"]: data[item["key"]] for item in source["items"]}
+
+    async def _secret(self, source: JSON) -> dict[str, bytes] | None:
+        answer = await self._api.call("GET", f"/api/v1/namespaces/{self._namespace}/secrets/{source['secretName']}")
+        data = answer.json.get("data") or {} if answer.status == 200 else {}
+        wanted = source.get("items") or [{"key": key, "path": key} for key in data]
+        found = {one["path"]: base64.b64decode(data[one["key"]]) for one in wanted if one["key"] in data}
+        is_complete = answer.status == 200 and len(found) == len(wanted)
+        return found if is_complete or source.get("optional") else None
 
     async def _token(self, wanted: JSON) -> bytes:
         """One for the life of the pod: tests are shorter than tokens."""

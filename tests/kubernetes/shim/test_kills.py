@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from tests.kubernetes import kills
+from tests.kubernetes.contract.real_server import assets
 
 ROUNDS, PODS = 4, 200
 
@@ -15,3 +16,12 @@ ROUNDS, PODS = 4, 200
 @pytest.mark.timeout(120)
 def test_kills_under_load() -> None:
     assert asyncio.run(kills.run(seed=3, rounds=ROUNDS, pods=PODS)) >= PODS
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
+def test_kills_under_load_with_a_real_server() -> None:
+    folder = assets()
+    if folder is None:
+        pytest.skip("KUBEBUILDER_ASSETS names no folder with a real API server")
+    assert asyncio.run(kills.run_real(folder, seed=3, rounds=ROUNDS, pods=PODS)) >= PODS

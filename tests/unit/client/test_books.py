@@ -6,7 +6,8 @@ import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import messages
-from schedulerd.client.books import ALLOW_PREEMPTION_TAG, FORCE_CREATE_TAG, Books
+from schedulerd.client.books import Books
+from schedulerd.client.report import ALLOW_PREEMPTION_TAG, FORCE_CREATE_TAG
 
 POD = messages.resource({"memory": 1})
 
@@ -66,7 +67,7 @@ def books() -> Books:
 
 def wanted(books: Books) -> dict[str, int]:
     """`maxAllocations` by key of what would be asked for."""
-    return {ask.allocationKey: ask.maxAllocations for ask in books.report_asks()}
+    return {ask.allocationKey: ask.maxAllocations for ask in books.report.asks()}
 
 
 def held(books: Books) -> list[str]:
@@ -76,10 +77,10 @@ def held(books: Books) -> list[str]:
 def test_a_node_is_reported_with_what_is_on_it_and_applications_as_they_were_added(books: Books) -> None:
     books.sent_ask(an_ask())
     books.heard_allocations(placed(an_allocation("u1")))
-    (node,) = books.report_nodes()
+    (node,) = books.report.nodes()
     assert (node.nodeID, node.schedulableResource.resources["memory"].value) == ("node", 100)
     assert [each.UUID for each in node.existingAllocations] == ["u1"]
-    (application,) = books.report_applications()
+    (application,) = books.report.applications()
     assert application.tags.pop(FORCE_CREATE_TAG) == "true"
     assert application == an_application()
 
@@ -87,7 +88,7 @@ def test_a_node_is_reported_with_what_is_on_it_and_applications_as_they_were_add
 def test_an_update_changes_what_it_carries_and_nothing_else(books: Books) -> None:
     books.sent_node(messages.node("node", {"memory": 7}, action=si_pb2.NodeInfo.UPDATE))
     books.sent_node(messages.node("node", None, action=si_pb2.NodeInfo.UPDATE, occupied={"memory": 3}))
-    (node,) = books.report_nodes()
+    (node,) = books.report.nodes()
     assert node.action == si_pb2.NodeInfo.CREATE
     assert node.schedulableResource.resources["memory"].value == 7
     assert node.occupiedResource.resources["memory"].value == 3
@@ -96,20 +97,20 @@ def test_an_update_changes_what_it_carries_and_nothing_else(books: Books) -> Non
 
 def test_a_draining_node_is_said_to_drain_in_its_partition(books: Books) -> None:
     books.sent_node(a_node(action=si_pb2.NodeInfo.DRAIN_NODE))
-    (drain,) = books.report_changes_of_nodes()
+    (drain,) = books.report.changes_of_nodes()
     assert (drain.action, drain.attributes["si/node-partition"]) == (si_pb2.NodeInfo.DRAIN_NODE, "gpu")
     books.sent_node(a_node(action=si_pb2.NodeInfo.DRAIN_TO_SCHEDULABLE))
-    assert list(books.report_changes_of_nodes()) == []
+    assert list(books.report.changes_of_nodes()) == []
 
 
 def test_a_removed_node_is_reported_until_all_of_it_is_confirmed(books: Books) -> None:
     books.sent_ask(an_ask())
     books.heard_allocations(placed(an_allocation("u1")))
     books.sent_node(a_node(action=si_pb2.NodeInfo.DECOMISSION))
-    assert len(list(books.report_nodes())) == 1
-    assert [change.action for change in books.report_changes_of_nodes()] == [si_pb2.NodeInfo.DECOMISSION]
+    assert len(list(books.report.nodes())) == 1
+    assert [change.action for change in books.report.changes_of_nodes()] == [si_pb2.NodeInfo.DECOMISSION]
     books.heard_allocations(released(a_release("u1")))
-    assert list(books.report_nodes()) == []
+    assert list(books.report.nodes()) == []
 
 
 def test_a_removed_application_is_reported_until_all_of_it_is_confirmed(books: Books) -> None:
@@ -117,25 +118,25 @@ def test_a_removed_application_is_reported_until_all_of_it_is_confirmed(books: B
     books.heard_allocations(placed(an_allocation("u1")))
     books.sent_removal("app")
     assert wanted(books) == {}
-    (removal,) = books.report_removals()
+    (removal,) = books.report.removals()
     assert (removal.applicationID, removal.partitionName) == ("app", "gpu")
     books.heard_allocations(released(a_release("u1")))
-    assert list(books.report_applications()) == list(books.report_removals()) == []
+    assert list(books.report.applications()) == list(books.report.removals()) == []
 
 
 @pytest.mark.parametrize("state", ["Completed", "Failed"])
 def test_an_application_that_is_over_is_not_reported(books: Books, state: str) -> None:
     update = si_pb2.UpdatedApplication(applicationID="app", state=state)
     books.heard_applications(si_pb2.ApplicationResponse(updated=[update]))
-    assert list(books.report_applications()) == []
+    assert list(books.report.applications()) == []
 
 
 def test_an_application_with_allocations_is_reported_as_one_that_runs_already(books: Books) -> None:
-    (before,) = books.report_applications()
+    (before,) = books.report.applications()
     assert dict(before.tags) == {}
     books.sent_ask(an_ask())
     books.heard_allocations(placed(an_allocation("u1")))
-    (running,) = books.report_applications()
+    (running,) = books.report.applications()
     assert dict(running.tags) == {FORCE_CREATE_TAG: "true"}
 
 
@@ -146,8 +147,8 @@ def test_what_is_rejected_for_being_there_already_stays(books: Books) -> None:
     again.queueName = "root.b"
     books.sent_application(again)
     books.heard_applications(si_pb2.ApplicationResponse(rejected=[si_pb2.RejectedApplication(applicationID="app")]))
-    assert [node.schedulableResource.resources["memory"].value for node in books.report_nodes()] == [100]
-    assert [application.queueName for application in books.report_applications()] == ["root.a"]
+    assert [node.schedulableResource.resources["memory"].value for node in books.report.nodes()] == [100]
+    assert [application.queueName for application in books.report.applications()] == ["root.a"]
 
 
 @pytest.mark.parametrize("kind", [si_pb2.STOPPED_BY_RM, si_pb2.UNKNOWN_TERMINATION_TYPE])
@@ -159,13 +160,13 @@ def test_the_confirmation_of_a_release_takes_nothing_from_an_ask_that_came_after
     books.sent_ask_release(release)
     books.sent_ask(an_ask("key"))
     books.heard_allocations(si_pb2.AllocationResponse(releasedAsks=[release]))
-    assert [ask.allocationKey for ask in books.report_asks()] == ["key"]
+    assert [ask.allocationKey for ask in books.report.asks()] == ["key"]
 
 
 def test_a_release_by_uuid_alone_is_in_the_books(books: Books) -> None:
     books.heard_allocations(placed(an_allocation("u1"), an_allocation("u2")))
     books.sent_release(si_pb2.AllocationRelease(UUID="u1", terminationType=si_pb2.STOPPED_BY_RM))
-    assert [release.UUID for release in books.report_releases()] == ["u1"]
+    assert [release.UUID for release in books.report.releases()] == ["u1"]
     books.sent_release(si_pb2.AllocationRelease(UUID="u2", terminationType=si_pb2.TIMEOUT))
     assert held(books) == ["u1"]
 
@@ -179,7 +180,7 @@ def test_a_report_says_by_a_tag_what_is_opted_out_of_preemption(
     books.sent_ask(ask)
     books.heard_allocations(placed(an_allocation("u1")))
     for _ in range(2):
-        ((reported,),) = [node.existingAllocations for node in books.report_nodes()]
+        ((reported,),) = [node.existingAllocations for node in books.report.nodes()]
         assert dict(reported.allocationTags) == tags
     assert [dict(one.allocationTags) for one in books.allocations()] == [{}], "as the scheduler said"
 
@@ -187,24 +188,24 @@ def test_a_report_says_by_a_tag_what_is_opted_out_of_preemption(
 def test_an_allocation_of_an_ask_without_policy_is_reported_as_it_came(books: Books) -> None:
     books.sent_ask(an_ask())
     books.heard_allocations(placed(an_allocation("u1")))
-    ((reported,),) = [node.existingAllocations for node in books.report_nodes()]
+    ((reported,),) = [node.existingAllocations for node in books.report.nodes()]
     assert not reported.allocationTags
 
 
 def test_a_node_stays_when_its_undraining_is_rejected_also_after_a_report(books: Books) -> None:
     books.heard_allocations(placed(an_allocation("u1")))
-    assert len(list(books.report_nodes())) == 1
+    assert len(list(books.report.nodes())) == 1
     books.sent_node(messages.node("node", None, action=si_pb2.NodeInfo.DRAIN_TO_SCHEDULABLE))
     books.heard_nodes(si_pb2.NodeResponse(accepted=[si_pb2.AcceptedNode(nodeID="node")]))
     books.heard_nodes(si_pb2.NodeResponse(rejected=[si_pb2.RejectedNode(nodeID="node", reason="does not drain")]))
-    assert [node.nodeID for node in books.report_nodes()] == ["node"]
+    assert [node.nodeID for node in books.report.nodes()] == ["node"]
     assert held(books) == ["u1"]
 
 
 def test_what_is_not_taken_in_a_report_is_gone_with_all_it_had(books: Books) -> None:
     books.sent_ask(an_ask(count=2))
     books.heard_allocations(placed(an_allocation("u1"), an_allocation("u2", node="other")))
-    assert len(list(books.report_nodes())) == len(list(books.report_applications())) == 1
+    assert len(list(books.report.nodes())) == len(list(books.report.applications())) == 1
     books.heard_nodes(si_pb2.NodeResponse(rejected=[si_pb2.RejectedNode(nodeID="node")]))
     assert held(books) == ["u2"]
     books.heard_applications(si_pb2.ApplicationResponse(rejected=[si_pb2.RejectedApplication(applicationID="app")]))
@@ -216,7 +217,7 @@ def test_an_ask_is_repeated_for_what_is_still_to_come(books: Books) -> None:
     books.heard_allocations(placed(an_allocation("u1"), an_allocation("u2"), an_allocation("u3")))
     books.sent_release(a_release("u1"))
     books.heard_allocations(released(a_release("u1")))
-    (ask,) = books.report_asks()
+    (ask,) = books.report.asks()
     assert (ask.priority, ask.maxAllocations) == (3, 4), "two are there, and two are to come"
     books.heard_allocations(placed(an_allocation("u4"), an_allocation("u5")))
     assert wanted(books) == {}
@@ -226,7 +227,7 @@ def test_an_ask_that_is_said_again_counts_what_came_of_it_before(books: Books) -
     books.sent_ask(an_ask(count=3))
     books.heard_allocations(placed(an_allocation("u1")))
     books.sent_ask(an_ask(count=2, priority=9))
-    (ask,) = books.report_asks()
+    (ask,) = books.report.asks()
     assert (ask.priority, ask.maxAllocations) == (9, 2)
     books.sent_ask(an_ask(count=1))
     assert wanted(books) == {}
@@ -258,13 +259,13 @@ def test_a_release_is_repeated_until_it_is_confirmed(books: Books) -> None:
     books.sent_ask(an_ask(count=2))
     books.heard_allocations(placed(an_allocation("u1"), an_allocation("u2")))
     books.sent_release(a_release("", key="pod"))
-    assert [release.UUID for release in books.report_releases()] == ["u1", "u2"]
+    assert [release.UUID for release in books.report.releases()] == ["u1", "u2"]
     books.heard_allocations(released(a_release("u2")))
-    assert [release.UUID for release in books.report_releases()] == held(books) == ["u1"]
+    assert [release.UUID for release in books.report.releases()] == held(books) == ["u1"]
 
 
 def asked_anew(books: Books) -> dict[str, int]:
-    return {ask.allocationKey: ask.maxAllocations for ask in books.report_asks_anew()}
+    return {ask.allocationKey: ask.maxAllocations for ask in books.report.asks_anew()}
 
 
 def test_an_ask_behind_the_release_of_its_allocation_is_asked_for_anew(books: Books) -> None:
@@ -274,7 +275,7 @@ def test_an_ask_behind_the_release_of_its_allocation_is_asked_for_anew(books: Bo
     books.sent_release(a_release("u1"))
     books.sent_ask(sized(7))
     assert there(books) == {"u1": ("node", "pod", 1)}
-    assert [release.UUID for release in books.report_releases()] == ["u1"]
+    assert [release.UUID for release in books.report.releases()] == ["u1"]
     assert (wanted(books), asked_anew(books)) == ({}, {"pod": 1}), "it comes after the release"
     books.heard_allocations(released(a_release("u1")))
     assert (wanted(books), asked_anew(books)) == ({"pod": 1}, {})
@@ -314,9 +315,9 @@ def test_an_allocation_on_a_node_that_was_removed_is_not_in_a_report(books: Book
     books.heard_allocations(placed(an_allocation("u1")))
     books.sent_release(a_release("u1"))
     books.sent_ask(an_ask())
-    (application,) = books.report_applications()
+    (application,) = books.report.applications()
     assert FORCE_CREATE_TAG not in application.tags
-    assert list(books.report_releases()) == []
+    assert list(books.report.releases()) == []
     assert (wanted(books), asked_anew(books), held(books)) == ({"pod": 1}, {}, [])
 
 
@@ -335,7 +336,7 @@ def test_the_end_of_an_earlier_application_is_not_that_of_the_next_one_of_its_id
     begun = si_pb2.UpdatedApplication(applicationID="app", state="Accepted")
     books.sent_application(an_application())
     books.heard_applications(si_pb2.ApplicationResponse(updated=[begun, completed], accepted=[added]))
-    assert list(books.report_applications()) == [], "all of its life in one response"
+    assert list(books.report.applications()) == [], "all of its life in one response"
 
 
 def test_the_answer_to_an_earlier_application_is_not_that_to_the_next_one_of_its_id(books: Books) -> None:
@@ -344,9 +345,9 @@ def test_the_answer_to_an_earlier_application_is_not_that_to_the_next_one_of_its
     books.sent_removal("two")
     books.sent_application(an_application("two"))
     books.heard_applications(rejected)
-    assert [one.applicationID for one in books.report_applications()] == ["app", "two"]
+    assert [one.applicationID for one in books.report.applications()] == ["app", "two"]
     books.heard_applications(rejected)
-    assert [one.applicationID for one in books.report_applications()] == ["app"]
+    assert [one.applicationID for one in books.report.applications()] == ["app"]
 
 
 def test_what_an_update_found_running_is_of_the_next_application_of_its_id(books: Books) -> None:
@@ -361,7 +362,7 @@ def test_what_an_update_found_running_is_of_the_next_application_of_its_id(books
     assert (there(books), wanted(books)) == ({"u1": ("node", "pod", 7)}, {})
     books.sent_removal("app")
     books.sent_application(an_application())
-    assert [release.UUID for release in books.report_releases()] == ["u1"], "it was removed with its application"
+    assert [release.UUID for release in books.report.releases()] == ["u1"], "it was removed with its application"
     books.heard_allocations(released(a_release("u1")))
     assert held(books) == []
 
@@ -371,11 +372,11 @@ def test_an_application_that_was_removed_and_reported_is_removed_before_the_next
     books.heard_allocations(placed(an_allocation("u1")))
     books.sent_removal("app")
     assert not books.takes_removal_due("app")
-    assert [one.applicationID for one in books.report_applications()] == ["app"]
+    assert [one.applicationID for one in books.report.applications()] == ["app"]
     assert books.takes_removal_due("app")
     books.sent_application(an_application())
-    assert list(books.report_removals()) == []
-    assert [release.UUID for release in books.report_releases()] == ["u1"]
+    assert list(books.report.removals()) == []
+    assert [release.UUID for release in books.report.releases()] == ["u1"]
 
 
 def test_what_the_scheduler_wants_back_is_there_until_that_is_confirmed(books: Books) -> None:
@@ -401,7 +402,7 @@ def test_what_was_wanted_back_goes_with_its_node(books: Books, is_wanted_first: 
         books.heard_allocations(order)
     assert held(books) == ["u2"], "the end of the other one is told"
     books.heard_allocations(released(a_release("u2")))
-    assert list(books.report_nodes()) == []
+    assert list(books.report.nodes()) == []
 
 
 def test_what_was_on_a_node_that_was_removed_is_not_on_the_next_one_of_its_name(books: Books) -> None:
@@ -422,7 +423,7 @@ def test_a_node_is_forgotten_with_all_that_was_wanted_back(books: Books) -> None
     books.heard_allocations(placed(an_allocation("u1")))
     books.heard_allocations(released(a_release("u1", si_pb2.PREEMPTED_BY_SCHEDULER)))
     books.sent_node(a_node(action=si_pb2.NodeInfo.DECOMISSION))
-    assert (held(books), list(books.report_nodes())) == ([], [])
+    assert (held(books), list(books.report.nodes())) == ([], [])
 
 
 def test_after_a_report_no_call_waits_for_what_was_wanted_back_before_it(books: Books) -> None:
@@ -430,7 +431,7 @@ def test_after_a_report_no_call_waits_for_what_was_wanted_back_before_it(books: 
     books.sent_ask(an_ask())
     books.heard_allocations(placed(an_allocation("u1")))
     books.heard_allocations(released(order))
-    assert list(books.report_nodes())
+    assert list(books.report.nodes())
     assert not books.is_wanted_back(order)
 
 
@@ -438,7 +439,7 @@ def test_allocations_that_come_with_a_node_are_in_the_books(books: Books) -> Non
     books.sent_node(messages.node("second", {"memory": 100}, existing=[an_allocation("u1", node="second")]))
     assert held(books) == ["u1"]
     assert wanted(books) == {}
-    assert {node.nodeID: len(node.existingAllocations) for node in books.report_nodes()} == {"node": 0, "second": 1}
+    assert {node.nodeID: len(node.existingAllocations) for node in books.report.nodes()} == {"node": 0, "second": 1}
 
 
 def test_nothing_unknown_gets_into_the_books() -> None:
@@ -449,7 +450,7 @@ def test_nothing_unknown_gets_into_the_books() -> None:
     books.sent_node(a_node(action=si_pb2.NodeInfo.UPDATE))
     books.heard_allocations(placed(an_allocation("u1")))
     books.heard_allocations(released(a_release("u1")))
-    assert list(books.report_nodes()) == list(books.report_applications()) == []
+    assert list(books.report.nodes()) == list(books.report.applications()) == []
     assert wanted(books) == {}
 
 
@@ -457,7 +458,7 @@ def test_an_ask_is_reported_with_its_age_and_what_it_is_not_asked_about(books: B
     ask = an_ask()
     ask.tags.update(messages.ask_tags({"color": "red"}, predicates=False, asked_at_ns=5) or {})
     books.sent_ask(ask)
-    (reported,) = books.report_asks()
+    (reported,) = books.report.asks()
     assert dict(reported.tags) == {"color": "red", "schedulerd.io/predicates": "none", "schedulerd.io/asked-at": "5"}
 
 
@@ -469,7 +470,7 @@ def there(books: Books) -> dict[str, tuple[str, str, int]]:
     """Node, key and memory of what is reported, by UUID."""
     return {
         each.UUID: (node.nodeID, each.allocationKey, each.resourcePerAlloc.resources["memory"].value)
-        for node in books.report_nodes()
+        for node in books.report.nodes()
         for each in node.existingAllocations
     }
 
@@ -490,7 +491,7 @@ def test_an_allocation_that_was_found_elsewhere_is_reported_there_and_once(books
     books.sent_node(found("other", moved))
     assert there(books) == {"mine": ("other", "pod", 7)}
     books.sent_node(a_node(action=si_pb2.NodeInfo.DECOMISSION))
-    assert [node.nodeID for node in books.report_nodes()] == ["other"]
+    assert [node.nodeID for node in books.report.nodes()] == ["other"]
     books.heard_allocations(released(a_release("mine")))
     assert there(books) == {}
 
@@ -514,7 +515,7 @@ def test_a_release_is_not_repeated_under_the_uuid_of_a_later_report(books: Books
     books.sent_release(a_release("u1"))
     books.sent_node(found("other", an_allocation("mine", node="other")))
     assert there(books) == {"mine": ("other", "pod", 1)}
-    assert list(books.report_releases()) == []
+    assert list(books.report.releases()) == []
 
 
 def test_an_update_that_is_rejected_leaves_out_the_allocation_that_the_reason_names(books: Books) -> None:
@@ -595,7 +596,7 @@ def tagged(**tags: str) -> si_pb2.AddApplicationRequest:
 
 
 def quotas(books: Books) -> list[dict[str, str]]:
-    return [dict(added.tags) for added in books.report_applications()]
+    return [dict(added.tags) for added in books.report.applications()]
 
 
 def test_the_newest_tags_of_a_namespace_are_reported(books: Books) -> None:
@@ -613,19 +614,19 @@ def test_an_application_that_was_reported_as_running_is_sent_so_with_other_tags_
         added.tags["namespace.resourcemaxapps"] = "3" if is_reported else "2"
         books.sent_application(added)
         assert (FORCE_CREATE_TAG in added.tags) == is_reported
-        (reported,) = books.report_applications()
+        (reported,) = books.report.applications()
         assert reported.tags["namespace.resourcemaxapps"] == added.tags["namespace.resourcemaxapps"]
 
 
 def test_an_application_that_was_reported_otherwise_is_sent_so_with_other_tags_too(books: Books) -> None:
     books.sent_application(tagged(resourcequota="{}"))
-    (reported,) = books.report_applications()
+    (reported,) = books.report.applications()
     reported.executionTimeoutMilliSeconds = 7  # what is left of its time
-    books.reported_application(reported)
+    books.report.application_changed(reported)
     added = tagged(resourcequota="lots")
     books.sent_application(added)
     assert (added.executionTimeoutMilliSeconds, added.tags["namespace.resourcequota"]) == (7, "lots")
-    (again,) = books.report_applications()
+    (again,) = books.report.applications()
     assert (again.executionTimeoutMilliSeconds, again.tags["namespace.resourcequota"]) == (0, "lots")
 
 
@@ -642,4 +643,4 @@ def test_an_application_that_is_added_as_another_one_stays_what_it_was(books: Bo
     other = tagged(resourcequota="{}")
     other.queueName = "root.b"
     books.sent_application(other)
-    assert [added.queueName for added in books.report_applications()] == ["root.a"]
+    assert [added.queueName for added in books.report.applications()] == ["root.a"]

@@ -9,6 +9,7 @@ from grpc import aio
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import SendQueueFull
+from schedulerd.client.request_lists import ALLOCATION_LISTS, ASK_RELEASES, ASKS, RELEASES
 from schedulerd.client.update_stream import (
     DRAINED_ITEMS_MAX,
     ITEMS_PER_REQUEST_MAX,
@@ -33,6 +34,7 @@ def a_stream(channel: FakeChannel) -> Allocations:
         "UpdateAllocation",
         channel,  # type: ignore[arg-type]
         si_pb2.AllocationRequest,
+        ALLOCATION_LISTS,
         parse,
         "rm",
         lambda response: None,
@@ -68,7 +70,7 @@ def test_so_many_items_wait_and_not_one_more() -> None:
     stream.check_room(ITEMS_QUEUED_MAX)
     stream.put(si_pb2.AllocationRequest(), ITEMS_QUEUED_MAX - 1)
     stream.check_room(1)
-    stream.to_add_to(0, AN_ASK)
+    stream.add(ASKS, AN_ASK)
     with pytest.raises(SendQueueFull, match=f"{ITEMS_QUEUED_MAX} items wait .* at most {ITEMS_QUEUED_MAX}"):
         stream.check_room(1)
 
@@ -78,7 +80,7 @@ def test_so_many_items_go_out_in_a_request_and_the_next_begins_another() -> None
         channel = FakeChannel()
         stream = a_stream(channel)
         for number in range(2 * ITEMS_PER_REQUEST_MAX + 1):
-            stream.to_add_to(0, AN_ASK).asks.add(allocationKey=str(number))
+            stream.add(ASKS, si_pb2.AllocationAsk(allocationKey=str(number)))
         await for_a_while(stream)
         requests = channel.streams[0].requests()
         assert [len(request.asks) for request in requests] == [ITEMS_PER_REQUEST_MAX, ITEMS_PER_REQUEST_MAX, 1]
@@ -96,9 +98,36 @@ def test_a_request_takes_items_of_so_many_bytes_and_one_is_never_too_large() -> 
             ask = si_pb2.AllocationAsk(allocationKey="x" * (size - 8))
             ask.allocationKey += "x" * (size - ask.ByteSize())
             assert ask.ByteSize() == size
-            stream.to_add_to(0, ask).asks.append(ask)
+            stream.add(ASKS, ask)
         await for_a_while(stream)
         assert [len(request.asks) for request in channel.streams[0].requests()] == [4, 3, 1, 1, 1]
+
+    run(main())
+
+
+def test_items_of_all_lists_go_out_in_the_order_of_the_calls() -> None:
+    """Behind a list that is taken later, an item of an earlier one begins another request."""
+
+    async def main() -> None:
+        channel = FakeChannel()
+        stream = a_stream(channel)
+        key = "key" * 100  # longer than one byte can say
+        stream.add(ASKS, si_pb2.AllocationAsk(allocationKey=key))
+        stream.add(RELEASES, si_pb2.AllocationRelease(UUID="a"))
+        stream.add(RELEASES, si_pb2.AllocationRelease(UUID="b"))
+        stream.add(ASK_RELEASES, si_pb2.AllocationAskRelease(allocationKey="c"))
+        stream.add(ASKS, AN_ASK)
+        await for_a_while(stream)
+        first, second = channel.streams[0].requests()
+        assert first == si_pb2.AllocationRequest(
+            rmID="rm",
+            asks=[si_pb2.AllocationAsk(allocationKey=key)],
+            releases=si_pb2.AllocationReleasesRequest(
+                allocationsToRelease=[si_pb2.AllocationRelease(UUID="a"), si_pb2.AllocationRelease(UUID="b")],
+                allocationAsksToRelease=[si_pb2.AllocationAskRelease(allocationKey="c")],
+            ),
+        )
+        assert second == si_pb2.AllocationRequest(rmID="rm", asks=[AN_ASK])
 
     run(main())
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
 from schedulerd.address import UNIX_PATH_BYTES_MAX, unix_path
@@ -18,6 +21,18 @@ def test_a_path_is_an_address_for_grpc() -> None:
 def test_what_is_no_absolute_path_is_refused(address: str) -> None:
     with pytest.raises(ValueError, match="must be unix:/PATH"):
         Settings(grpc_bind=address)
+
+
+def test_a_second_address_has_tls_beside_a_socket_file(tmp_path: Path) -> None:
+    file = tmp_path / "file.pem"
+    file.touch()
+    files: dict[str, Any] = {"tls_cert_file": file, "tls_key_file": file}
+    settings = Settings(grpc_bind="unix:/run/s.sock", grpc_tls_bind="0.0.0.0:3333", **files)
+    assert settings.grpc_tls_bind == "0.0.0.0:3333"
+    wrong: dict[str, Any]
+    for wrong in ({"grpc_bind": "unix:/run/s.sock"}, {"grpc_bind": "0.0.0.0:3334", **files}):
+        with pytest.raises(ValueError, match="grpc_tls_bind needs tls_cert_file and tls_key_file, and grpc_bind as"):
+            Settings(grpc_tls_bind="0.0.0.0:3333", **wrong)
 
 
 def test_http_has_no_socket_file() -> None:

@@ -24,6 +24,7 @@ from schedulerd.core.facts import (
     ReleaseIgnored,
     ResourceManagerChanged,
 )
+from schedulerd.core.queue_placement.commands import SetQueueStopped
 from schedulerd.core.resource_managers.handlers import resource_managers
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
@@ -206,6 +207,8 @@ def test_a_check_reads_only(monkeypatch: pytest.MonkeyPatch) -> None:
     talk.step(
         c.ReportUtilization(RM, [c.Utilization("n1", allocated.resources), c.Utilization("x", allocated.resources)])
     )
+    talk.step(SetQueueStopped(RM, "root.a", stopped=True))
+    talk.step(SetQueueStopped(RM, "root.a", stopped=False))
     talk.apps(an_app("later"))
     talk.release(application_id="app", uuid=allocated.uuid)
     talk.release(application_id="app", uuid=allocated.uuid)

@@ -74,6 +74,10 @@ def test_pending_asks_are_counted_by_what_they_wait_for() -> None:
     assert pending_of(metrics) == {"ready": 5}
     talk.schedule()
     assert pending_of(metrics) == {"quota_blocked": 2, "unschedulable": 2}
+    assert samples(metrics, "schedulerd_leaf_pending_asks") == {
+        ("default", "root.a", RM, "quota_blocked"): 2,
+        ("default", "root.b", RM, "unschedulable"): 2,
+    }
     talk.disconnect()
     assert pending_of(metrics) == {"application_inactive": 4}
 

@@ -38,7 +38,7 @@ PARTITION = PartitionSpec(
         parent=True,
         submit_acl=Acl(everybody=True),
         children=(
-            QueueSpec("a", max=Limits(vcore=5000), properties=PROPERTIES),
+            QueueSpec("a", max=Limits(vcore=5000), max_applications=4, properties=PROPERTIES),
             QueueSpec(
                 "b",
                 parent=True,
@@ -62,6 +62,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.metrics = Metrics()
+        self.metrics.watch_state(lambda: self.scheduler.cluster.resource_managers.values())
         uuids = count()
         self.scheduler = Scheduler(
             Timeouts(completing_ns=5 * SECOND_NS, retention_ns=60 * SECOND_NS, reconnect_ns=30 * SECOND_NS),
@@ -300,6 +301,12 @@ def recount(world: World) -> Gauges:
                 gauges["schedulerd_pending_resources"][name, queue.path, resource, rm_id] += amount
             for resource, amount in queue.allocated.items():
                 gauges["schedulerd_allocated_resources"][name, queue.path, resource, rm_id] += amount
+            for resource, amount in queue.guaranteed.items():
+                gauges["schedulerd_guaranteed_resources"][name, queue.path, resource, rm_id] += amount
+            for resource, amount in queue.max.items():
+                gauges["schedulerd_max_resources"][name, queue.path, resource, rm_id] += amount
+            if queue.max_applications:
+                gauges["schedulerd_max_applications"][name, queue.path, rm_id] += queue.max_applications
         for app in (*partition.applications, *partition.terminated):
             for path in tuple(path_to_root(app.queue)) or ("",):
                 gauges["schedulerd_applications"][name, path, rm_id, app.state.lower()] += 1
@@ -328,7 +335,7 @@ READ_AT_SCRAPE = (
     *(families.INBOX_DEPTH, families.OUTBOX_DEPTH, families.BUILD_INFO, families.CONFIG_INFO),
     *(families.EVENT_FOLLOWERS, families.CALLBACK_STREAMS, families.JOURNAL_RECORDING, families.JOURNAL_WAITING),
     *(families.OUTSTANDING, families.OUTSTANDING_RESOURCES, families.USED, families.ALLOCATIONS_USED),
-    families.PENDING_ASKS,
+    *(families.PENDING_ASKS, families.LEAF_PENDING_ASKS),
     families.SERIES_LEFT_OUT,
 )
 """Gauges that are asked for when somebody looks and cannot drift; `test_metrics` and the contract tests look."""

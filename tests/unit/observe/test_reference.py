@@ -24,7 +24,7 @@ from schedulerd.core.step_context import ResourceManager
 from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind
 from schedulerd.observe.metrics import JournalCounts, Metrics
 from tests.instants import at
-from tests.unit.core.builders import a_conversation, a_node, an_ask
+from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_ask
 from tests.unit.observe import build
 from tests.unit.observe.scrape import text
 
@@ -37,7 +37,8 @@ UNITS_THAT_ARE_NOT_BASE = re.compile(
 
 def a_used_resource_manager() -> ResourceManager:
     """With a node and an allocation whose use was reported, and an ask that there is no room for."""
-    talk = a_conversation(a_node("n1", {"memory": 5}))
+    queue = a_queue_spec("a", max={"memory": 500}, guaranteed={"memory": 5}, max_applications=2)
+    talk = a_conversation(a_node("n1", {"memory": 5}), root=a_root(queue))
     talk.asks(an_ask("k", 10), an_ask("small", 2))
     talk.schedule()
     (uuid,) = talk.model().allocations
@@ -148,6 +149,7 @@ def test_a_second_metric_of_the_same_name_is_refused(busy: Metrics) -> None:
 
 def test_the_reference_lists_exactly_what_is_exposed() -> None:
     rows = [match.groupdict() for match in ROW.finditer(REFERENCE.read_text())]
+    rows = [row for row in rows if row["name"].startswith(PREFIX)]
     documented = [(row["name"], row["kind"], row["labels"].strip(), row["meaning"].strip()) for row in rows]
     wanted = [
         (family.name, family.kind, ", ".join(f"`{label}`" for label in family.labels), family.documentation)

@@ -126,7 +126,7 @@ def request_release(
         allocation.ask_again_when_gone = allocation.placeholder and application.state is ApplicationState.ACCEPTED
     if allocation.placeholder and application.gang is not None:
         partition.gangs_touched[application] = None
-        task_group = application.gang.task_group(allocation.spec.task_group)
+        task_group = application.gang.task_groups[allocation.spec.task_group]
         task_group.drop_idle(allocation)
         task_group.count_release(cause)
     context.emit(

@@ -40,7 +40,7 @@ def check(context: StepContext, rm: ResourceManager, command: UpdateConfiguratio
     """
     if command.instead_of is not None and command.instead_of != rm.configuration:
         return _nothing
-    assessment = assess(rm, command.partitions)
+    assessment = assess(rm, command.partitions, context.cluster.matches)
     if assessment.refusals:
         return partial(context.emit, ConfigurationRejected(rm.rm_id, assessment.refusals))
     return partial(_update, context, rm, command, assessment)

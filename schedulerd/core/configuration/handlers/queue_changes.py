@@ -26,6 +26,7 @@ class Rules(NamedTuple):
     guaranteed: Resources
     managed: bool
     draining: bool
+    stopped: bool
     maxapplications: int
     properties: QueueProperties
     limits: tuple[LimitSpec, ...]
@@ -45,6 +46,7 @@ def rules(queue: Queue) -> Rules:
         guaranteed=queue.guaranteed,
         managed=queue.managed,
         draining=queue.draining,
+        stopped=queue.stopped,
         maxapplications=queue.max_applications,
         properties=queue.properties,
         limits=queue.limits,
@@ -67,8 +69,8 @@ def removed(context: StepContext, partition: Partition, queues: Iterable[Queue])
         _say(context, partition, queue, QueueChange.REMOVED)
 
 
-def changed(context: StepContext, partition: Partition, queue: Queue, before: Rules) -> None:
-    """Tells what differs from `before`; sends nothing if nothing does."""
+def changed(context: StepContext, partition: Partition, queue: Queue, before: Rules, by: str = "") -> None:
+    """Tells what differs from `before`; sends nothing if nothing does. `by` names the operator who changed it."""
     after = rules(queue)
     if after == before:
         return
@@ -83,6 +85,10 @@ def changed(context: StepContext, partition: Partition, queue: Queue, before: Ru
         sentences.append(
             "accepts nothing new, and is removed when it is empty" if after.draining else "accepts applications again"
         )
+    if after.stopped != before.stopped:
+        operator = f" by {by}" if by else ""
+        takes = "takes no new applications, and finishes those it has" if after.stopped else "takes applications again"
+        sentences.append(f"{'stopped' if after.stopped else 'started'}{operator}: {takes}")
     if sentences:
         _say(context, partition, queue, QueueChange.CONFIGURATION, message="; ".join(sentences))
 

@@ -8,13 +8,22 @@ queue that will be above its new quota.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
 
+from schedulerd.core.checks import Mistake
 from schedulerd.core.configuration.facts import Impact, ImpactKind
 from schedulerd.core.configuration.rules.rule_words import describe_rules
 from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.model.application import Application
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
+from schedulerd.core.queue_placement.rules.queue_placement import (
+    FORCE_CREATE_TAG,
+    RECOVERY_QUEUE,
+    Matches,
+    place_application,
+)
 from schedulerd.core.quotas.limit_subject import LimitSubject
 from schedulerd.core.quotas.usage import UsageLedger
 from schedulerd.core.specs import SECOND_NS, LimitSpec, PartitionSpec, QueueSpec
@@ -22,6 +31,8 @@ from schedulerd.core.step_context import ResourceManager
 
 NAMES_SHOWN = 5
 """Maximum number of application names in a sentence."""
+PLACED_AGAIN_MAX = 200
+"""Maximum number of applications of a partition whose placement is tried with the new file, the last ones submitted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +47,14 @@ class Assessment:
     """Harmful impacts first, then in the order of partitions and queues."""
 
 
-def assess(rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> Assessment:
-    """Compares all partitions. The cost is one visit of each queue, and of each user where limits change."""
+def assess(rm: ResourceManager, specs: tuple[PartitionSpec, ...], matches: Matches) -> Assessment:
+    """Compares all partitions. The cost is one visit of each queue, of each user where limits change, and of some
+    applications. `matches` is that of the scheduler."""
     refusals = tuple(_refusals(rm, specs))
     changed = {name: partition.spec for name, partition in rm.partitions.items()} != {one.name: one for one in specs}
     if refusals or not changed:
         return Assessment(refusals, changed, ())
-    return Assessment((), changed, tuple(sorted(_impact(rm, specs), key=lambda one: not one.harms)))
+    return Assessment((), changed, tuple(sorted(_impact(rm, specs, matches), key=lambda one: not one.harms)))
 
 
 def _refusals(rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> Iterator[str]:
@@ -64,7 +76,7 @@ def _queue_refusals(queue: Queue, spec: QueueSpec) -> Iterator[str]:
             yield from _queue_refusals(queue.children[child.key], child)
 
 
-def _impact(rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> Iterator[Impact]:
+def _impact(rm: ResourceManager, specs: tuple[PartitionSpec, ...], matches: Matches) -> Iterator[Impact]:
     for spec in specs:
         partition = rm.partitions.get(spec.name)
         if partition is None:
@@ -74,6 +86,7 @@ def _impact(rm: ResourceManager, specs: tuple[PartitionSpec, ...]) -> Iterator[I
         elif partition.spec != spec:
             yield from _partition_impact(partition, spec)
             yield from _QueueComparison(partition, spec).walk(partition.root, spec.root)
+            yield from _without_place(partition, spec, matches)
     named = {spec.name for spec in specs}
     yield from (_removal(partition) for name, partition in rm.partitions.items() if name not in named)
 
@@ -104,6 +117,41 @@ def _partition_impact(partition: Partition, spec: PartitionSpec) -> Iterator[Imp
             "what is placed stays where it is"
         )
         yield Impact(ImpactKind.NODE_ORDER_CHANGED, spec.name, "", False, message)
+
+
+def _without_place(partition: Partition, spec: PartitionSpec, matches: Matches) -> Iterator[Impact]:
+    """Applications that keep their queue, but that the new rules and ACLs would not let in again. Those of draining
+    queues are told with the queue."""
+    root = Queue.from_spec(spec.root)
+    refused: dict[str, str] = {}
+    for application in islice(reversed(partition.applications.values()), PLACED_AGAIN_MAX):
+        queue = application.queue
+        if queue.name == RECOVERY_QUEUE or _will_drain(queue, root):
+            continue
+        found = place_application(root, spec.rules, replace(application.spec, tags=_unforced(application)), matches)
+        if isinstance(found, Mistake):
+            refused[application.application_id] = found.reason
+    if refused:
+        message = (
+            f"{_counted(len(refused), 'application')} could not be submitted again as before: {_some(refused)}; the "
+            f"first because {next(iter(refused.values()))}"
+        )
+        yield Impact(ImpactKind.NO_PLACE, spec.name, "", True, message)
+
+
+def _will_drain(queue: Queue, root: Queue) -> bool:
+    """Whether a queue, or one above it, drains when the tree is as in the new file, which is below `root`."""
+    for one in reversed(queue.path_to_root[:-1]):
+        assert one.parent is not None
+        parent = root.find(one.parent.path)
+        if parent is not None and one.name not in parent.children:
+            return one.managed or parent.is_leaf
+    return False
+
+
+def _unforced(application: Application) -> dict[str, str]:
+    """Its tags, without the one by which no application is refused."""
+    return {name: value for name, value in application.spec.tags.items() if name != FORCE_CREATE_TAG}
 
 
 def _node_order(spec: PartitionSpec) -> str:

@@ -204,6 +204,7 @@ def explain_queue(
                 yield from tallies.count(application)
     reasons, left_out = tallies.reasons()
     yield
+    stopped = queue.stopped_by()
     names = sorted({*queue.max, *queue.guaranteed, *queue.allocated, *queue.pending})
     return QueueExplanation(
         rm_id=rm.rm_id,
@@ -211,6 +212,7 @@ def explain_queue(
         queue=queue.written,
         is_leaf=queue.is_leaf,
         draining=queue.draining,
+        stopped_by=stopped.written if stopped is not None else "",
         now_ns=now_ns,
         resources=[_use(queue, name) for name in names[:RESOURCES_MAX]],
         running_applications=queue.running,

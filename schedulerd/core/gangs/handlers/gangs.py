@@ -221,7 +221,7 @@ def complete_swap(context: StepContext, partition: Partition, placeholder: Alloc
     allocation = commit.allocate_swapped(partition, application, ask, node, context.cluster.new_uuid())
     assert application.gang is not None
     allocation.placeholder_asked_at_ns = placeholder.ask.asked_at_ns
-    application.gang.task_group(placeholder.spec.task_group).replaced += 1
+    application.gang.task_groups[placeholder.spec.task_group].replaced += 1
     if ask.spec.execution_timeout_ms > 0:
         execution_times.begin(context, allocation)
     return allocated(allocation, ask.asked_at_ns, replaces=placeholder.uuid)

@@ -252,7 +252,17 @@ class StateCount:
         for check in partition.callbacks.open_predicate_checks.values():
             self._checked.setdefault(check.application, {})[check.ask] = None
         self.partition_key = partition.rm_id, partition.name
-        self.counts: dict[PendingState, int] = dict.fromkeys(PendingState, 0)
+        self.by_queue: dict[str, dict[PendingState, int]] = {}
+        """By path of the leaf queue, for queues in which something waits."""
+
+    @property
+    def counts(self) -> dict[PendingState, int]:
+        """Of the whole partition, with all states."""
+        counts = dict.fromkeys(PendingState, 0)
+        for of_queue in self.by_queue.values():
+            for state, number in of_queue.items():
+                counts[state] += number
+        return counts
 
     def advance(self, applications_max: int) -> bool:
         """Counts up to `applications_max` further applications; False when none are left.
@@ -265,10 +275,10 @@ class StateCount:
         return not applications_max
 
     def _count(self, application: Application) -> None:
-        counts = self.counts
-        counts[_S.AWAITING_PLACEHOLDER] += application.awaiting_placeholder
-        if not application.groups:
+        if not application.groups and not application.awaiting_placeholder:
             return
+        counts = self.by_queue.setdefault(application.queue.path, dict.fromkeys(PendingState, 0))
+        counts[_S.AWAITING_PLACEHOLDER] += application.awaiting_placeholder
         near: dict[AskGroup, int] = {}
         for ask in {**{one.ask: None for one in application.reservations}, **self._checked.get(application, {})}:
             if ask.group is not None:

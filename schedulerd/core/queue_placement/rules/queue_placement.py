@@ -1,8 +1,8 @@
 """The queue of a new application: the placement rules in order, then the recovery queue if it must be accepted.
 
-A rule names a queue, or does not match. The queue must be a leaf that is not draining and to which the user may submit.
-If the rule may create queues, it can also be a new one below a parent to which the user may submit. Otherwise the next
-rule is tried.
+A rule names a queue, or does not match. The queue must be a leaf that is neither draining nor stopped, and to which the
+user may submit. If the rule may create queues, it can also be a new one below a parent to which the user may submit.
+Otherwise the next rule is tried.
 
 The application is rejected at once if a rule names a queue with an invalid name or below a leaf, or if a parent rule
 names a leaf (SEMANTICS I22). Queue names ignore case; reasons show them as written (SEMANTICS I15).
@@ -194,6 +194,8 @@ def _target(root: Queue, path: str, application: NewApplication) -> Placement | 
             return mistake
     if queue.draining:
         return _NoMatch(f"{queue.written} is draining: it is no longer in the queue file")
+    if (stopped := queue.stopped_by()) is not None:
+        return _NoMatch(f"{stopped.written} is stopped by an operator: it takes no new applications")
     if not queue.may_submit(application.user, application.groups):
         groups = some(application.groups, show=shown)
         return Mistake(
@@ -224,9 +226,14 @@ def _cannot_create(queue: Queue, missing: list[str], path: str) -> Mistake | Non
     return None
 
 
+def _takes_applications(queue: Queue) -> bool:
+    is_closed = queue.draining or queue.stopped_by() is not None
+    return queue.is_leaf and not is_closed and queue.name != RECOVERY_QUEUE
+
+
 def _leaves(root: Queue) -> str:
     """The first few leaf queues as text. The cost is bounded."""
     seen = islice(root.walk(), LEAVES_LOOKED_FOR_AMONG)
-    leaves = (queue for queue in seen if queue.is_leaf and not queue.draining and queue.name != RECOVERY_QUEUE)
+    leaves = (queue for queue in seen if _takes_applications(queue))
     found = [queue.written for queue in islice(leaves, LISTED_MAX + 1)]
     return ", ".join(found[:LISTED_MAX]) + (" and more" if len(found) > LISTED_MAX else "") or "none"

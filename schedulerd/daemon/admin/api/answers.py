@@ -18,6 +18,8 @@ from schedulerd.daemon.runtime.shares import NoneLeft, Shared
 
 OPEN_MAX = 50
 """Requests for single objects and explanations at a time, of all clients."""
+ETAG_BYTES_MAX = 65_536
+"""Largest answer that has an entity tag."""
 WORK_SECONDS_MAX = 30.0
 """How long an explanation may take, its pauses included."""
 
@@ -33,8 +35,11 @@ class Answers:
         self._open = Shared(OPEN_MAX, "requests are open")
 
     async def one(self, request: Request, adapter: TypeAdapter[Any], value: object) -> Response:
-        """The object as JSON, or 304 if the client has it. Waits for its share of the loop's time."""
+        """The object as JSON, or 304 if the client has it; a large one has no entity tag. Waits for its share of the
+        loop's time."""
         body = await self.finish(_dumped(adapter, value))
+        if len(body) > ETAG_BYTES_MAX:
+            return Response(body, headers={"cache-control": "no-store"}, media_type="application/json")
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
         headers = {"etag": tag, "cache-control": "no-cache"}
         known = [one.strip().removeprefix("W/") for one in request.headers.get("if-none-match", "").split(",")]

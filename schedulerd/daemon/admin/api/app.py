@@ -10,7 +10,15 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from schedulerd.daemon.admin.api import docs_page, event_routes, explain_routes, list_routes, problems
+from schedulerd.daemon.admin.api import (
+    configuration_routes,
+    docs_page,
+    event_routes,
+    explain_routes,
+    list_routes,
+    operations,
+    problems,
+)
 from schedulerd.daemon.admin.api.access import COOKIE, SESSION_SECONDS_MAX, Access
 from schedulerd.daemon.admin.api.answers import Answers
 from schedulerd.daemon.admin.api.guard import Guard
@@ -75,8 +83,10 @@ def make_app(sources: ApiSources) -> FastAPI:
 
     reading = [Depends(view)]
     lists = Shared(LISTS_MAX, "lists are being written")
+    app.include_router(operations.routes(sources, answers))
     app.include_router(list_routes.routes(sources, answers, lists), dependencies=reading)
     app.include_router(explain_routes.routes(sources, answers), dependencies=reading)
+    app.include_router(configuration_routes.routes(sources, answers), dependencies=reading)
     app.include_router(event_routes.routes(sources, answers), dependencies=reading)
     app.include_router(_session_routes(access))
     return app

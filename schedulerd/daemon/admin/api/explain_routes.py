@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from schedulerd.core.checks import shown
 from schedulerd.core.explain.rules.ask import explain_ask, pod_of
 from schedulerd.core.explain.rules.fits import Supposed, fits
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
@@ -23,6 +24,7 @@ from schedulerd.core.explain.values import (
 )
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.queue import Queue
 from schedulerd.core.reading import INT64_MAX
 from schedulerd.core.resources import Resources
 from schedulerd.daemon.admin.api import finding
@@ -127,6 +129,14 @@ class QueueWhere(Where):
     """Its full path."""
 
 
+def _whole(value: object) -> object:
+    """2.0 is a whole number in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+_Amount: TypeAlias = Annotated[int, Field(ge=0, le=INT64_MAX), BeforeValidator(_whole)]
+
+
 class SupposedAsk(BaseModel):
     """An ask that nobody makes: of a new application, and the next one to be placed."""
 
@@ -136,7 +146,7 @@ class SupposedAsk(BaseModel):
     partition: str = Field(default="default", max_length=finding.NAME_LENGTH_MAX)
     queue: str = Field(max_length=finding.NAME_LENGTH_MAX)
     """Full path of a leaf queue."""
-    resources: dict[Name, Annotated[int, Field(ge=0, le=INT64_MAX)]] = Field(min_length=1, max_length=RESOURCES_MAX)
+    resources: dict[Name, _Amount] = Field(min_length=1, max_length=RESOURCES_MAX)
     """`vcore` in thousandths of a core, `memory` in bytes."""
     user: str = Field(default="", max_length=finding.NAME_LENGTH_MAX)
     groups: list[Name] = Field(default=[], max_length=100)
@@ -149,53 +159,41 @@ _QUEUE = TypeAdapter(QueueAnswer)
 _FITS = TypeAdapter(FitsAnswer)
 
 
-def routes(sources: ApiSources, answers: Answers) -> Router:
-    """The router of these routes."""
-    router = Router(tags=["explain"])
-    scheduler = sources.scheduler
+class _Explaining:
+    """Finds what a request names, and makes the answer, over several turns of the loop."""
 
-    async def explained(found: Place, application: Application, ask: Ask) -> Response:
-        now = sources.clocks()
+    def __init__(self, sources: ApiSources, answers: Answers) -> None:
+        self.sources = sources
+        self._answers = answers
+
+    def place(self, where: Where) -> Place:
+        """Raises `HTTPException` with 404."""
+        return finding.place(self.sources.scheduler, where)
+
+    async def finish(self, found: Place, work: Generator[None, None, ResultT]) -> ResultT:
+        """Runs work on a partition. Raises `HTTPException` with 404 if it is dropped meanwhile, or 503."""
+        return await self._answers.finish(_while_current(self.sources, found, work))
+
+    async def written(self, adapter: TypeAdapter[Any], answer: object) -> Response:
+        return await self._answers.fresh(adapter, answer)
+
+    async def ask(self, found: Place, application: Application, ask: Ask) -> Response:
+        """Why an ask waits."""
+        now = self.sources.clocks()
         work = explain_ask(found.rm, found.partition, application, ask, now.monotonic_ns)
-        explanation = await answers.finish(_while_current(sources, found, work))
+        explanation = await self.finish(found, work)
         answer = AskAnswer(
             sentences.ask_summary(explanation),
             sentences.ask_details(explanation),
             with_wall_times(explanation, now.epoch_ns),
         )
-        return await answers.fresh(_ASK, answer)
+        return await self.written(_ASK, answer)
 
-    @router.get("/explain/ask", response_model=AskAnswer)
-    async def explain_an_ask(where: Annotated[AskWhere, Query()]) -> Response:
-        """Why an ask waits."""
-        found = finding.place(scheduler, where)
-        application = finding.application(found, where.application)
-        if not where.ask and len(application.asks) != 1:
-            raise HTTPException(422, f"ask: the application has {len(application.asks)} asks; name one of them")
-        key = where.ask or next(iter(application.asks))
-        return await explained(found, application, finding.ask(application, key))
-
-    @router.get("/explain/pod", response_model=AskAnswer)
-    async def explain_a_pod(where: Annotated[PodWhere, Query()]) -> Response:
-        """Why a Kubernetes pod waits: the ask with its namespace and name in the tags."""
-        found = finding.place(scheduler, where)
-        wanted = f"{where.namespace}/{where.pod}"
-        work = _while_current(sources, found, _find_pod(found, wanted))
-        pair = await answers.finish(work)
-        if pair is None:
-            raise HTTPException(
-                404, f"pod: {wanted!r} is not known here; is its schedulerName right, and is it still there?"
-            )
-        return await explained(found, *pair)
-
-    @router.get("/explain/application", response_model=ApplicationAnswer)
-    async def explain_an_application(where: Annotated[ApplicationWhere, Query()]) -> Response:
+    async def application(self, found: Place, application: Application) -> Response:
         """What an application waits for."""
-        found = finding.place(scheduler, where)
-        application = finding.application(found, where.application)
-        now = sources.clocks()
+        now = self.sources.clocks()
         work = explain_application(found.rm, found.partition, application, now.monotonic_ns)
-        explanation = await answers.finish(_while_current(sources, found, work))
+        explanation = await self.finish(found, work)
         first = explanation.next_ask
         answer = ApplicationAnswer(
             sentences.application_summary(explanation),
@@ -203,38 +201,78 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
             [*sentences.ask_summary(first), *sentences.ask_details(first)] if first is not None else [],
             with_wall_times(explanation, now.epoch_ns),
         )
-        return await answers.fresh(_APPLICATION, answer)
+        return await self.written(_APPLICATION, answer)
 
-    @router.get("/explain/queue", response_model=QueueAnswer)
-    async def explain_a_queue(where: Annotated[QueueWhere, Query()]) -> Response:
-        """What waits in a queue and below, by reason, and what uses it."""
-        found = finding.place(scheduler, where)
-        queue = finding.queue(found, where.queue)
-        now = sources.clocks()
+    async def queue(self, found: Place, queue: Queue) -> Response:
+        """What waits in a queue and below."""
+        now = self.sources.clocks()
         work = explain_queue(found.rm, found.partition, queue, now.monotonic_ns)
-        explanation = await answers.finish(_while_current(sources, found, work))
+        explanation = await self.finish(found, work)
         answer = QueueAnswer(
             sentences.queue_summary(explanation),
             _lines(explanation.reasons, explanation.now_ns),
             with_wall_times(explanation, now.epoch_ns),
         )
-        return await answers.fresh(_QUEUE, answer)
+        return await self.written(_QUEUE, answer)
+
+    async def fits(self, found: Place, queue: Queue, supposed: SupposedAsk) -> Response:
+        """Whether a supposed ask would be placed."""
+        now = self.sources.clocks()
+        ask = Supposed(Resources(supposed.resources), supposed.user, tuple(supposed.groups), supposed.required_node)
+        result = await self.finish(found, fits(found.partition, queue, ask, now.monotonic_ns))
+        answer = FitsAnswer(
+            sentences.fits_summary(result), sentences.fits_details(result), with_wall_times(result, now.epoch_ns)
+        )
+        return await self.written(_FITS, answer)
+
+
+def routes(sources: ApiSources, answers: Answers) -> Router:
+    """The router of these routes."""
+    router = Router(tags=["explain"])
+    explaining = _Explaining(sources, answers)
+
+    @router.get("/explain/ask", response_model=AskAnswer)
+    async def explain_an_ask(where: Annotated[AskWhere, Query()]) -> Response:
+        """Why an ask waits."""
+        found = explaining.place(where)
+        application = finding.application(found, where.application)
+        if not where.ask and len(application.asks) != 1:
+            raise HTTPException(422, f"ask: the application has {len(application.asks)} asks; name one of them")
+        key = where.ask or next(iter(application.asks))
+        return await explaining.ask(found, application, finding.ask(application, key))
+
+    @router.get("/explain/pod", response_model=AskAnswer)
+    async def explain_a_pod(where: Annotated[PodWhere, Query()]) -> Response:
+        """Why a Kubernetes pod waits: the ask with its namespace and name in the tags."""
+        found = explaining.place(where)
+        wanted = f"{where.namespace}/{where.pod}"
+        pair = await explaining.finish(found, _find_pod(found, wanted))
+        if pair is None:
+            raise HTTPException(
+                404, f"pod: {shown(wanted)} is not known here; is its schedulerName right, and is it still there?"
+            )
+        return await explaining.ask(found, *pair)
+
+    @router.get("/explain/application", response_model=ApplicationAnswer)
+    async def explain_an_application(where: Annotated[ApplicationWhere, Query()]) -> Response:
+        """What an application waits for."""
+        found = explaining.place(where)
+        return await explaining.application(found, finding.application(found, where.application))
+
+    @router.get("/explain/queue", response_model=QueueAnswer)
+    async def explain_a_queue(where: Annotated[QueueWhere, Query()]) -> Response:
+        """What waits in a queue and below, by reason, and what uses it."""
+        found = explaining.place(where)
+        return await explaining.queue(found, finding.queue(found, where.queue))
 
     @router.post("/whatif/fits", response_model=FitsAnswer)
     async def would_fit(supposed: SupposedAsk) -> Response:
         """Would this ask be placed now, where, and if not why not. Nothing is placed."""
-        found = finding.place(scheduler, Where(rm=supposed.rm, partition=supposed.partition))
+        found = explaining.place(Where(rm=supposed.rm, partition=supposed.partition))
         queue = finding.queue(found, supposed.queue)
         if not queue.is_leaf:
             raise HTTPException(422, f"queue: {queue.written} has child queues; name a leaf")
-        now = sources.clocks()
-        ask = Supposed(Resources(supposed.resources), supposed.user, tuple(supposed.groups), supposed.required_node)
-        work = fits(found.partition, queue, ask, now.monotonic_ns)
-        result = await answers.finish(_while_current(sources, found, work))
-        answer = FitsAnswer(
-            sentences.fits_summary(result), sentences.fits_details(result), with_wall_times(result, now.epoch_ns)
-        )
-        return await answers.fresh(_FITS, answer)
+        return await explaining.fits(found, queue, supposed)
 
     return router
 

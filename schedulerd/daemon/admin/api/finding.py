@@ -13,6 +13,7 @@ from schedulerd.core.checks import shown
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.partition import Partition
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.step_context import ResourceManager
@@ -41,17 +42,22 @@ class Place(NamedTuple):
     partition: Partition
 
 
+def resource_manager(scheduler: Scheduler, rm_id: str) -> ResourceManager:
+    """The resource manager with this id, or the only one for ''. Raises `HTTPException` with 404."""
+    known = scheduler.cluster.resource_managers
+    if rm_id:
+        rm = known.get(rm_id)
+        if rm is None:
+            raise HTTPException(404, f"rm: {shown(rm_id)} is not registered; there are {_some(known)}")
+        return rm
+    if len(known) != 1:
+        raise HTTPException(404, f"rm: name one of the resource managers with ?rm=: there are {_some(known)}")
+    return next(iter(known.values()))
+
+
 def place(scheduler: Scheduler, where: Where) -> Place:
     """The partition that is meant. Raises `HTTPException` with 404."""
-    known = scheduler.cluster.resource_managers
-    if where.rm:
-        rm = known.get(where.rm)
-        if rm is None:
-            raise HTTPException(404, f"rm: {shown(where.rm)} is not registered; there are {_some(known)}")
-    elif len(known) == 1:
-        rm = next(iter(known.values()))
-    else:
-        raise HTTPException(404, f"rm: name one of the resource managers with ?rm=: there are {_some(known)}")
+    rm = resource_manager(scheduler, where.rm)
     partition = rm.partition(where.partition)
     if partition is None:
         there = _some(rm.partitions)
@@ -72,6 +78,8 @@ def application(found: Place, application_id: str) -> Application:
         return one
     gone = found.partition.terminated_by_id.get(application_id)
     ended = f"; the last one with that id is {gone.state}" if gone is not None else ""
+    if isinstance(gone, RejectedApplication):
+        ended += f": {gone.reason}"
     raise HTTPException(404, f"application: {shown(application_id)} is not there{ended}")
 
 

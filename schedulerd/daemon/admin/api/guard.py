@@ -10,6 +10,9 @@ from schedulerd.daemon.admin.api.problems import problem
 API_BODY_BYTES_MAX = 16_384
 """Maximum size of a request body."""
 
+STREAMED_BODY = "/config/validate"
+"""The route that reads its own, larger body, after it has checked who sends it."""
+
 _HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; "
     "form-action 'none'",
@@ -27,12 +30,6 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
-        if scope["method"] not in ("GET", "HEAD", "OPTIONS"):
-            body = await _body(receive)
-            if body is None:
-                await problem(413, f"the body has more than {API_BODY_BYTES_MAX} bytes")(scope, receive, send)
-                return
-            receive = _Replay(body, receive)
 
         async def answer(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -41,6 +38,13 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
+        is_streamed = scope["path"] == scope.get("root_path", "") + STREAMED_BODY
+        if scope["method"] not in ("GET", "HEAD", "OPTIONS") and not is_streamed:
+            body = await _body(receive)
+            if body is None:
+                await problem(413, f"the body has more than {API_BODY_BYTES_MAX} bytes")(scope, receive, answer)
+                return
+            receive = _Replay(body, receive)
         await self._app(scope, receive, answer)
 
 

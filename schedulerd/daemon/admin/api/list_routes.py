@@ -118,20 +118,20 @@ def _add_objects(router: Router, sources: ApiSources, answers: Answers) -> None:
         found = finding.place(sources.scheduler, where)
         return found, Projection(found, sources.clocks().epoch_ns)
 
-    @router.get("/queues/{path:path}", response_model=m.QueueItem, tags=["queues"])
+    @router.get("/queues/{path:name}", response_model=m.QueueItem, tags=["queues"])
     async def get_queue(request: Request, path: str, where: Annotated[Where, Query()]) -> Response:
         """One queue by its full path."""
         found, shows = projection(where)
         return await answers.one(request, _ADAPTERS[m.QueueItem], shows.queue(finding.queue(found, path)))
 
-    @router.get("/applications/{application:path}", response_model=m.ApplicationDetail, tags=["applications"])
+    @router.get("/applications/{application:name}", response_model=m.ApplicationDetail, tags=["applications"])
     async def get_application(request: Request, application: str, where: Annotated[Where, Query()]) -> Response:
         """One application with its state log."""
         found, shows = projection(where)
         one = shows.application_detail(finding.application(found, application))
         return await answers.one(request, _ADAPTERS[m.ApplicationDetail], one)
 
-    @router.get("/nodes/{node:path}", response_model=m.NodeItem, tags=["nodes"])
+    @router.get("/nodes/{node:name}", response_model=m.NodeItem, tags=["nodes"])
     async def get_node(request: Request, node: str, where: Annotated[Where, Query()]) -> Response:
         """One node by its id."""
         found, shows = projection(where)

@@ -21,6 +21,9 @@ from schedulerd.daemon.admin.api.projections import Preemption, Projection, Queu
 
 Name = Annotated[str, Field(max_length=NAME_LENGTH_MAX)]
 Flag = bool | None
+ApplicationSort = Literal["time", "-time", "id", "-id", "queue", "-queue", "allocations", "-allocations"]
+AskSort = Literal["time", "-time", "id", "-id", "queue", "-queue"]
+NodeSort = Literal["id", "-id", "allocations", "-allocations"]
 
 
 class QueueQuery(PageQuery):
@@ -50,7 +53,7 @@ class ApplicationListQuery(ApplicationQuery):
     """Its tag `namespace`."""
     pending: Flag = None
     """Only with, or only without, pending allocations."""
-    sort: Name = "time"
+    sort: ApplicationSort = "time"
     """id, time, queue, allocations; with - before it to descend."""
 
 
@@ -67,7 +70,7 @@ class AskQuery(ApplicationQuery):
     """Only asks with an allocation in this pending state."""
     pending: Flag = None
     """Only with, or only without, pending allocations."""
-    sort: Name = "time"
+    sort: AskSort = "time"
     """id, time, queue; with - before it to descend."""
 
 
@@ -80,7 +83,7 @@ class NodeQuery(PageQuery):
     """NAME=VALUE."""
     reserved: Flag = None
     """Only with, or only without, reservations."""
-    sort: Name = "id"
+    sort: NodeSort = "id"
     """id, allocations; with - before it to descend."""
 
 

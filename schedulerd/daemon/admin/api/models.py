@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias, TypeVar
 
 ClassT = TypeVar("ClassT")
 Amounts: TypeAlias = dict[str, int]
+QueueState: TypeAlias = Literal["active", "draining", "stopped"]
 
 
 DOCUMENTED: list[type] = []
@@ -53,7 +54,9 @@ class QueueItem:
     is_leaf: bool
     managed: bool
     """False for a queue that a placement rule made."""
-    state: Literal["active", "draining"]
+    state: QueueState
+    """draining: the queue file no longer names it; stopped: an operator stopped it or a queue above it. Neither takes
+    new applications."""
     guaranteed: Amounts
     max: Amounts
     """A missing name is unlimited."""

@@ -31,9 +31,11 @@ class Problem:
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": Problem, "description": HTTPStatus(status).phrase, "content": {"application/problem+json": {}}}
-    for status in (400, 401, 403, 404, 422, 503)
+    for status in (400, 401, 403, 404, 408, 413, 421, 422, 503)
 }
 """For the schema: the errors that any route may answer with."""
+PROBLEMS[400]["content"]["text/plain"] = {"schema": {"type": "string"}}
+PROBLEMS[400]["description"] = "Bad Request; as plain text if the request line and the headers are too large"
 
 
 def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:

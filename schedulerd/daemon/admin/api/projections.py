@@ -28,6 +28,7 @@ from schedulerd.daemon.admin.api.models import (
     NodeItem,
     PreemptionItem,
     QueueItem,
+    QueueState,
     ReservationItem,
     StateCountItem,
     StateEntry,
@@ -258,5 +259,7 @@ def amounts(resources: Resources) -> Amounts:
     return {name: within_int64(amount) for name, amount in resources.nonzero().items()}
 
 
-def _queue_state(one: Queue) -> Literal["active", "draining"]:
-    return "draining" if one.draining else "active"
+def _queue_state(one: Queue) -> QueueState:
+    if one.draining:
+        return "draining"
+    return "active" if one.stopped_by() is None else "stopped"

@@ -10,6 +10,16 @@ from collections.abc import Callable
 from typing import Any
 
 from fastapi import APIRouter
+from starlette.convertors import PathConvertor, register_url_convertor
+
+
+class _NameConvertor(PathConvertor):
+    """The rest of a path, line breaks included: names may have any character."""
+
+    regex = "(?s:.*)"
+
+
+register_url_convertor("name", _NameConvertor())
 
 
 class Router(APIRouter):

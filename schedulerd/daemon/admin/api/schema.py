@@ -26,7 +26,7 @@ def openapi() -> str:
     try:
         unused: Any = None
         access = Access(Settings(), None)
-        app = make_app(ApiSources(unused, StateQueries(lambda _query: None), _NoFeed(), access))  # type: ignore[arg-type]
+        app = make_app(ApiSources(unused, StateQueries(lambda _query: None), _NoFeed(), access, unused, unused))  # type: ignore[arg-type]
         return json.dumps(app.openapi(), indent=1, sort_keys=True) + "\n"
     finally:
         Router.with_models = False

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
+from schedulerd.core.commands import Command
+from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.state_queries import StateQueries
+from schedulerd.daemon.files.queue_files import Load
 from schedulerd.daemon.runtime.event_feed import EventFeed
 from schedulerd.instant import Instant, read_clocks
+
+Submit: TypeAlias = Callable[[Command], Awaitable["asyncio.Future[list[Fact]]"]]
+"""Returns when the command is queued; its future is done when it is carried out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,4 +30,8 @@ class ApiSources:
     """What paces the reading of the state."""
     feed: EventFeed
     access: Access
+    submit: Submit
+    """Hands a command to the scheduler."""
+    validate: Load
+    """Reads the text of a queue file, in a process of its own."""
     clocks: Callable[[], Instant] = read_clocks

@@ -33,7 +33,7 @@ class Role(StrEnum):
     VIEW = "view"
     """Read everything."""
     OPERATE = "operate"
-    """Change things too. No route needs it yet."""
+    """Change things too: stop and start queues."""
 
     def covers(self, needed: Role) -> bool:
         return self is Role.OPERATE or self is needed

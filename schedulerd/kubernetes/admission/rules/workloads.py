@@ -47,6 +47,7 @@ def _workload(group: str, resource: str, *paths: str) -> Workload:
 
 
 BUILT_IN = (
+    _workload("", "replicationcontrollers", "spec.template"),
     _workload("apps", "deployments", "spec.template"),
     _workload("apps", "replicasets", "spec.template"),
     _workload("apps", "statefulsets", "spec.template"),

@@ -32,8 +32,11 @@ class WriteEvent(Write):
     seconds_max = 120.0
     tries_max = 12
 
-    def __init__(self, key: Hashable, body: dict[str, Any], count: int, last_time: str, *, was_sent: bool) -> None:
-        """`body` is the event without its series; `was_sent` if it is likely to exist already."""
+    def __init__(
+        self, key: Hashable | None, body: dict[str, Any], count: int, last_time: str, *, was_sent: bool
+    ) -> None:
+        """`body` is the event without its series, and `key` what its repetitions have in common; `was_sent` if it is
+        likely to exist already."""
         self._key = key
         self._body = body
         self._count = count
@@ -43,7 +46,7 @@ class WriteEvent(Write):
         self.namespace, self.name = metadata["namespace"], metadata["name"]
 
     @property
-    def key(self) -> Hashable:
+    def key(self) -> Hashable | None:
         return self._key
 
     async def attempt(self, caller: Caller) -> Outcome | Retry:

@@ -7,6 +7,7 @@ lease is read, and holds what this write wrote, or does not.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -45,7 +46,13 @@ _LEASE = msgspec.json.Decoder(Lease)
 
 def micro_time(wall_s: float) -> str:
     """Seconds since the epoch as a MicroTime of the API."""
-    return datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")[:-6] + "Z"
+    seconds, micros = divmod(round(wall_s * 1_000_000), 1_000_000)
+    return f"{_whole_second(seconds)}.{micros:06d}Z"
+
+
+@lru_cache(8)
+def _whole_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
 
 
 def lease_of(body: bytes) -> Lease:

@@ -22,6 +22,7 @@ from schedulerd.kubernetes.cluster.gangs.model import (
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind
 from schedulerd.kubernetes.pod_resources import pod_requests
@@ -29,6 +30,8 @@ from schedulerd.kubernetes.reasons.waiting import held
 from schedulerd.kubernetes.resources import scheduler_names
 
 FAILED_REASON = "ResourceReservationTimeout"
+FORM_AGAIN_NS = SECOND_NS
+"""After the daemon has completed the application while pods of it are asked for."""
 _RUN_STATES = frozenset({"Starting", "Running"})
 _GIVEN_UP = frozenset({"Resuming", "Failing"})
 
@@ -98,6 +101,16 @@ def start_over(model: Model, application: Application) -> None:
     model.gangs_due[application.id] = None
 
 
+def form_later(model: Model, application: Application) -> None:
+    """Asks of the application that the daemon has forgotten may still be on their way. Their withdrawals come behind
+    them, but the next application of the id could come before both, on another stream: one of its pods would be placed
+    without its gang."""
+    gang = application.gang
+    if gang is not None:
+        gang.not_before_ns = model.now_ns + FORM_AGAIN_NS
+        model.timers.set(gang.not_before_ns, Due.GANG, application.id)
+
+
 def group_changed(model: Model, key: GroupKey) -> None:
     """A PodGroup is new, or says something else."""
     if not model.is_started:
@@ -134,7 +147,7 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
         if not has_pods or not gang.is_abandoned:
             return
         gang.stage, gang.is_abandoned, gang.has_run = GangStage.FORMING, False, False
-    if gang.stage is GangStage.FORMING and not _form(model, application, gang):
+    if gang.stage is GangStage.FORMING and (model.now_ns < gang.not_before_ns or not _form(model, application, gang)):
         return
     if not gang.is_past and not gang.has_run and _is_too_late(model, gang):
         _give_up(model, application, gang)

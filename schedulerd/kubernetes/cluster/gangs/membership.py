@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster.class_use import stop_using_class
 from schedulerd.kubernetes.cluster.effects import AddApplication, ReleaseAsk

@@ -197,6 +197,8 @@ class Gang:
     """All its real pods had left; a new one forms it anew."""
     said: str = ""
     """Why it is not formed, as the last event says."""
+    not_before_ns: int = 0
+    """When it may be formed."""
 
     def clear_slots(self) -> None:
         self.slots, self.to_come, self.standing_in = {}, {}, {}

@@ -47,7 +47,27 @@ def body(
     image: str,
 ) -> dict[str, Any]:
     """The pod as it is sent to the API server."""
-    template, about, spec = group.template, originator.metadata, originator.spec
+    about = originator.metadata
+    labels, annotations = _labels_and_annotations(originator, application_id, queue, group, gang_annotations)
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": about.name, "uid": about.uid, "controller": False}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": pod_name,
+            "namespace": about.namespace,
+            "labels": labels,
+            "annotations": annotations,
+            "ownerReferences": [owner],
+        },
+        "spec": _spec(originator, group, scheduler_name, image),
+    }
+
+
+def _labels_and_annotations(
+    originator: Pod, application_id: str, queue: str, group: TaskGroup, gang_annotations: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    template = group.template
     labels = {**template.get("labels", {}), _NO_SIDECAR: "false"}
     annotations = {
         **template.get("annotations", {}),
@@ -56,24 +76,17 @@ def body(
         OWN_PREFIX + PLACEHOLDER: "true",
         OWN_PREFIX + TASK_GROUP_NAME: group.name,
     }
-    if user := annotation(about, USER_INFO):
+    if user := annotation(originator.metadata, USER_INFO):
         annotations[OWN_PREFIX + USER_INFO] = user
     for key, value in ((APP_ID, application_id), (QUEUE, queue)):
         if value:
             # Not everything that may be an annotation may be a label.
             (labels if _LABEL_VALUE.fullmatch(value) else annotations)[OWN_PREFIX + key] = value
-    amounts = {"cpu" if name == VCORE else name: quantity for name, quantity in group.quantities.items()}
-    container = {
-        "name": "pause",
-        "image": image,
-        "imagePullPolicy": "IfNotPresent",
-        "resources": {"requests": amounts, "limits": amounts},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-    }
+    return labels, annotations
+
+
+def _spec(originator: Pod, group: TaskGroup, scheduler_name: str, image: str) -> dict[str, Any]:
+    template, spec = group.template, originator.spec
     fields: dict[str, Any] = {
         "schedulerName": scheduler_name,
         "restartPolicy": "Never",
@@ -86,7 +99,7 @@ def body(
             "runAsGroup": _USER_ID,
             "seccompProfile": {"type": "RuntimeDefault"},
         },
-        "containers": [container],
+        "containers": [_container(group, image)],
     }
     for key in ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints"):
         if template.get(key):
@@ -95,18 +108,22 @@ def body(
         fields["priorityClassName"] = spec.priority_class_name
     if spec.image_pull_secrets:
         fields["imagePullSecrets"] = [{"name": secret.name} for secret in spec.image_pull_secrets]
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": about.name, "uid": about.uid, "controller": False}
+    return fields
+
+
+def _container(group: TaskGroup, image: str) -> dict[str, Any]:
+    """Does nothing, with the requests of a member."""
+    amounts = {"cpu" if name == VCORE else name: quantity for name, quantity in group.quantities.items()}
     return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": pod_name,
-            "namespace": about.namespace,
-            "labels": labels,
-            "annotations": annotations,
-            "ownerReferences": [owner],
+        "name": "pause",
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"requests": amounts, "limits": amounts},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
         },
-        "spec": fields,
     }
 
 

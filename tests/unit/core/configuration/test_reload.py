@@ -8,6 +8,7 @@ import pytest
 
 from schedulerd.core.commands import UpdateConfiguration
 from schedulerd.core.configuration.facts import ConfigurationUpdated, Impact, ImpactKind
+from schedulerd.core.configuration.rules import reload as reload_rules
 from schedulerd.core.configuration.rules.reload import Assessment, assess
 from schedulerd.core.configuration.rules.rule_words import describe_rules
 from schedulerd.core.resources import Limits, Resources
@@ -54,13 +55,17 @@ def running(spec: PartitionSpec, *others: PartitionSpec) -> Conversation:
 
 
 def assessed(talk: Conversation, *specs: PartitionSpec) -> Assessment:
-    return assess(talk.scheduler.cluster.resource_managers[RM], specs)
+    return assess(talk.scheduler.cluster.resource_managers[RM], specs, talk.scheduler.cluster.matches)
 
 
 def impact(talk: Conversation, *specs: PartitionSpec) -> list[Impact]:
     found = assessed(talk, *specs)
     assert found.refusals == ()
     return list(found.impact)
+
+
+def told(talk: Conversation, *specs: PartitionSpec) -> list[tuple[ImpactKind, str, bool, str]]:
+    return [(one.kind, one.queue, one.harms, one.message) for one in impact(talk, *specs)]
 
 
 def the(talk: Conversation, *specs: PartitionSpec) -> tuple[ImpactKind, str, bool, str]:
@@ -261,12 +266,31 @@ def test_placement_rules_in_words() -> None:
         parent=RuleSpec(RuleKind.FIXED, value="root.ns"),
         filter=FilterSpec(allow=False, users=("bob", "eve"), groups=("guests",)),
     )
-    kind, _, harms, message = the(talk, a_file(A, rules=(by_namespace, RuleSpec(RuleKind.USER))))
+    _, (kind, _, harms, message) = told(talk, a_file(A, rules=(by_namespace, RuleSpec(RuleKind.USER))))
     assert (kind, harms) == (ImpactKind.RULES_CHANGED, False)
     assert message == (
         "placement rules of partition default change from [provided, creating] to [tag namespace below (fixed root.ns) "
         "not for users 'bob,eve' or groups 'guests', creating; user]; applications that have a queue stay there"
     )
+
+
+def test_applications_that_would_have_no_place() -> None:
+    """Rules and ACLs of the new file are tried for applications that keep their queue."""
+    talk = running(a_file(A, QueueSpec("b")))
+    talk.apps(an_app("named", "root.b"), an_app("forced", "root.b", tags={"application.create.force": "true"}))
+    found, _ = told(talk, a_file(A, QueueSpec("b"), rules=(RuleSpec(RuleKind.FIXED, value="root.c"),)))
+    assert found[:3] == (ImpactKind.NO_PLACE, "", True)
+    assert "3 applications could not be submitted again as before: forced, named, app; the first because" in found[3]
+    assert "rule 1 (fixed): 'root.c' does not exist" in found[3]
+    assert impact(talk, a_file(A, QueueSpec("b"), rules=(RuleSpec(RuleKind.PROVIDED),)))[1:] == []
+
+
+def test_so_many_applications_are_placed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reload_rules, "PLACED_AGAIN_MAX", 2)
+    talk = running(a_file(A))
+    talk.apps(*(an_app(f"app-{number}") for number in range(5)))
+    found, _ = told(talk, a_file(A, rules=(RuleSpec(RuleKind.FIXED, value="root.c"),)))
+    assert "2 applications could not be submitted again as before: app-4, app-3;" in found[3]
 
 
 def test_no_rules_are_the_rule_that_holds_then() -> None:

@@ -8,15 +8,17 @@ from typing import Any
 
 import httpx
 from starlette.applications import Starlette
-from starlette.routing import Mount
 
-from schedulerd.config import Settings
+from schedulerd.config import QueueFile, Settings, load_queue_file
+from schedulerd.core.commands import Command
+from schedulerd.core.facts import Fact
 from schedulerd.core.resources import Limits
 from schedulerd.core.specs import LimitSpec
 from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.api.app import PREFIX, build_api
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.daemon.admin.api.tokens import Tokens
+from schedulerd.daemon.admin.http import api_mount
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.instant import Instant
 from tests.unit import virtual_loop
@@ -48,6 +50,8 @@ class ApiWorld:
         self.events = EventWorld()
         self._settings = Settings(**settings)
         self._tokens = tokens
+        self.commands: list[Command] = []
+        """Those of the API."""
         self.client = ("127.0.0.1", 5_000)
 
     async def app(self) -> Starlette:
@@ -59,9 +63,20 @@ class ApiWorld:
             queries,
             self.events.feed,
             access,
+            self.submit,
+            self.validate,
             lambda: Instant(self.talk.now_ns, EPOCH_NS + self.talk.now_ns),
         )
-        return Starlette(routes=[Mount(PREFIX, app=build_api(sources))])
+        return Starlette(routes=[api_mount(build_api(sources))])
+
+    async def submit(self, command: Command) -> asyncio.Future[list[Fact]]:
+        self.commands.append(command)
+        done: asyncio.Future[list[Fact]] = asyncio.get_running_loop().create_future()
+        done.set_result(self.talk.step(command))
+        return done
+
+    async def validate(self, text: str, source: str) -> QueueFile:
+        return load_queue_file(text, source)
 
     async def client_of(self) -> httpx.AsyncClient:
         transport = httpx.ASGITransport(await self.app(), raise_app_exceptions=False, client=self.client)

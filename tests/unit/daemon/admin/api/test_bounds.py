@@ -11,18 +11,20 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
+from schedulerd.daemon.admin.api import event_stream
 from schedulerd.daemon.admin.api.answers import OPEN_MAX, WORK_SECONDS_MAX, Answers
-from schedulerd.daemon.admin.api.event_routes import (
-    EVENTS_LISTED_MAX,
+from schedulerd.daemon.admin.api.event_routes import EVENTS_LISTED_MAX, EventFilter
+from schedulerd.daemon.admin.api.event_stream import (
+    CHUNKS_KEPT_MAX,
     STREAMS_MAX,
+    TICK_SECONDS,
     UNREAD_SECONDS_MAX,
-    EventFilter,
-    _EventStream,
+    EventStream,
+    EventStreams,
 )
 from schedulerd.daemon.admin.api.explain_routes import RESOURCES_MAX
 from schedulerd.daemon.admin.api.finding import NAME_LENGTH_MAX
 from schedulerd.daemon.admin.state_queries import LOOP_SHARE_MAX, PIECE_BYTES_MAX, StateQueries
-from schedulerd.daemon.runtime.shares import Shared
 from tests.unit import virtual_loop
 from tests.unit.daemon.admin.api.api_world import ApiWorld
 
@@ -116,12 +118,13 @@ async def nothing_comes() -> Message:
 
 def test_so_many_streams_are_open_at_a_time() -> None:
     async def story() -> None:
-        world, streams = ApiWorld(), Shared(STREAMS_MAX, "streams")
+        world = ApiWorld()
+        streams = EventStreams(world.events.feed)
 
         async def send(_message: Message) -> None: ...
 
         def opened() -> Any:
-            return _EventStream(world.events.feed, streams, EventFilter(), None)({}, nothing_comes, send)
+            return EventStream(streams, EventFilter(), None)({}, nothing_comes, send)
 
         tasks = [asyncio.ensure_future(opened()) for _ in range(STREAMS_MAX)]
         await asyncio.sleep(0)
@@ -144,9 +147,63 @@ def test_a_client_that_does_not_read_a_stream_is_cut() -> None:
             if message.get("more_body") is False:
                 ended.append(message)
 
-        stream = _EventStream(world.events.feed, Shared(1, "streams"), EventFilter(), None)
+        stream = EventStream(EventStreams(world.events.feed), EventFilter(), None)
         await stream({}, nothing_comes, send)
         assert ended == []
         return asyncio.get_running_loop().time()
 
     assert virtual_loop.run(story()) == pytest.approx(UNREAD_SECONDS_MAX)
+
+
+def test_events_are_made_once_for_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients with the same filter get the same bytes at the same moments, however many they are."""
+    made: list[int] = []
+    original = event_stream.event
+
+    def counted(one: Any, instance_id: str) -> Any:
+        made.append(one.event_id)
+        return original(one, instance_id)
+
+    async def story() -> list[list[tuple[float, bytes]]]:
+        world = ApiWorld()
+        world.events.register()
+        streams = EventStreams(world.events.feed)
+        got: list[list[tuple[float, bytes]]] = []
+
+        async def watched() -> None:
+            own: list[tuple[float, bytes]] = []
+            got.append(own)
+
+            async def send(message: Message) -> None:
+                own.append((asyncio.get_running_loop().time(), message.get("body", b"")))
+
+            await EventStream(streams, EventFilter(), None)({}, nothing_comes, send)
+
+        tasks = [asyncio.ensure_future(watched()) for _ in range(20)]
+        await asyncio.sleep(0.1)
+        for _ in range(3):
+            world.events.happen(1)
+            await asyncio.sleep(0.1)
+        await asyncio.wait(tasks)
+        return got
+
+    monkeypatch.setattr(event_stream, "event", counted)
+    first, *others = virtual_loop.run(story())
+    assert all([text for _, text in one] == [text for _, text in first] for one in others)
+    assert len(made) == len(set(made)) == 6
+    moments = {at for at, text in first if text.startswith(b"id: ")}
+    assert len(moments) == 1
+    assert all(at % TICK_SECONDS < 0.01 for at in moments)
+
+
+def test_so_many_texts_are_kept_for_other_streams() -> None:
+    async def story() -> int:
+        world = ApiWorld()
+        world.events.register()
+        world.events.happen(CHUNKS_KEPT_MAX)
+        streams = EventStreams(world.events.feed)
+        for start in range(2 * CHUNKS_KEPT_MAX):
+            streams.chunk(EventFilter(), start, streams.ring.next_id)
+        return len(streams._kept)
+
+    assert virtual_loop.run(story()) == CHUNKS_KEPT_MAX

@@ -1,0 +1,170 @@
+"""Server-sent events: what happens, for any number of clients at the price of one.
+
+Streams send at the same moments, every `TICK_SECONDS`, and what they send between two moments is made once for all
+streams with the same filter. So the cost of recording and making events does not grow with the clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+from pydantic import TypeAdapter
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from schedulerd.daemon.admin.api.models import EventItem
+from schedulerd.daemon.admin.api.problems import too_busy
+from schedulerd.daemon.admin.api.projections import event
+from schedulerd.daemon.runtime.event_feed import EventFeed
+from schedulerd.daemon.runtime.shares import NoneLeft, Shared
+from schedulerd.observe.event_ring import EventRing
+
+STREAMS_MAX = 100
+"""Open streams of events, of all clients."""
+STREAM_SECONDS_MAX = 50.0
+"""After this time a stream ends, before the connection would be closed; the client resumes by the last id."""
+UNREAD_SECONDS_MAX = 5.0
+"""A client that does not read for this long, with more than 64 KiB written, is cut; it may resume."""
+HEARTBEAT_SECONDS = 15.0
+"""Without events, a comment is sent this often, so that the client knows that the daemon is there."""
+TICK_SECONDS = 0.5
+"""Events are sent at multiples of this time of the loop."""
+CHUNKS_KEPT_MAX = 32
+"""Texts that are kept for other streams."""
+_CHUNK_EVENTS = 100
+
+_ADAPTER = TypeAdapter(EventItem)
+
+
+class Filter(Protocol):
+    """Which events a stream has; equal filters have equal keys."""
+
+    rm: str
+
+    @property
+    def key(self) -> tuple[str, ...]: ...
+
+    def wants(self, item: EventItem) -> bool: ...
+
+
+class Chunk(NamedTuple):
+    """What comes next on a stream."""
+
+    text: bytes
+    next_id: int
+    """Where the chunk after it begins."""
+    lost: int
+
+
+class EventStreams:
+    """What all streams share."""
+
+    def __init__(self, feed: EventFeed) -> None:
+        self.feed = feed
+        self.open = Shared(STREAMS_MAX, "streams of events are open")
+        self.turn = asyncio.Lock()
+        """Held for one chunk, so that the loop goes round between two streams."""
+        self._kept: OrderedDict[tuple[object, ...], Chunk] = OrderedDict()
+
+    @property
+    def ring(self) -> EventRing:
+        return self.feed.ring
+
+    def chunk(self, wanted: Filter, start: int, end: int) -> Chunk:
+        """The events from `start` on, before `end`."""
+        key = (*wanted.key, start, end)
+        found = self._kept.get(key)
+        if found is None:
+            found = self._kept[key] = self._made(wanted, start, end)
+            while len(self._kept) > CHUNKS_KEPT_MAX:
+                self._kept.popitem(last=False)
+        return found
+
+    def _made(self, wanted: Filter, start: int, end: int) -> Chunk:
+        ring = self.ring
+        found = ring.read(start, min(_CHUNK_EVENTS, end - start), wanted.rm)
+        items = (event(one, ring.instance_id) for one in found.events if one.event_id < end)
+        text = b"".join(_texts(found.lost, (one for one in items if wanted.wants(one))))
+        return Chunk(text, min(found.next_id, max(end, start + found.lost)), found.lost)
+
+
+def _texts(lost: int, items: Iterator[EventItem]) -> Iterator[bytes]:
+    if lost:
+        yield b"event: lost\ndata: " + json.dumps({"lost": lost}).encode() + b"\n\n"
+    for one in items:
+        yield b"id: " + one.id.encode() + b"\ndata: " + _ADAPTER.dump_json(one) + b"\n\n"
+
+
+class EventStream(Response):
+    """Sends events until the client goes, or `STREAM_SECONDS_MAX` are over."""
+
+    media_type = "text/event-stream"
+
+    def __init__(self, streams: EventStreams, wanted: Filter, start: int | None) -> None:
+        """From the id `start` on; None: from now on."""
+        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
+        del self.headers["content-length"]
+        self._streams, self._wanted, self._start = streams, wanted, start
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Raises `HTTPException` with 503 as long as nothing is sent."""
+        try:
+            with self._streams.open.held(None):
+                await self._serve(receive, send)
+        except NoneLeft as error:
+            raise too_busy(f"{error}; close one first") from error
+
+    async def _serve(self, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        sending = asyncio.ensure_future(self._send_all(send))
+        leaving = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait([sending, leaving], timeout=STREAM_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
+            if sending.done() and sending.exception() is not None:
+                return  # cut: the connection is closed without the end of the body
+        finally:
+            leaving.cancel()
+            sending.cancel()
+            await asyncio.wait([sending, leaving])
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_all(self, send: Send) -> None:
+        woken = asyncio.Event()
+        feed, ring = self._streams.feed, self._streams.ring
+        at = ring.next_id if self._start is None else self._start
+        with feed.follow(woken.set, self._wanted.rm):
+            await _send(send, f": instance {ring.instance_id}\nretry: 1000\n\n".encode())
+            while not feed.closed:
+                at = await self._send_from(at, ring.next_id, send)
+                try:
+                    await asyncio.wait_for(woken.wait(), HEARTBEAT_SECONDS)
+                    await asyncio.sleep(TICK_SECONDS - asyncio.get_running_loop().time() % TICK_SECONDS)
+                except TimeoutError:
+                    await _send(send, b": still here\n\n")
+                woken.clear()
+
+    async def _send_from(self, at: int, end: int, send: Send) -> int:
+        """Sends all events from `at` on, before `end`. Returns where to go on."""
+        while at < end:
+            async with self._streams.turn:
+                await asyncio.sleep(0)
+                chunk = self._streams.chunk(self._wanted, at, end)
+            self._streams.feed.lost += chunk.lost
+            if chunk.text:
+                await _send(send, chunk.text)
+            at = chunk.next_id
+        return at
+
+
+async def _send(send: Send, text: bytes) -> None:
+    """Raises `TimeoutError` if the client does not read."""
+    await asyncio.wait_for(send({"type": "http.response.body", "body": text, "more_body": True}), UNREAD_SECONDS_MAX)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,93 @@
+"""What the head of every page says of a partition: how much runs and waits, and what is used."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass, field
+
+from schedulerd.core.lifecycles import NodeState
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.partition import Partition
+from schedulerd.core.pending.request_class import RequestClass
+
+_A_TURN = 64
+_FIRST = ("vcore", "memory")
+
+
+@dataclass(slots=True)
+class Counts:
+    """Of one partition, found over several turns of the loop."""
+
+    running: int = 0
+    """Real allocations."""
+    waiting: int = 0
+    """Pending allocations, those that await a placeholder included."""
+    applications: int = 0
+    open_gangs: int = 0
+    """Gangs whose placeholders are not all placed."""
+    preempting: int = 0
+    """Allocations that are preempted for a reservation and still there."""
+    nodes: int = 0
+    node_states: dict[str, int] = field(default_factory=dict)
+    waiting_by_queue: dict[Queue, int] = field(default_factory=dict)
+    """Includes what waits in queues below."""
+    too_large: int = 0
+    """Pending allocations that no node could take, even if it were empty."""
+    too_large_example: str = ""
+    """An application of them."""
+    used: dict[str, int] = field(default_factory=dict)
+    total: dict[str, int] = field(default_factory=dict)
+    """What all nodes offer."""
+
+    @property
+    def resources(self) -> list[str]:
+        """Names of what the nodes offer, the most common first."""
+        return resource_order(self.total)
+
+
+def resource_order(names: dict[str, int]) -> list[str]:
+    """The names, vcore and memory first."""
+    return sorted((one for one in names if names[one]), key=lambda one: (one not in _FIRST, _FIRST[0] != one, one))
+
+
+def count(partition: Partition) -> Generator[None, None, Counts]:
+    """Counts; stops after every few objects."""
+    found = Counts(
+        applications=len(partition.applications),
+        open_gangs=len(partition.open_gangs),
+        preempting=sum(len(one.victims) for one in partition.reservations),
+        nodes=len(partition.nodes),
+    )
+    placeholders = 0
+    largest = partition.largest() if partition.nodes else None
+    is_too_large: dict[RequestClass, bool] = {}
+    for number, application in enumerate(list(partition.applications.values())):
+        if number % _A_TURN == _A_TURN - 1:
+            yield
+        placeholders += application.placeholders
+        waiting = application.awaiting_placeholder
+        for group in list(application.groups.values()):
+            waiting += group.pending
+            request = group.request_class
+            if request not in is_too_large:
+                is_too_large[request] = largest is not None and any(
+                    amount > largest[name] for name, amount in request.items
+                )
+            if is_too_large[request]:
+                found.too_large += group.pending
+                found.too_large_example = found.too_large_example or application.application_id
+        if waiting:
+            for queue in application.queue.path_to_root:
+                found.waiting_by_queue[queue] = found.waiting_by_queue.get(queue, 0) + waiting
+    found.running = max(0, len(partition.allocations) - placeholders)
+    found.waiting = found.waiting_by_queue.get(partition.root, 0)
+    states = {state.value: 0 for state in NodeState}
+    for number, node in enumerate(list(partition.nodes.values())):
+        if number % _A_TURN == _A_TURN - 1:
+            yield
+        states[node.state.value] += 1
+    found.node_states = states
+    yield
+    found.total = partition.total().nonzero()
+    found.used = partition.root.allocated.nonzero()
+    return found

@@ -1,0 +1,242 @@
+"""One application: its state log, gang, what its asks wait for, what is ahead, where it runs, and its story."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from itertools import islice
+from typing import Any
+
+from starlette.exceptions import HTTPException
+
+from schedulerd.core.checks import shown
+from schedulerd.core.explain.rules.ask import explain_ask, pod_of
+from schedulerd.core.explain.rules.reasons import explain_application
+from schedulerd.core.explain.values import ApplicationExplanation, Position
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.gang import TaskGroup
+from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.daemon.admin.ui.context import Context
+from schedulerd.daemon.admin.ui.pages.application_rows import STATE_KINDS
+from schedulerd.daemon.admin.ui.pages.head import add_head
+from schedulerd.daemon.admin.ui.pages.reasons import add_reasons
+from schedulerd.daemon.admin.ui.pages.stories import Story, add_events
+from schedulerd.daemon.admin.ui.texts import amount, clock_time, date_time, many, row_key, visible
+from schedulerd.daemon.admin.ui.view import View
+from schedulerd.observe.event_record import Event
+from schedulerd.observe.explain_causes import amounts, duration
+from schedulerd.observe.explain_sentences import application_summary, ask_details, ask_summary
+
+PARAMS = ("id",)
+STATES_SHOWN = 20
+TASK_GROUPS_SHOWN = 8
+CELLS_SHOWN = 200
+CHAINS_SHOWN = 3
+ALLOCATIONS_SHOWN = 30
+EVENTS_SHOWN = 30
+_TAGS_SHOWN = 12
+
+
+def view(context: Context) -> Generator[None, None, View]:
+    """The view. Raises `HTTPException` if there is no such application."""
+    name = context.params.get("id", "")
+    partition = context.place.partition
+    found = partition.applications.get(name) or partition.terminated_by_id.get(name)
+    if found is None:
+        raise HTTPException(404, f"application {shown(name)} is not there; it may have ended and been forgotten")
+    made = View(f"Application {found.application_id}", "application.html")
+    yield from add_head(made, context)
+    if isinstance(found, RejectedApplication):
+        _add_rejected(made, context, found)
+    else:
+        yield from _add_application(made, context, found)
+    story = context.memo.setdefault("story", Story(EVENTS_SHOWN))
+
+    def wants(one: Event) -> bool:
+        record = one.record
+        return one.partition == partition.name and name in (record.object_id, record.reference_id, record.group)
+
+    if context.sources.feed.tracked:
+        yield from story.read(context.sources.feed.ring, context.place.rm.rm_id, wants)
+    add_events(made, context, story)
+    made.fixed["all_events"] = context.links.to("events", object=name)
+    return made
+
+
+def _add_application(made: View, context: Context, one: Application) -> Generator[None, None, None]:
+    place, now_ns = context.place, context.now.monotonic_ns
+    explained = yield from explain_application(place.rm, place.partition, one, now_ns)
+    used = one.allocated.plus(one.placeholder_allocated)
+    made.put(
+        state=one.state.value,
+        state__class=f"badge {STATE_KINDS.get(one.state, '')}",
+        summary=" ".join(application_summary(explained)),
+        allocated=many(len(one.allocations), "allocation"),
+        waiting_here=f"{explained.pending:,} waiting",
+        used=", ".join(f"{name} {amount(name, value)}" for name, value in used.canonical()) or "nothing",
+    )
+    _add_states(made, context, one)
+    _add_gang(made, one)
+    add_reasons(made, context, explained.reasons, explained.reasons_left_out, of_one=True)
+    yield from _add_chains(made, context, one, explained)
+    _add_ahead(made, context, explained.next_ask.position if explained.next_ask is not None else None)
+    yield
+    made.begin("allocations")
+    for each in islice(list(one.allocations.values()), ALLOCATIONS_SHOWN):
+        kind = "placeholder" if each.placeholder else "real"
+        made.add(
+            "allocations",
+            row_key(each.uuid),
+            name=pod_of(each.ask) or each.key,
+            node=each.node.node_id,
+            node__href=context.links.node(each.node.node_id),
+            resources=amounts(each.request_class.resources.nonzero()),
+            kind=f"{kind}, being released" if each.releasing is not None else kind,
+        )
+    left = len(one.allocations) - ALLOCATIONS_SHOWN
+    made.put(allocations_left_out=f"and {left:,} more" if left > 0 else "")
+    made.fixed |= _fixed(context, one.spec.tags, one.spec.user, one.spec.groups, one.submitted_at_ns)
+    made.fixed["facts"].insert(0, ("queue", visible(one.queue.written), context.links.queue(one.queue.written)))
+
+
+def _add_rejected(made: View, context: Context, one: RejectedApplication) -> None:
+    made.put(
+        state=one.state.value,
+        state__class="badge bad",
+        summary=f"It was rejected: {one.reason}",
+        allocated="none",
+        waiting_here="0 waiting",
+        used="nothing",
+        reasons_left_out="",
+        allocations_left_out="",
+        ahead="",
+        states_left_out="",
+        has_gang__class="none",
+        has_ahead__class="none",
+        has_near__class="none",
+    )
+    for name in ("states", "groups", "cells", "reasons", "chain", "near", "ahead", "allocations"):
+        made.begin(name)
+    made.fixed |= _fixed(context, one.spec.tags, one.spec.user, one.spec.groups, one.submitted_at_ns)
+    made.fixed["facts"].insert(0, ("queue", visible(one.queue or one.spec.queue or "none"), ""))
+
+
+def _fixed(context: Context, tags: Any, user: str, groups: tuple[str, ...], submitted_at_ns: int) -> dict[str, Any]:
+    at_ns = context.now.epoch_ns + submitted_at_ns
+    return {
+        "facts": [
+            ("user", visible(user), context.links.to("applications", user=user)),
+            *([("groups", visible(", ".join(groups[:10])), "")] if groups else []),
+            ("submitted", f"{date_time(at_ns)} UTC", ""),
+        ],
+        "tags": [(visible(name), visible(text)) for name, text in islice(tags.items(), _TAGS_SHOWN)],
+    }
+
+
+def _add_states(made: View, context: Context, one: Application) -> None:
+    log = list(one.state_log)
+    made.begin("states")
+    for at in range(max(0, len(log) - STATES_SHOWN), len(log)):
+        at_ns, state, cause = log[at]
+        is_last = at == len(log) - 1
+        until_ns = context.now.monotonic_ns if is_last else log[at + 1][0]
+        made.add(
+            "states",
+            row_key(at_ns, at, state.value),
+            at=clock_time(context.now.epoch_ns + at_ns),
+            state=state.value,
+            state__class=f"badge {STATE_KINDS.get(state, '')}",
+            cause=cause,
+            lasted=""
+            if is_last and one.is_terminal
+            else f"{'for' if not is_last else 'since'} {duration(until_ns - at_ns)}",
+        )
+    left = len(log) - STATES_SHOWN
+    made.put(states_left_out=f"{left} earlier states" if left > 0 else "")
+
+
+def _add_gang(made: View, one: Application) -> None:
+    made.begin("groups")
+    made.begin("cells")
+    groups = list(one.gang.task_groups.values()) if one.gang is not None else []
+    made.put(has_gang__class="" if groups else "none")
+    shown_cells = 0
+    for group in groups[:TASK_GROUPS_SHOWN]:
+        states = _members(group)
+        said = ", ".join(f"{number} {word}" for word, number in states.items() if number)
+        made.add(
+            "groups",
+            row_key(group.name),
+            name=group.name,
+            said=said or "no members",
+            size=amounts(group.placeholder_resources.nonzero()),
+        )
+        for word, number in states.items():
+            for member in range(min(number, CELLS_SHOWN - shown_cells)):
+                made.add(
+                    "cells",
+                    row_key(group.name, word, member),
+                    cell__class=f"c {word}",
+                    cell__title=f"{group.name}: {word}",
+                )
+                shown_cells += 1
+
+
+def _members(group: TaskGroup) -> dict[str, int]:
+    """Members of the task group by what they are."""
+    lost = group.timed_out + group.unused + group.preempted
+    replacing, replaced = group.awaiting_placeholder, group.replaced
+    gone = lost + replaced + group.idle + replacing
+    return {
+        "running": replaced,
+        "replacing": replacing,
+        "placeholder": group.idle,
+        "waiting": max(0, group.wanted - gone),
+        "lost": lost,
+    }
+
+
+def _add_chains(
+    made: View, context: Context, one: Application, explained: ApplicationExplanation
+) -> Generator[None, None, None]:
+    """Everything that is known about an ask of each of the first reasons."""
+    made.begin("chain")
+    nearest: dict[str, None] = {}
+    place = context.place
+    for number, reason in enumerate(explained.reasons[:CHAINS_SHOWN]):
+        ask = one.asks.get(reason.allocation_key)
+        if ask is None or not context.is_current():
+            continue
+        found = yield from explain_ask(place.rm, place.partition, one, ask, context.now.monotonic_ns)
+        title = f"{pod_of(ask) or ask.key}, {amounts(reason.resources)}"
+        made.add("chain", row_key(number, "title"), step=title, step__class="ask")
+        for at, sentence in enumerate([*ask_summary(found), *ask_details(found)]):
+            text = sentence[:1].upper() + sentence[1:]
+            made.add("chain", row_key(number, at), step=text, step__class="first" if not at else "")
+        for near in found.nodes.best if found.nodes is not None else ():
+            if near.lacks:
+                nearest[near.node_id] = None
+    made.begin("near")
+    for node_id in nearest:
+        made.add("near", row_key(node_id), name=node_id, name__href=context.links.node(node_id))
+    made.put(has_near__class="more" if nearest else "none")
+
+
+def _add_ahead(made: View, context: Context, position: Position | None) -> None:
+    made.begin("ahead")
+    if position is None:
+        made.put(ahead="", has_ahead__class="none")
+        return
+    number = position.applications_ahead
+    least = "at least " if position.at_least else ""
+    ranks = ", ".join(f"queue {one.queue} is {one.rank} of {one.of}" for one in position.queues)
+    first = (
+        f"{least}{many(number, 'application')} of its queue first".capitalize()
+        if number
+        else "It is first in its queue"
+    )
+    made.put(
+        ahead=f"{first}. {ranks[:1].upper()}{ranks[1:]} among its siblings." if ranks else f"{first}.",
+        has_ahead__class="",
+    )
+    for name in position.first_ahead:
+        made.add("ahead", row_key(name), name=name, name__href=context.links.application(name))

@@ -1,0 +1,133 @@
+"""One node: what it offers, what runs there, what is reserved, and why asks refuse it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from itertools import islice
+
+from starlette.exceptions import HTTPException
+
+from schedulerd.core.checks import shown
+from schedulerd.core.explain.rules.ask import pod_of
+from schedulerd.core.model.node import Node
+from schedulerd.daemon.admin.ui.bars import bar
+from schedulerd.daemon.admin.ui.context import Context
+from schedulerd.daemon.admin.ui.counts import resource_order
+from schedulerd.daemon.admin.ui.pages.head import add_head
+from schedulerd.daemon.admin.ui.texts import NONE, amount, clock_time, count, many, percent, row_key, visible
+from schedulerd.daemon.admin.ui.view import View
+from schedulerd.observe.explain_causes import amounts, duration
+
+PARAMS = ("id",)
+PODS_SHOWN = 60
+RESERVATIONS_SHOWN = 20
+REFUSALS_SHOWN = 10
+GROUPS_SEEN_MAX = 2_000
+"""Groups of equal asks that are asked what they say to the node."""
+_ATTRIBUTES_SHOWN = 20
+_KINDS = {"schedulable": "ok", "draining": "warn", "not_ready": "bad"}
+
+
+def view(context: Context) -> Generator[None, None, View]:
+    """The view. Raises `HTTPException` if there is no such node."""
+    name = context.params.get("id", "")
+    node = context.place.partition.nodes.get(name)
+    if node is None:
+        raise HTTPException(404, f"node {shown(name)} is not registered")
+    made = View(f"Node {node.node_id}", "node.html")
+    yield from add_head(made, context)
+    made.put(
+        state=node.state.value.replace("_", " "),
+        state__class=f"badge {_KINDS.get(node.state.value, '')}",
+        pods=many(len(node.allocations), "allocation"),
+        reserved_for=many(len(node.reservations), "reservation"),
+    )
+    _add_resources(made, node)
+    made.begin("pods")
+    for one in islice(list(node.allocations.values()), PODS_SHOWN):
+        kind = "placeholder" if one.placeholder else ""
+        made.add(
+            "pods",
+            row_key(one.uuid),
+            name=pod_of(one.ask) or one.key,
+            app=one.application.application_id,
+            app__href=context.links.application(one.application.application_id),
+            queue=one.application.queue.written,
+            queue__href=context.links.queue(one.application.queue.written),
+            resources=amounts(one.request_class.resources.nonzero()),
+            kind="being released" if one.releasing is not None else kind,
+        )
+    left = len(node.allocations) - PODS_SHOWN
+    made.put(pods_left_out=f"and {left:,} more" if left > 0 else "")
+    made.begin("reservations")
+    for held in islice(list(node.reservations.values()), RESERVATIONS_SHOWN):
+        made.add(
+            "reservations",
+            row_key(held.application.serial, held.ask.serial),
+            app=held.application.application_id,
+            app__href=context.links.application(held.application.application_id),
+            ask=pod_of(held.ask) or held.ask.key,
+            resources=amounts(dict(held.items)),
+            since=clock_time(context.now.epoch_ns + held.made_at_ns),
+            held=duration(context.now.monotonic_ns - held.made_at_ns),
+            victims=f"waits for {many(len(held.victims), 'preempted allocation')}" if held.victims else "",
+        )
+    yield
+    yield from _add_refusals(made, context, node)
+    made.fixed |= {
+        "attributes": [
+            (visible(key), visible(text)) for key, text in islice(node.attributes.items(), _ATTRIBUTES_SHOWN)
+        ],
+        "all_events": context.links.to("events", object=node.node_id),
+    }
+    return made
+
+
+def _add_resources(made: View, node: Node) -> None:
+    made.begin("resources")
+    for name in resource_order({**node.capacity, **node.allocated})[:12]:
+        whole = node.capacity[name] - node.occupied[name]
+        made.add(
+            "resources",
+            row_key(name),
+            name=name,
+            **bar("b", node.allocated[name], node.reserved[name], None, whole),
+            share=f"{percent(node.allocated[name], whole)} %",
+            used=amount(name, node.allocated[name]),
+            reserved=amount(name, node.reserved[name]) if node.reserved[name] else NONE,
+            others=amount(name, node.occupied[name]) if node.occupied[name] else NONE,
+            free=amount(name, node.free[name]),
+            whole=amount(name, node.capacity[name]),
+        )
+
+
+def _add_refusals(made: View, context: Context, node: Node) -> Generator[None, None, None]:
+    """What pending asks say to this node, by reason."""
+    partition = context.place.partition
+    found: dict[str, tuple[int, str, str]] = {}
+    seen = 0
+    for application in list(partition.applications.values()):
+        if seen >= GROUPS_SEEN_MAX:
+            break
+        for group in list(application.groups.values()):
+            seen += 1
+            if seen % 8 == 0:
+                yield
+            if not context.is_current() or partition.nodes.get(node.node_id) is not node:
+                return
+            why = partition.refusal(group.request_class, node) or "would fit here, and waits for something else"
+            number, first, size = found.get(
+                why, (0, application.application_id, amounts(group.request_class.resources.nonzero()))
+            )
+            found[why] = (number + group.pending, first, size)
+    made.begin("refusals")
+    for why, (number, first, size) in sorted(found.items(), key=lambda one: -one[1][0])[:REFUSALS_SHOWN]:
+        made.add(
+            "refusals",
+            row_key(why),
+            count=count(number),
+            why=why[:1].upper() + why[1:],
+            size=size,
+            app=first,
+            app__href=context.links.application(first),
+        )

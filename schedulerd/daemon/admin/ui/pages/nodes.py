@@ -1,0 +1,126 @@
+"""All nodes as a heat map: a square a node, by rack if racks are known."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from itertools import islice
+
+from schedulerd.core.model.node import Node
+from schedulerd.daemon.admin.ui.bars import SHADES, shade
+from schedulerd.daemon.admin.ui.context import Context
+from schedulerd.daemon.admin.ui.pages.head import add_head
+from schedulerd.daemon.admin.ui.texts import count, percent, row_key, visible
+from schedulerd.daemon.admin.ui.view import View
+
+PARAMS = ("name", "state", "use", "attribute", "from")
+NODES_SHOWN = 300
+RACK_ATTRIBUTES = ("si/rackname", "topology.kubernetes.io/rack", "topology.kubernetes.io/zone", "si/zone")
+"""Attributes by which nodes are grouped: the first that a node has."""
+STATES = ("schedulable", "draining", "not_ready", "reserved")
+USES = {"low": (0, 3), "medium": (4, 7), "high": (8, SHADES)}
+"""Ranges of shades."""
+_A_TURN = 32
+
+
+def view(context: Context) -> Generator[None, None, View]:
+    """The view."""
+    made = View("Nodes", "nodes.html")
+    counts = yield from add_head(made, context)
+    params = context.params
+    kept: list[tuple[str, Node, int]] = []
+    by_shade = [0] * (SHADES + 1)
+    for number, node in enumerate(list(context.place.partition.nodes.values())):
+        if number % _A_TURN == 0:
+            yield
+        level = shade(*dominant(node)[1:])
+        if _keeps(
+            node,
+            level,
+            params.get("name", "").lower(),
+            params.get("state", ""),
+            params.get("use", ""),
+            params.get("attribute", ""),
+        ):
+            by_shade[level] += 1
+            kept.append((rack_of(node), node, level))
+    yield
+    kept.sort(key=lambda one: (one[0], one[1].node_id))
+    yield
+    first = int(text) if (text := params.get("from", "")).isdecimal() and len(text) < 8 else 0
+    racks: dict[str, str] = {}
+    for number, (rack, node, level) in enumerate(islice(kept, first, first + NODES_SHOWN)):
+        if number % _A_TURN == 0:
+            yield
+        key = f"rack-{row_key(rack)}"
+        racks[key] = visible(rack)
+        _add_square(made, context, key, node, level)
+    most = max(by_shade, default=0)
+    made.begin("shades")
+    for level, number in enumerate(by_shade):
+        label = "empty" if not level else f"to {level * 100 // SHADES} %"
+        made.add(
+            "shades",
+            row_key(level),
+            label=label,
+            square__class=f"sq s{level}",
+            count=count(number),
+            bar__class=f"u w{percent(number, most) if most else 0}",
+        )
+    made.put(matching=f"{count(len(kept))} of {count(counts.nodes)} nodes")
+    links, filters = context.links, {name: params.get(name, "") for name in PARAMS if name != "from"}
+    is_more = len(kept) > first + NODES_SHOWN
+    made.fixed |= {
+        "racks": list(racks.items()),
+        "filters": {name: visible(text) for name, text in filters.items()},
+        "states": STATES,
+        "uses": list(USES),
+        "is_filtered": any(filters.values()),
+        "show_all": links.to("nodes"),
+        "next": links.to("nodes", **filters, **{"from": str(first + NODES_SHOWN)}) if is_more else "",
+        "previous": links.to("nodes", **filters, **{"from": str(max(0, first - NODES_SHOWN))}) if first else "",
+    }
+    return made
+
+
+def dominant(node: Node) -> tuple[str, int, int]:
+    """The resource of which the largest share is used, how much is used, and how much there is for pods of ours."""
+    best = ("", 0, 1)
+    for name, offered in node.capacity.items():
+        whole = offered - node.occupied[name]
+        used = node.allocated[name]
+        if whole > 0 and used * best[2] > best[1] * whole:
+            best = (name, used, whole)
+    return best
+
+
+def rack_of(node: Node) -> str:
+    """Where the node stands; '' if nothing says it."""
+    return next((node.attributes[name] for name in RACK_ATTRIBUTES if name in node.attributes), "")
+
+
+def _keeps(node: Node, level: int, name: str, state: str, use: str, attribute: str) -> bool:
+    if name and name not in node.node_id.lower():
+        return False
+    if state == "reserved":
+        if not node.reservations:
+            return False
+    elif state and state != node.state.value:
+        return False
+    if use in USES and not USES[use][0] <= level <= USES[use][1]:
+        return False
+    key, _, value = attribute.partition("=")
+    return not key or node.attribute(key) == value
+
+
+def _add_square(made: View, context: Context, name: str, node: Node, level: int) -> None:
+    resource, used, whole = dominant(node)
+    marks = [node.state.value.replace("_", " ")] if node.state.value != "schedulable" else []
+    marks += ["reserved"] if node.reservations else []
+    use = f"{resource} {percent(used, whole)} %" if resource else "empty"
+    made.add(
+        name,
+        row_key(node.node_id),
+        n__class=f"sq s{level}{''.join(f' m-{mark.replace(chr(32), chr(45))}' for mark in marks)}",
+        n__title=", ".join([node.node_id, use, *marks]),
+        n__href=context.links.node(node.node_id),
+    )

@@ -1,0 +1,142 @@
+"""The first page: is anything wrong, what waits and why, who has what."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from itertools import islice
+
+from schedulerd.core.explain.causes import RuleCause
+from schedulerd.core.explain.rules.reasons import explain_queue
+from schedulerd.core.explain.values import QueueExplanation
+from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.model.queue import Queue
+from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.daemon.admin.ui.bars import sparkline
+from schedulerd.daemon.admin.ui.context import Context
+from schedulerd.daemon.admin.ui.counts import Counts
+from schedulerd.daemon.admin.ui.history import SAMPLE_SECONDS, SAMPLES_MAX
+from schedulerd.daemon.admin.ui.pages.head import add_head
+from schedulerd.daemon.admin.ui.pages.queue_rows import add_queue
+from schedulerd.daemon.admin.ui.pages.reasons import add_reasons
+from schedulerd.daemon.admin.ui.texts import clock_time, count, many, row_key
+from schedulerd.daemon.admin.ui.view import View
+from schedulerd.observe.explain_causes import duration
+
+PARAMS: tuple[str, ...] = ()
+QUEUES_SHOWN = 40
+_POINTS = 180
+"""Points of a line of the history."""
+_RECENT_NS = 600_000_000_000
+_ENDED_SEEN = 200
+
+
+def view(context: Context) -> Generator[None, None, View]:
+    """The view."""
+    made = View("Overview", "overview.html")
+    counts = yield from add_head(made, context)
+    place = context.place
+    explanation = yield from explain_queue(place.rm, place.partition, place.partition.root, context.now.monotonic_ns)
+    reasons = sorted(explanation.reasons, key=lambda one: -one.allocations)[:10]
+    add_reasons(made, context, reasons, len(explanation.reasons) - len(reasons) + explanation.reasons_left_out)
+    made.begin("attention")
+    for kind, word, text, href in _attention(context, counts, explanation):
+        made.add("attention", row_key(word, href), word=word, word__class=f"badge {kind}", text=text, text__href=href)
+    yield
+    _add_history(made, context, counts)
+    yield
+    made.begin("queues")
+    queues = list(_shown(place.partition.root))
+    for queue, depth in queues:
+        add_queue(made, context, queue, counts, [""], depth)
+        yield
+    left = sum(1 for _ in place.partition.root.walk()) - len(queues)
+    made.put(queues_left_out=f"{many(left, 'further queue')}" if left else "", nodes=many(counts.nodes, "node"))
+    made.fixed["is_empty"] = not counts.applications and not counts.nodes
+    return made
+
+
+def _shown(root: Queue) -> Iterator[tuple[Queue, int]]:
+    """The first levels of the tree, as many as fit, in the order of the tree."""
+    depth = 1
+    levels = [[root], list(root.children.values())]
+    while levels[-1] and sum(map(len, levels)) <= QUEUES_SHOWN:
+        depth = len(levels) - 1
+        levels.append([child for one in levels[-1][: QUEUES_SHOWN + 1] for child in one.children.values()])
+    return islice(_walk(root, 0, depth), QUEUES_SHOWN)
+
+
+def _walk(queue: Queue, depth: int, deepest: int) -> Iterator[tuple[Queue, int]]:
+    yield queue, depth
+    if depth < deepest:
+        for child in queue.children.values():
+            yield from _walk(child, depth + 1, deepest)
+
+
+def _attention(context: Context, counts: Counts, found: QueueExplanation) -> Iterator[tuple[str, str, str, str]]:
+    """What an operator should look at, the most serious first: class, word, sentence, link."""
+    place, links = context.place, context.links
+    if place.rm.state is not ResourceManagerState.RUNNING:
+        text = f"Resource manager {place.rm.rm_id} is {place.rm.state.value}: nothing is placed for it"
+        yield "bad", place.rm.state.value, text, links.to("events")
+    log = context.sources.queue_files.of(place.rm.rm_id)
+    if log.refused_at_ns:
+        text = f"A queue file was refused at {clock_time(log.refused_at_ns)}, nothing changed: {log.refused_because[0]}"
+        yield "bad", "refused", text, links.queue("root")
+    if counts.too_large:
+        text = f"{many(counts.too_large, 'allocation')} can never start: no node is large enough, even an empty one"
+        yield "bad", "too large", text, links.application(counts.too_large_example)
+    for one in found.reasons:
+        if isinstance(one.cause, RuleCause) and not one.cause.fits_alone:
+            text = f"{many(one.allocations, 'allocation')} can never start: more than {one.cause.queue} allows in all"
+            yield "bad", "too large", text, links.application(one.application_id)
+    if counts.node_states.get("not_ready"):
+        text = f"{many(counts.node_states['not_ready'], 'node')} not ready"
+        yield "bad", "not ready", text, links.to("nodes", state="not_ready")
+    failed, rejected = _recently_ended(context)
+    if failed:
+        text = f"{many(failed, 'application')} failed in the last 10 minutes"
+        yield "bad", "failed", text, links.to("applications", state="failed")
+    if rejected:
+        text = f"{many(rejected, 'application')} rejected in the last 10 minutes"
+        yield "warn", "rejected", text, links.to("applications", state="rejected")
+    if counts.node_states.get("draining"):
+        text = f"{many(counts.node_states['draining'], 'node')} draining: pods finish there, none is added"
+        yield "note", "draining", text, links.to("nodes", state="draining")
+
+
+def _recently_ended(context: Context) -> tuple[int, int]:
+    """Failed and rejected applications of the last minutes, of those that ended last."""
+    since_ns = context.now.monotonic_ns - _RECENT_NS
+    failed = rejected = 0
+    for one in islice(reversed(context.place.partition.terminated.values()), _ENDED_SEEN):
+        if isinstance(one, RejectedApplication):
+            rejected += one.submitted_at_ns >= since_ns
+        elif one.state_log and one.state_log[-1][0] >= since_ns:
+            failed += one.state is ApplicationState.FAILED
+    return failed, rejected
+
+
+def _add_history(made: View, context: Context, counts: Counts) -> None:
+    samples = context.sources.history.of(context.place.partition)
+    step = -(-len(samples) // _POINTS) or 1
+    points = samples[::-1][::step][::-1]
+    names = counts.resources[:2]
+    length = duration(int(max(1, len(samples) - 1) * SAMPLE_SECONDS * 1e9))
+    is_full = len(samples) >= SAMPLES_MAX
+    made.put(history_length="Last 6 hours" if is_full else f"Last {length}" if len(samples) > 1 else "No history yet")
+    top = max((one.waiting for one in points), default=0)
+    made.put(
+        waiting_line__d=sparkline([one.waiting for one in points], top),
+        waiting_top=f"peak {count(top)}",
+        has_history__class="charts" if len(points) > 1 else "charts none",
+    )
+    made.begin("lines")
+    for at, name in enumerate(names):
+        values = [one.shares[at] if at < len(one.shares) else 0 for one in points]
+        made.add(
+            "lines",
+            row_key(name),
+            name=name,
+            line__d=sparkline(values, 1_000),
+            now=f"{values[-1] // 10} %" if values else "",
+        )

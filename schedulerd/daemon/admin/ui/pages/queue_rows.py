@@ -1,0 +1,83 @@
+"""Queues as rows of a table, with bars."""
+
+from __future__ import annotations
+
+from schedulerd.core.model.queue import Queue
+from schedulerd.daemon.admin.api.models import QueueItem
+from schedulerd.daemon.admin.ui.bars import bar
+from schedulerd.daemon.admin.ui.context import Context
+from schedulerd.daemon.admin.ui.counts import Counts
+from schedulerd.daemon.admin.ui.texts import NONE, amount, count, percent, row_key
+from schedulerd.daemon.admin.ui.view import Fields, View
+
+DEPTH_SHOWN = 8
+
+
+def end_of(queue: Queue, name: str, total: dict[str, int]) -> int:
+    """The end of the bar of a resource: the max of the queue, or the least above it; else what the nodes offer."""
+    limits = [one.max[name] for one in queue.path_to_root if name in one.max]
+    return min([*limits, *([total[name]] if name in total else [])], default=0)
+
+
+def words(queue: Queue, item: QueueItem, total: dict[str, int]) -> tuple[str, str]:
+    """The state of a queue in words, and the class of their colour."""
+    used = item.used
+    over_max = [name for name, most in item.max.items() if used.get(name, 0) > most]
+    full = [
+        name for name in item.max if item.max[name] and used.get(name, 0) + item.reserved.get(name, 0) >= item.max[name]
+    ]
+    full += [name for name, most in total.items() if queue.parent is None and used.get(name, 0) >= most]
+    over = [name for name, least in item.guaranteed.items() if used.get(name, 0) > least]
+    said: list[str] = [] if item.state == "active" else [item.state]
+    if over_max:
+        said.append(f"over its max ({', '.join(over_max[:2])})")
+    elif full:
+        said.append(f"full ({', '.join(full[:2])})")
+    if over:
+        said.append("over its guarantee")
+    kind = "bad" if over_max else "warn" if full or item.state != "active" else "note"
+    return ", ".join(said), kind
+
+
+def add_queue(view: View, context: Context, queue: Queue, counts: Counts, names: list[str], depth: int) -> None:
+    """Adds a row to the list `queues`, with a bar for each of these resources; '' is the fullest one."""
+    item = context.projection.queue(queue)
+    fields: Fields = {}
+    for number, name in enumerate(names):
+        fields |= _bar_fields(f"b{number}", queue, item, name or fullest(queue, item, counts.total), counts.total)
+    said, kind = words(queue, item, counts.total)
+    waiting = counts.waiting_by_queue.get(queue, 0)
+    most = f" of {item.max_applications}" if item.max_applications else ""
+    view.add(
+        "queues",
+        row_key(queue.path),
+        name=queue.written_name if depth else item.queue,
+        name__href=context.links.queue(item.queue),
+        name__class=f"d{min(depth, DEPTH_SHOWN)}",
+        words=said,
+        words__class=f"state {kind}",
+        waiting=count(waiting) if waiting else "0",
+        apps=f"{count(item.running_applications)}{most}",
+        **fields,
+    )
+
+
+def fullest(queue: Queue, item: QueueItem, total: dict[str, int]) -> str:
+    """The resource of which the largest share is used."""
+    names = list(total) or list(item.used)
+    shares = {name: percent(item.used.get(name, 0), end_of(queue, name, total)) for name in names}
+    order = sorted(shares, key=lambda name: (-shares[name], name != "vcore", name))
+    return order[0] if order else "vcore"
+
+
+def _bar_fields(field: str, queue: Queue, item: QueueItem, name: str, total: dict[str, int]) -> Fields:
+    used, end = item.used.get(name, 0), end_of(queue, name, total)
+    least = item.guaranteed.get(name)
+    most = item.max.get(name, total.get(name) if queue.parent is None else None)
+    said = [amount(name, used), *(NONE if one is None else amount(name, one) for one in (least or None, most))]
+    return {
+        **bar(field, used, item.pending.get(name, 0), least or None, end),
+        f"{field}r": name,
+        f"{field}n": " / ".join(said),
+        f"{field}s": f"{percent(used, end)} %",
+    }

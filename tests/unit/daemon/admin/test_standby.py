@@ -1,0 +1,49 @@
+"""A standby says so on both APIs, and answers once a resource manager is registered."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from schedulerd.daemon.admin.standby import StandbyRoute
+from tests.unit import virtual_loop
+
+
+def get(path: str, *, standby: bool, method: str = "GET") -> httpx.Response:
+    async def served(_request: Request) -> Response:
+        return PlainTextResponse("served")
+
+    async def story() -> httpx.Response:
+        app = Starlette(routes=[StandbyRoute(lambda: standby), Route("/{path:path}", served, methods=["GET", "POST"])])
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await client.request(method, path)
+
+    return virtual_loop.run(story())
+
+
+@pytest.mark.parametrize("path", ["/api/v1/queues", "/api", "/API/v1/me", "/api/v1/login"])
+@pytest.mark.parametrize("method", ["GET", "POST"])
+def test_our_api(path: str, method: str) -> None:
+    response = get(path, standby=True, method=method)
+    assert (response.status_code, response.headers["retry-after"]) == (503, "5")
+    assert response.headers["content-type"] == "application/problem+json"
+    assert response.json()["detail"].startswith("standby: ")
+    assert get(path, standby=False, method=method).text == "served"
+
+
+@pytest.mark.parametrize("path", ["/ws/v1/clusters", "/ws/v1/validate-conf", "/WS/v1/nodes", "/ws/v1/events/stream"])
+def test_the_api_of_the_peer(path: str) -> None:
+    response = get(path, standby=True)
+    body = response.json()
+    assert (response.status_code, body["status_code"], body["message"]) == (503, 503, body["description"])
+    assert body["message"].startswith("standby: ")
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/ws/v1/metrics", "/ui/", "/", "/apis", "/wsx"])
+def test_other_paths_are_as_ever(path: str) -> None:
+    assert get(path, standby=True).text == "served"

@@ -1,0 +1,290 @@
+"""Every page of a small cluster, its bounds, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import httpx
+import pytest
+
+from schedulerd.daemon.admin.ui.app import LOGIN_BYTES_MAX, OPEN_MAX, PARAM_LENGTH_MAX
+from schedulerd.daemon.admin.ui.pages import applications, stories
+from schedulerd.daemon.admin.ui.pages.node import GROUPS_SEEN_MAX
+from schedulerd.daemon.admin.ui.search import FOUND_MAX, SCANNED_MAX
+from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
+from tests.unit.daemon.admin.api.api_world import TOKENS, VIEW_TOKEN
+from tests.unit.daemon.admin.ui.ui_world import UiWorld
+
+HOSTILE = "<b onmouseover=alert(1)>\u202e\x07"
+
+
+def test_the_overview_says_what_waits_and_why() -> None:
+    text = UiWorld().page("/ui/")
+    assert "The quota of queue root.a: memory 30 used + 30 asked, of max 50" in text
+    assert "1 allocation can never start: no node is large enough" in text
+    assert '<a data-f="name" class="d1" href="/ui/queue?path=root.a">a</a>' in text
+    assert "The history begins now" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "said"),
+    [
+        ("/ui/queues", "root"),
+        ("/ui/queues?under=root.a", "Queues below root.a"),
+        ("/ui/queue?path=root.a", "memory 1000 B"),
+        ("/ui/queue?path=root.a", "None since the resource manager registered."),
+        ("/ui/applications", "big"),
+        ("/ui/application?id=app", "The quota of queue root.a"),
+        ("/ui/application?id=big", "can never"),
+        ("/ui/nodes", 'href="/ui/node?id=n1"'),
+        ("/ui/node?id=n1", "Not enough memory"),
+        ("/ui/events", "Nothing has happened yet."),
+        ("/ui/search?q=nothing-like-it", "No pod, application, queue or node"),
+        ("/ui/search", "Write the name of a pod"),
+        ("/ui/login", "This daemon has no tokens"),
+    ],
+)
+def test_a_page_says(path: str, said: str) -> None:
+    text = UiWorld().page(path)
+    assert said in text or (said == "can never" and "No node is large enough" in text)
+
+
+@pytest.mark.parametrize(
+    ("query", "path"),
+    [
+        ("n1", "/ui/node?id=n1"),
+        ("big", "/ui/application?id=big"),
+        ("ROOT.A", "/ui/queue?path=root.a"),
+        ("ns/pod-1", "/ui/application?id=app"),
+        ("pod-1", "/ui/application?id=app"),
+    ],
+)
+def test_what_is_found_once_is_opened(query: str, path: str) -> None:
+    response = UiWorld().request("GET", "/ui/search", params={"q": query})
+    assert (response.status_code, response.headers["location"]) == (303, path)
+
+
+@pytest.mark.parametrize(
+    "path", ["/ui/queue?path=root.x", "/ui/node?id=x", "/ui/application?id=x", "/ui/x", "/ui/?rm=x"]
+)
+def test_what_is_not_there_is_a_page_that_says_so(path: str) -> None:
+    response = UiWorld().request("GET", path)
+    assert response.status_code == 404
+    assert "<h1>Not found</h1>" in response.text
+
+
+def test_every_answer_has_the_headers_for_browsers() -> None:
+    world = UiWorld()
+    for path in ("/ui/", "/ui/x", "/ui/static/page.css", "/ui/login", "/ui/stream?page=nothing"):
+        headers = world.request("GET", path).headers
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert headers["referrer-policy"] == "same-origin"
+
+
+def test_static_files_are_cached_and_no_other_file_is_served() -> None:
+    world = UiWorld()
+    plain = world.request("GET", "/ui/static/page.css")
+    tag = plain.headers["etag"]
+    assert (plain.status_code, plain.headers["cache-control"]) == (200, "no-cache")
+    same = world.request("GET", "/ui/static/page.css", headers={"if-none-match": f'"other", {tag}'})
+    assert (same.status_code, same.content) == (304, b"")
+    named = world.request("GET", f"/ui/static/page.css?v={tag.strip(chr(34))}")
+    assert named.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert f"page.css?v={tag.strip(chr(34))}" in world.page("/ui/")
+    for path in ("/ui/static/%2e%2e/app.py", "/ui/static/..%2fapp.py", "/ui/static/app.py", "/ui/static//etc/passwd"):
+        assert world.request("GET", path).status_code == 404
+
+
+def test_no_page_has_a_script_or_a_style_in_line() -> None:
+    world = UiWorld()
+    for path in ("/ui/", "/ui/queue?path=root.a", "/ui/application?id=app", "/ui/nodes", "/ui/node?id=n1"):
+        text = world.page(path)
+        assert text.count("<script") == text.count('<script src="/ui/static/') == 2
+        for forbidden in ("<style", "style=", "javascript:", "http://", "https://"):
+            assert forbidden not in text
+
+
+def a_hostile_cluster() -> Conversation:
+    talk = a_conversation(a_node(HOSTILE, {"memory": 100}), root=a_root(a_queue_spec("a", max={"memory": 50})))
+    talk.apps(an_app(HOSTILE, "root.a", user=HOSTILE, tags={HOSTILE: HOSTILE}))
+    talk.asks(an_ask(HOSTILE, 30, app=HOSTILE, count=2))
+    talk.schedule()
+    return talk
+
+
+@pytest.mark.parametrize(
+    "path", ["", "queue?path=root.a", "applications", "application", "nodes", "node", "search?q=onmouse", "events"]
+)
+def test_hostile_names_are_text(path: str) -> None:
+    world = UiWorld(a_hostile_cluster())
+    query = {"id": HOSTILE} if path in ("application", "node") else None
+    response = world.request("GET", f"/ui/{path}", params=query)
+    assert response.status_code == 200
+    assert "<b onmouseover" not in response.text
+    assert "\u202e" not in response.text
+    assert "\x07" not in response.text
+    assert path in ("", "queue?path=root.a", "events") or "&lt;b onmouseover" in response.text
+
+
+# access ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tokens(tmp_path: Path) -> Path:
+    file = tmp_path / "tokens"
+    file.write_text(TOKENS)
+    return file
+
+
+def test_without_a_session_a_page_leads_to_the_login_and_back(tokens: Path) -> None:
+    async def act(client: httpx.AsyncClient) -> None:
+        refused = await client.get("/ui/nodes?state=draining")
+        assert refused.status_code == 303
+        login = await client.get(refused.headers["location"])
+        assert 'value="/ui/nodes?state=draining"' in login.text
+        form = {"token": "wrong-token-0123456789", "next": "/ui/nodes?state=draining"}
+        wrong = await client.post("/ui/login", data=form)
+        assert (wrong.status_code, "none of the tokens" in wrong.text) == (401, True)
+        assert "wrong-token" not in wrong.text
+        right = await client.post(
+            "/ui/login", data={**form, "token": VIEW_TOKEN}, headers={"origin": "http://localhost:9080"}
+        )
+        assert (right.status_code, right.headers["location"]) == (303, "/ui/nodes?state=draining")
+        assert "httponly" in right.headers["set-cookie"].lower()
+        page = await client.get("/ui/nodes")
+        assert page.status_code == 200
+        assert VIEW_TOKEN not in page.text
+        assert (await client.post("/ui/logout")).status_code == 303
+        assert (await client.get("/ui/nodes")).status_code == 303
+
+    UiWorld(tokens=tokens).run(act)
+
+
+@pytest.mark.parametrize(
+    "onwards", ["//evil.example", "https://evil.example", "/ui/\\evil", "/api/v1/me", "/ui/\r\nx: y"]
+)
+def test_a_login_leads_to_pages_of_ours_only(tokens: Path, onwards: str) -> None:
+    form = {"token": VIEW_TOKEN, "next": onwards}
+    assert UiWorld(tokens=tokens).request("POST", "/ui/login", data=form).headers["location"] == "/ui/"
+
+
+def test_foreign_hosts_origins_and_tokens_in_addresses_are_refused(tokens: Path) -> None:
+    world = UiWorld(tokens=tokens)
+    assert world.request("GET", "/ui/", headers={"host": "evil.example"}).status_code == 421
+    assert world.request("GET", f"/ui/?token={VIEW_TOKEN}").status_code == 400
+    foreign = {"origin": "http://evil.example"}
+    assert world.request("POST", "/ui/login", data={"token": VIEW_TOKEN}, headers=foreign).status_code == 403
+    assert world.request("POST", "/ui/logout", headers=foreign).status_code == 403
+
+
+def test_another_machine_sees_nothing_without_tokens() -> None:
+    world = UiWorld()
+    world.client = ("192.0.2.7", 5_000)
+    for path in ("/ui/", "/ui/stream?page=overview", "/ui/search?q=n1", "/ui/node?id=n1"):
+        response = world.request("GET", path)
+        assert response.status_code == 403
+        assert "n1" not in response.text
+    open_world = UiWorld(http_anonymous_view=True)
+    open_world.client = ("192.0.2.7", 5_000)
+    assert open_world.page("/ui/node?id=n1")
+
+
+# bounds ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_login_form_may_be_so_large(tokens: Path) -> None:
+    response = UiWorld(tokens=tokens).request("POST", "/ui/login", data={"token": "x" * LOGIN_BYTES_MAX})
+    assert response.status_code == 413
+
+
+def test_a_parameter_may_be_so_long() -> None:
+    world = UiWorld()
+    assert world.request("GET", "/ui/applications", params={"name": "x" * PARAM_LENGTH_MAX}).status_code == 200
+    response = world.request("GET", "/ui/applications", params={"name": "x" * (PARAM_LENGTH_MAX + 1)})
+    assert response.status_code == 400
+    assert f"at most {PARAM_LENGTH_MAX}" in response.text
+
+
+def test_so_many_pages_are_made_at_a_time() -> None:
+    world = UiWorld()
+
+    async def act(client: httpx.AsyncClient) -> None:
+        holds = [world.ui._open.held(None) for _ in range(OPEN_MAX)]
+        for one in holds:
+            one.__enter__()
+        response = await client.get("/ui/")
+        assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+        holds.pop().__exit__(None, None, None)
+        assert (await client.get("/ui/")).status_code == 200
+
+    world.run(act)
+
+
+def many_applications(count: int) -> Conversation:
+    talk = a_conversation(a_node("n1", {"memory": 10}), root=a_root(a_queue_spec("a")))
+    for first in range(0, count, 200):
+        talk.apps(*(an_app(f"app-{number}", "root.a") for number in range(first, min(count, first + 200))))
+    return talk
+
+
+def test_a_page_of_applications_looks_at_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert applications.SCANNED_MAX == 20_000
+    monkeypatch.setattr(applications, "SCANNED_MAX", 30)
+    world = UiWorld(many_applications(100))
+    text = world.page("/ui/applications?name=app-1")
+    assert "app-99" not in text
+    onwards = text.split('" rel="next"')[0].rpartition('href="')[2].replace("&amp;", "&")
+    assert "before=" in onwards
+    seen = 0
+    while 'rel="next"' in text:
+        onwards = text.split('" rel="next"')[0].rpartition('href="')[2].replace("&amp;", "&")
+        text = world.page(onwards)
+        seen += 1
+    assert seen == 3
+    assert ">app-1</a>" in text
+
+
+def test_a_search_lists_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = UiWorld(many_applications(FOUND_MAX + 5)).page("/ui/search?q=app-")
+    assert text.count("<td>application</td>") == FOUND_MAX
+    assert SCANNED_MAX == 200_000
+    talk = a_conversation(a_node("n1", {"memory": 10}), root=a_root(a_queue_spec("a")))
+    talk.apps(an_app("one", "root.a"))
+    talk.asks(*(an_ask(f"key-{number}", 1, app="one") for number in range(20)))
+    monkeypatch.setattr("schedulerd.daemon.admin.ui.search.SCANNED_MAX", 5)
+    assert UiWorld(talk).page("/ui/search?q=ey-").count("<td>pod</td>") == 5
+
+
+def test_a_node_is_compared_with_so_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert GROUPS_SEEN_MAX == 2_000
+    monkeypatch.setattr("schedulerd.daemon.admin.ui.pages.node.GROUPS_SEEN_MAX", 3)
+    talk = a_conversation(a_node("n1", {"memory": 10}), root=a_root(a_queue_spec("a")))
+    for number in range(10):
+        talk.apps(an_app(f"app-{number}", "root.a"))
+        talk.asks(an_ask("k", 20, app=f"app-{number}"))
+    talk.schedule()
+    assert '<span data-f="count">3</span>' in UiWorld(talk).page("/ui/node?id=n1")
+
+
+def test_a_story_looks_back_over_so_many_events_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert stories.SCANNED_MAX == 5_000
+    monkeypatch.setattr(stories, "SCANNED_MAX", 10)
+    world = UiWorld()
+    world.events.register("rm")
+    world.events.happen(1, "rm")
+    world.events.happen(20, "rm")
+    ring = world.events.feed.ring
+    story = stories.Story(5)
+    looks = 0
+    while not story.events:
+        list(story.read(ring, "rm", lambda one: one.record.object_id == "app-0"))
+        looks += 1
+    assert looks > 2
+    assert [one.record.object_id for one in story.events] == ["app-0"]
+    world.events.happen(1, "rm")
+    list(story.read(ring, "rm", lambda one: one.record.object_id == "app-21"))
+    assert story.events[-1].record.object_id == "app-21"
