@@ -67,11 +67,11 @@ class RivalSummary:
     cpu_us: float
     """Per pod with its event, median."""
     all_cpu_us: float
-    """Of everybody per binding, median."""
+    """Of all processes per binding, median."""
     share: float
     """The rate of schedulerd as a part of this one's in the same run, median."""
     all_cpu_share: float
-    """The same, computed from the CPU of everybody: as it would be on a machine with nothing else to do."""
+    """The same, computed from the CPU of all processes: as it would be on a machine with nothing else to do."""
 
     def row(self) -> dict[str, str]:
         rates = f"{self.per_second_median:,.0f} ({self.per_second_min:,.0f}, {self.per_second_max:,.0f})"

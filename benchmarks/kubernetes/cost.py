@@ -1,6 +1,6 @@
 """What a pod costs the shim: CPU of its process from the creation of pods at a steady rate to the last event.
 
-Once with the command as everybody has it, and once with writes that are answered without HTTP.
+Once with the public command, and once with writes that are answered without HTTP.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ class FakeWorld:
             await asyncio.sleep(LOOK_SECONDS)
 
     def shim(self) -> Measured:
-        """The command as everybody has it."""
+        """The public command."""
         command = shim_command(self._config, self.daemon.target)
         return Measured(command, self.folder / "shim.log")
 

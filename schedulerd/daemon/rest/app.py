@@ -86,7 +86,7 @@ class PeerApi(BaseRoute):
             work.end()
 
     def _allow_origin(self, request: Request, response: Response) -> None:
-        """Lets scripts of the configured web sites read the answer, and nobody else's."""
+        """Lets scripts of the configured web sites read the answer, and no others."""
         origins = self._sources.cors_origins
         origin = request.headers.get("origin")
         if not origins:

@@ -19,7 +19,7 @@ from schedulerd.daemon.rest import (
 from schedulerd.daemon.rest.call import Call
 
 VIEW, OPERATE, EVERYBODY = "http_rest", "http_rest_operate", ""
-"""The settings that guard a route; '' for one that everybody may read."""
+"""The settings that guard a route; '' for one that every client can read."""
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Any]]
 
