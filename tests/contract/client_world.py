@@ -86,7 +86,7 @@ def bounded(story: Callable[[], Awaitable[None]]) -> None:
     """Runs a story within a hard time limit."""
 
     async def main() -> None:
-        async with asyncio.timeout(LIMIT_SECONDS):
+        async with asyncio.timeout(2 * LIMIT_SECONDS):
             await story()
 
     asyncio.run(main())

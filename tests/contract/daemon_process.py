@@ -19,7 +19,7 @@ import httpx
 import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
-LIMIT_SECONDS = 20.0
+LIMIT_SECONDS = 60.0
 """For anything that should happen at once; a test that reaches it has failed."""
 START_SECONDS = 60.0
 """For the start of the process, which is slow where many others run."""

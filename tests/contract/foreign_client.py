@@ -14,7 +14,7 @@ from typing import Any
 
 import grpc
 
-LIMIT_SECONDS = 20.0
+LIMIT_SECONDS = 60.0
 RM = "foreign"
 QUEUES = """
 partitions:

@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from schedulerd._generated.si.v1 import si_pb2, si_pb2_grpc
 
-LIMIT_SECONDS = 20.0
+LIMIT_SECONDS = 60.0
 
 QUEUES = """
 partitions:

@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
@@ -125,8 +127,8 @@ class Told:
 
 
 class TestsOf:
-    """All tests of the modules, with all their parameters, that need no more than fixtures of their module which need
-    nothing; coroutines on a virtual loop."""
+    """All tests of the modules, with all their parameters, that need no more than fixtures of their module or its
+    conftest which need nothing; coroutines on a virtual loop."""
 
     __test__ = False
 
@@ -154,8 +156,10 @@ class TestsOf:
                 return
             given = [{**one, **more} for one in given for more in _parameters(*mark.args[:2])]
         fixtures = {}
+        near = find_spec(f"{module.__package__}.conftest") and import_module(f"{module.__package__}.conftest")
         for name in inspect.signature(test).parameters.keys() - given[0].keys():
-            fixture = getattr(getattr(module, name, None), "__wrapped__", None)
+            found = getattr(module, name, None) or getattr(near, name, None)
+            fixture = getattr(found, "__wrapped__", None)
             if fixture is None or inspect.signature(fixture).parameters:
                 return
             fixtures[name] = fixture

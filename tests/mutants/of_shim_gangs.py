@@ -6,13 +6,19 @@ from typing import Any
 
 from schedulerd.kubernetes.cluster.gangs import answers, life, membership, placeholder_pods, slots, waiting
 from schedulerd.kubernetes.cluster.model import Application, Model
-from tests.kubernetes.cluster import test_gang_metadata, test_gang_simulation, test_gangs
+from tests.kubernetes.cluster import (
+    test_gang_metadata,
+    test_gang_simulation,
+    test_gang_sources,
+    test_gang_starts,
+    test_gangs,
+)
 from tests.mutants.changes import By, Compares, Replaced, gives, left_out, nothing
 from tests.mutants.finders import Seeds, TestsOf
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
 
-GANGS = TestsOf(test_gangs)
+GANGS = TestsOf(test_gangs, test_gang_sources, test_gang_starts)
 SIMULATION = Seeds(lambda seed: test_gang_simulation.check(test_gang_simulation.play(seed, crashes=seed % 2 == 1)))
 
 

@@ -40,7 +40,7 @@ from tests.mutants.changes import By, Compares, Constant, Replaced, Within, give
 from tests.mutants.finders import Seeds, TestsOf
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
-from tests.unit.client import test_books
+from tests.unit.client import test_books, test_books_asks, test_books_updates
 
 ALLOCATIONS = TestsOf(test_allocations)
 ASKING = TestsOf(test_asking)
@@ -375,7 +375,7 @@ MUTANTS = (
         "an ask behind the release of its allocation is not reported",
         Rule.SHIM_REPORTS,
         Replaced(Report.asks_anew, gives(())),
-        (TestsOf(test_books),),
+        (TestsOf(test_books, test_books_asks, test_books_updates),),
     ),
     Mutant(
         "answers to an earlier daemon count",

@@ -1,0 +1,82 @@
+"""Members, groups and placeholders for plays with gangs."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.objects.decode import convert
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.objects.pod_groups import (
+    CoschedulingPodGroup,
+    CoschedulingSpec,
+)
+from tests.kubernetes.builders import JSON, node
+from tests.kubernetes.cluster.play import Play, of, own
+
+
+def member(name: str, members: int = 2, style: str = "Soft", cpu: str = "1", **annotations: str) -> Pod:
+    """A pod of the application `a`, with the task group `g` of 1 processor each."""
+    group = {"name": "g", "minMember": members, "minResource": {"cpu": "1"}}
+    said = {
+        "schedulerd.io/task-groups": json.dumps([group]),
+        "schedulerd.io/task-group-name": "g",
+        "schedulerd.io/schedulingPolicyParameters": f"placeholderTimeoutInSeconds=100 gangSchedulingStyle={style}",
+        **{f"schedulerd.io/{key.replace('_', '-')}": value for key, value in annotations.items()},
+    }
+    return own(name, cpu=cpu, meta={"labels": {"applicationId": "a"}, "annotations": said})
+
+
+def grouped(name: str, cpu: str = "1", at: int = 0, **spec: Any) -> Pod:
+    meta: JSON = {
+        "labels": {"scheduling.x-k8s.io/pod-group": "pg"},
+        "creationTimestamp": f"2026-01-01T00:00:{at:02}Z",
+    }
+    return own(name, cpu=cpu, meta=meta, **spec)
+
+
+def conditions(effects: list[e.Effect]) -> list[tuple[str, str]]:
+    """Pods and reasons."""
+    return [(one.pod.name, one.reason) for one in of(effects, e.PatchPodCondition) if one.type == "PodScheduled"]
+
+
+def pod_group(members: int) -> CoschedulingPodGroup:
+    return CoschedulingPodGroup(own("pg").metadata, CoschedulingSpec(min_member=members))
+
+
+def made(effect: e.CreatePod, uid: str = "") -> Pod:
+    """The pod as the server has made it."""
+    body = json.loads(json.dumps(effect.body))
+    body["metadata"]["uid"] = uid or f"{effect.name}!"
+    return convert(Pod, body)
+
+
+def placeholders(play: Play) -> list[Pod]:
+    """Starts a gang of two pods, and answers the creations."""
+    created = of(play.put(member("w0"), member("w1")), e.CreatePod)
+    pods = [made(one) for one in created]
+    for one in created:
+        assert play.tell(v.CreateEnded("a", one.name, v.CreateResult.DONE)) == []
+    return pods
+
+
+def started(**settings: Any) -> Play:
+    play = Play(**settings)
+    play.start(node())
+    return play
+
+
+def grouping(*sources: GangSource) -> Play:
+    play = Play()
+    for source in sources or (GangSource.COSCHEDULING,):
+        play.tell(v.GangSourceServed(source))
+    play.start(node())
+    return play
+
+
+def the_placeholder(effects: list[e.Effect] | tuple[Any, ...]) -> e.Ask:
+    """The first ask of a placeholder."""
+    return next(ask for ask in of(effects, e.Ask) if ask.is_placeholder)

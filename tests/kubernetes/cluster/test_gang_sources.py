@@ -1,0 +1,117 @@
+"""What makes pods a gang besides annotations of their own, and annotations that cannot be used."""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.objects.pod_groups import (
+    GangPolicy,
+    SchedulingPolicy,
+    Workload,
+    WorkloadGroup,
+    WorkloadSpec,
+)
+from tests.kubernetes.builders import node, placed
+from tests.kubernetes.cluster.gang_play import grouped, grouping, member, pod_group, started
+from tests.kubernetes.cluster.play import Play, of, own, the_ask
+
+
+def test_pods_of_a_group_wait_for_it_and_for_each_other() -> None:
+    play = grouping()
+    assert play.put(grouped("p0")) == []
+    assert of(play.put(pod_group(3)), e.AddApplication) == []
+    play.put(grouped("p1", cpu="2"))
+    effects = play.put(grouped("p2"), grouped("p3"))
+    (added,) = of(effects, e.AddApplication)
+    assert added.application_id == "podgroup.ns.pg"
+    assert added.placeholder_ask == {"vcore": 4000, "pods": 3}
+    assert added.gang_style == "Hard", "what the daemon calls it; the pods do not fail"
+    asks = of(effects, e.Ask)
+    assert sorted((ask.task_group, ask.resources["vcore"]) for ask in asks if ask.is_placeholder) == [
+        ("group-0", 1000),
+        ("group-0", 1000),
+        ("group-1", 2000),
+    ]
+    assert {ask.key: ask.task_group for ask in asks if not ask.is_placeholder} == {
+        "p0": "group-0",
+        "p1": "group-1",
+        "p2": "group-0",
+        "p3": "group-0",
+    }
+
+
+def test_task_groups_are_those_of_the_first_pods_by_age() -> None:
+    play = grouping()
+    play.put(pod_group(2))
+    effects = play.put(grouped("new", cpu="4", at=3), grouped("old", at=1), grouped("middle", at=2, cpu="2"))
+    assert of(effects, e.AddApplication)[0].placeholder_ask == {"vcore": 3000, "pods": 2}
+    amounts = [ask.resources["vcore"] for ask in of(effects, e.Ask) if ask.is_placeholder]
+    assert sorted(amounts) == [1000, 2000]
+
+
+def test_after_a_start_only_the_missing_members_are_held_for() -> None:
+    play = Play()
+    play.tell(v.GangSourceServed(GangSource.COSCHEDULING))
+    report = play.start(node(), pod_group(3), placed(grouped("p0"), "n"), grouped("p1"), grouped("p2"), grouped("p3"))
+    assert report.applications[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert sum(ask.is_placeholder for ask in report.asks) == 2
+
+
+def test_without_the_custom_resource_the_label_means_nothing() -> None:
+    effects = started().put(grouped("p0"))
+    assert of(effects, e.AddApplication)[0].placeholder_ask is None
+    assert [ask.key for ask in of(effects, e.Ask)] == ["p0"]
+
+
+def test_a_workload_of_kubernetes_makes_a_gang_of_each_replica() -> None:
+    play = grouping(GangSource.KUBERNETES)
+    policy = SchedulingPolicy(GangPolicy(min_count=2))
+    groups = (WorkloadGroup("workers", policy), WorkloadGroup("single"))
+    play.put(Workload(own("w").metadata, WorkloadSpec(groups)))
+
+    def pod(name: str, group: str, replica: str = "") -> Pod:
+        return own(name, workloadRef={"name": "w", "podGroup": group, "podGroupReplicaKey": replica})
+
+    assert of(play.put(pod("a0", "workers", "0"), pod("b0", "workers", "1")), e.AddApplication) == []
+    (added,) = of(play.put(pod("a1", "workers", "0")), e.AddApplication)
+    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+    (single,) = of(play.put(pod("s", "single")), e.AddApplication)
+    assert single.placeholder_ask is None
+
+
+def test_a_member_of_a_pod_group_that_is_resized_stays_in_its_task_group() -> None:
+    play = grouping(GangSource.COSCHEDULING)
+    play.put(node("n", cpu="8"), pod_group(2))
+    effects = play.put(grouped("w0"), grouped("w1", at=1))
+    for ask in of(effects, e.Ask):
+        if ask.is_placeholder:
+            play.tell(v.Allocated(ask.application_id, ask.key, f"u-{ask.key}", "n"))
+    group = next(ask.task_group for ask in of(effects, e.Ask) if ask.key == "w0")
+    assert group
+    play.bind("w0", "n")
+    ask = the_ask(play.put(placed(grouped("w0", cpu="3"), "n")))
+    assert (ask.key, ask.task_group, ask.is_placeholder, ask.resources["vcore"]) == ("w0", group, False, 3000)
+
+
+def test_unusable_task_groups_run_or_wait() -> None:
+    play = started()
+    unusable = {"schedulerd.io/task-groups": "[]"}
+    effects = play.all(v.Put(own("runs", meta={"annotations": unusable})))
+    assert [ask.key for ask in of(effects, e.Ask)] == ["runs"]
+    assert [one.reason for one in of(effects, e.RecordEvent)] == ["TaskGroupsError"]
+    assert [one.type for one in of(effects, e.PatchPodCondition)] == ["schedulerd.io/Gang"]
+    unusable["schedulerd.io/on-invalid-gang"] = "fail"
+    effects = play.all(v.Put(own("waits", meta={"annotations": unusable})))
+    assert of(effects, e.Ask) == []
+    assert {one.type for one in of(effects, e.PatchPodCondition)} == {"schedulerd.io/Gang", "PodScheduled"}
+
+
+def test_task_groups_that_come_too_late_are_told() -> None:
+    play = started()
+    play.put(own("first", meta={"labels": {"applicationId": "a"}}))
+    effects = play.all(v.Put(member("w0")))
+    assert [ask.task_group for ask in of(effects, e.Ask)] == [""]
+    (event,) = of(effects, e.RecordEvent)
+    assert (event.reason, event.is_warning) == ("TaskGroupsError", True)

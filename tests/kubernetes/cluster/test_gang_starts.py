@@ -1,0 +1,122 @@
+"""Gangs that a new shim finds, and those that a new daemon is told of."""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.objects.decode import convert
+from schedulerd.kubernetes.objects.pod import Pod
+from tests.kubernetes.builders import node, placed
+from tests.kubernetes.cluster.gang_play import member, placeholders, started, the_placeholder
+from tests.kubernetes.cluster.play import Play, of
+
+
+def test_a_start_adopts_placeholders_and_deletes_others() -> None:
+    first = started()
+    pods = placeholders(first)
+    bound = placed(pods[0], "n")
+    status = {"conditions": [{"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-01-01T00:01:00Z"}]}
+    bound = Pod(bound.metadata, bound.spec, convert(type(bound.status), status))
+    play = Play()
+    report = play.start(node(), member("w0"), member("w1"), bound, pods[1])
+    (added,) = report.applications
+    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert added.gang_began_s == 1_767_225_660
+    ((existing,),) = [one.existing for one in report.nodes]
+    assert (existing.task_group, existing.is_placeholder) == ("g", True)
+    assert [ask.key for ask in report.asks] == [pods[1].metadata.uid, "w0", "w1"]
+    orphan = Play().start(node(), bound, pods[1])
+    assert {one.pod.uid for one in of(orphan.others, e.DeletePod)} == {one.metadata.uid for one in pods}
+    assert orphan.applications == ()
+    assert orphan.nodes[0].occupied["vcore"] == 1000
+
+
+def test_a_gang_that_ran_before_the_start_makes_no_new_placeholders() -> None:
+    play = Play()
+    report = play.start(node(), placed(member("w0", members=5), "n"), member("w1", members=5))
+    assert of(report.others, e.CreatePod) == []
+    assert report.applications[0].placeholder_ask is None
+    assert [ask.key for ask in report.asks] == ["w1"]
+
+
+def test_a_new_daemon_is_told_what_is_left_of_the_time() -> None:
+    play = started()
+    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
+    first, second = (ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
+    assert play.cluster.gang_time("a") is None
+    play.wait(7)
+    play.tell(v.Allocated("a", first, "u", "n"))
+    known = play.cluster.gang_time("a")
+    assert known is not None
+    assert (known.whole_s, known.began_ns) == (100, 7_000_000_000)
+    play.tell(v.Allocated("a", second, "u1", "n"))
+    assert play.cluster.gang_time("a") is None, "it is complete"
+    assert play.cluster.gang_time("other") is None
+
+
+def test_the_time_of_a_virtual_gang_begins_anew_with_a_new_shim() -> None:
+    """Its placeholders end with the shim, so its time begins with the first one of the next shim."""
+    play = started()
+    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
+    play.tell(v.Allocated("a", the_placeholder(effects).key, "u", "n"))
+    play.wait(60)
+    later = Play()
+    later.now_ns = play.now_ns
+    report = later.start(node(), member("w0", placeholders="virtual"), member("w1"))
+    assert (report.applications[0].gang_timeout_s, report.applications[0].gang_began_s) == (100, 0)
+    assert later.cluster.gang_time("a") is None
+    later.tell(v.Allocated("a", the_placeholder(report.asks).key, "u", "n"))
+    known = later.cluster.gang_time("a")
+    assert known is not None
+    assert known.began_ns == play.now_ns
+
+
+def test_real_pods_wait_again_when_their_application_has_completed() -> None:
+    play = started()
+    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
+    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
+    keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
+    effects = play.tell(v.ApplicationUpdated("a", "Completed", ""))
+    assert [one.key for one in of(effects, e.ReleaseAsk)] == ["w0", "w1", *keys], "they may be under way"
+    assert of(effects, e.AddApplication) == of(play.wait(0.9), e.AddApplication) == [], "it could overtake them"
+    effects = play.wait(0.1)
+    assert isinstance(effects[0], e.AddApplication)
+    assert [one.key for one in of(effects, e.Ask)] == [*keys, "w0", "w1"]
+
+
+def test_a_member_that_runs_is_reported_when_its_application_is_added_again() -> None:
+    play = started()
+    play.put(placed(member("w0"), "n"))
+    play.tell(v.ApplicationRejected("a", "no queue"))
+    play.tell(v.NodeRejected("n", "existingAllocations[0] (allocationKey 'w0'): no application"))
+    effects = play.wait(60)
+    (added,) = of(effects, e.AddApplication)
+    (update,) = [one for one in of(effects, e.UpdateNode) if one.existing][-1:]
+    assert added.tags["application.create.force"] == "true"
+    assert [(one.key, one.task_group, one.is_placeholder) for one in update.existing] == [("w0", "g", False)]
+
+
+def test_virtual_placeholders_end_with_an_application_that_has_not_started() -> None:
+    play = started()
+    effects = play.put(member("w0", placeholders="virtual"))
+    keys = {ask.key for ask in of(effects, e.Ask)}
+    effects = play.gone(member("w0"))
+    assert {one.key for one in of(effects, e.ReleaseAsk)} == keys, "they may come after the next one of its id"
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert play.cluster.model.virtual == {}
+
+
+def test_a_new_daemon_is_told_to_forget_what_only_has_placeholders_left() -> None:
+    play = started()
+    pods = placeholders(play)
+    play.put(*pods)
+    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
+    for pod in pods:
+        play.bind(pod.metadata.uid, "n")
+        play.put(placed(pod, "n"))
+    deleted = of(play.gone(member("w0"), member("w1")), e.DeletePod)
+    assert len(deleted) == 2
+    assert play.tell(v.Resynced()) == []
+    effects = play.gone(*(placed(pod, "n") for pod in pods))
+    assert effects[-1] == e.RemoveApplication("a")
+    assert play.cluster.model.applications == {}
