@@ -251,7 +251,16 @@ def _compressed(difference: Difference, _pair: Pair, facts: Facts) -> bool:
 
 
 def _unhealthy(difference: Difference, pair: Pair, facts: Facts) -> bool:
-    return not facts.of_head and pair.path.endswith("/healthcheck") and difference.expected in (503, MISSING)
+    if facts.of_head or not pair.path.endswith("/healthcheck"):
+        return False
+    is_refused = isinstance(pair.expected, dict) and pair.expected.get("message") == "Scheduler is not healthy"
+    return difference.expected in (503, MISSING) or is_refused
+
+
+def _limits_of_partition(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    """1.4 shows limits of a partition nowhere; head gives them to its root."""
+    is_root = _at(r"^/(Partitions/[^/]+/Queues/[^/]+/Limits|partitions/[^/]+/queues/root/limits)$")(difference)
+    return not facts.of_head and pair.path.endswith("/config") and is_root and difference.expected == MISSING
 
 
 EXCUSES = (
@@ -299,6 +308,7 @@ EXCUSES = (
     Excuse("later route", "1.4 has no such route", _later_route),
     Excuse("compressed", "1.4 never compresses an answer", _compressed),
     Excuse("unhealthy", "an unhealthy scheduler is 200 with its checks, as in head", _unhealthy),
+    Excuse("partition limits", "limits of a partition are those of its root, as in head", _limits_of_partition),
     Excuse("star", "the group * is no legal name to head", _star_group),
     Excuse("template", "1.4 knows no maxapplications of a child template", _template_applications),
     Excuse("several event", "an ask for several allocations has one event", _event_of_several),
