@@ -169,7 +169,7 @@ def test_so_many_queue_files_are_validated_at_a_time() -> None:
             await blocked.wait()
             return load_queue_file(text, source)
 
-        world.validate = wait  # type: ignore[method-assign, assignment]
+        world.validate = wait  # type: ignore[method-assign]
         async with await world.client_of() as client:
             first = [
                 asyncio.ensure_future(client.post("/config/validate", content=FILE))
