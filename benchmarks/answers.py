@@ -18,7 +18,7 @@ from typing import Any
 import uvloop
 from starlette.types import ASGIApp, Message
 
-from benchmarks.explanations import APPLICATIONS, ASKS_EACH, NODES, RM, filled
+from benchmarks.explanations import APPLICATIONS, ASKS_EACH, NODES, filled
 from schedulerd.config import Settings, load_queue_file
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.admin.api.access import Access
@@ -29,8 +29,10 @@ from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.rest.pacing import Pacer
 from schedulerd.instant import Instant
 from tests.rest.world import World
+from tests.unit.core.builders import RM
 
 HELD_SECONDS_MAX = 0.005
+_HEADERS = [(b"host", b"localhost"), (b"content-type", b"application/json")]
 ROUNDS = 3
 """Of each request; the least of the longest holds counts, because what else the process does only adds."""
 P = "/ws/v1/partition/default"
@@ -104,8 +106,15 @@ def build(scheduler: Scheduler) -> World:
 
 async def _answer(app: ASGIApp, method: str, path: str, query: str, body: bytes) -> tuple[int, int]:
     """Status of the answer and number of its bytes, which are not kept."""
-    scope = {"type": "http", "http_version": "1.1", "method": method, "scheme": "http", "path": path, "root_path": ""}
-    scope |= {"query_string": query.encode(), "headers": [(b"host", b"localhost")]}
+    scope: dict[str, Any] = {
+        "type": "http",
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "root_path": "",
+    }
+    scope |= {"query_string": query.encode(), "headers": _HEADERS}
     scope |= {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 9080)}
     status = size = 0
 

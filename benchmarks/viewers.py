@@ -11,7 +11,9 @@ that ends is opened again, as a browser does.
 from __future__ import annotations
 
 import asyncio
+import html
 import json
+import re
 import statistics
 import sys
 import tempfile
@@ -37,7 +39,8 @@ from schedulerd.simulate.demo import Daemon, free_port
 VIEWERS = 50
 SCRAPE_SECONDS = 1.0
 CPU_MAX, P99_MAX = 1.05, 1.5
-PAGE, STREAM = "/ui/stream", "/api/v1/events/stream"
+STREAM = "/api/v1/events/stream"
+_PAGE_STREAM = re.compile(r"/ui/stream\?[^\"'<> ]+")
 RUN_SECONDS_MAX = 900.0
 
 
@@ -88,7 +91,7 @@ async def watch(url: str, stream: str) -> None:
     end = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     limits = httpx.Limits(max_connections=VIEWERS + 1)
     async with httpx.AsyncClient(base_url=url, timeout=30, trust_env=False, limits=limits) as http:
-        chosen = stream or (PAGE if (await http.get("/ui/")).status_code == 200 else STREAM)
+        chosen = stream or await _stream_of_page(http) or STREAM
         seen = [0] * VIEWERS
         tasks = [asyncio.create_task(_view(http, chosen, seen, at)) for at in range(VIEWERS)]
         await asyncio.sleep(SCRAPE_SECONDS)
@@ -103,6 +106,13 @@ async def watch(url: str, stream: str) -> None:
         print(json.dumps({"stream": chosen, "viewers": VIEWERS, "bytes_each": min(seen), "scrapes": scrapes}))
         if not min(seen):
             raise WrongResult(f"a viewer of {chosen} saw nothing")
+
+
+async def _stream_of_page(http: httpx.AsyncClient) -> str:
+    """The stream that the overview of the web page opens; '' if the daemon has no such page."""
+    answer = await http.get("/ui/")
+    found = _PAGE_STREAM.search(html.unescape(answer.text)) if answer.status_code == 200 else None
+    return found[0] if found is not None else ""
 
 
 async def _view(http: httpx.AsyncClient, path: str, seen: list[int], at: int) -> None:

@@ -123,7 +123,7 @@ def test_watching_asks_again_until_it_is_stopped(terminal: Terminal) -> None:
     process = terminal.start("queue", "root.b", "--watch")
     assert process.stdout is not None
     try:
-        heads = []
+        heads: list[str] = []
         while len(heads) < 2:
             line = process.stdout.readline()
             assert line, "it ended by itself"

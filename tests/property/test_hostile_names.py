@@ -13,6 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.core.commands import Command
 from schedulerd.terminal import cli, queue, top
 from schedulerd.terminal.api_client import ApiClient
 from schedulerd.terminal.words import clean
@@ -44,11 +45,12 @@ def told(names: tuple[str, ...]) -> Conversation:
     ask = si_pb2.AllocationAsk(
         applicationID=app, allocationKey=key, resourceAsk=large, maxAllocations=1, tags=tags, taskGroupName=pod
     )
-    for command in (
+    commands: tuple[Command, ...] = (
         *DECODER.nodes(si_pb2.NodeRequest(rmID=RM, nodes=[info])),
         *DECODER.applications(si_pb2.ApplicationRequest(rmID=RM, new=[new])),
         *DECODER.allocations(si_pb2.AllocationRequest(rmID=RM, asks=[ask])),
-    ):
+    )
+    for command in commands:
         talk.step(command)
     talk.schedule()
     return talk

@@ -71,6 +71,8 @@ AMOUNTS = frozenset(
     }
 )
 """Amounts in which 1.4 keeps a resource at zero."""
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})[^/]{0,2}")
+"""What head, which decodes names a second time, cannot decode."""
 _USER = re.compile(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]*\$?")
 _GROUP = re.compile(r"[_a-zA-Z][a-zA-Z0-9:_.-]*")
 
@@ -109,7 +111,8 @@ def _error(path: str, status: int, text: str, ours: Json) -> tuple[int, str]:
     if text == "The healthy status of scheduler is not found":
         return 404, "Health check is not available"
     if "queue name" in text and "64" in text:
-        return 400, errors.INVALID_QUEUE
+        bad = _BAD_ESCAPE.search(unquote(path))
+        return 400, f'invalid URL escape "{bad[0]}"' if bad is not None else errors.INVALID_QUEUE
     if text.startswith("strconv.ParseInt"):
         return 400, text.replace("ParseInt", "ParseUint")
     if found := re.fullmatch(r"Illegal (?:number of events|id): (-?\d+)", text):

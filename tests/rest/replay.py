@@ -281,7 +281,7 @@ def _facts_of(story: Json, foreign: Counter[str]) -> Facts:
         if step["op"] == "node":
             for node in message.get("nodes", ()):
                 if node.get("action") == "UPDATE" and node.get("attributes"):
-                    facts.renamed_nodes.add(node["nodeID"])
+                    facts.renamed_nodes[node["nodeID"]] = node["attributes"]
         for one in message.get("asks", ()):
             if int(one.get("maxAllocations", 1)) > 1:
                 facts.several[one["allocationKey"]] = int(one["maxAllocations"])

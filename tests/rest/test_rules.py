@@ -94,6 +94,9 @@ def test_placeholders_are_counted() -> None:
 
 
 PARTITIONS = Pair("partitions", "/ws/v1/partitions", [], [])
+EVENTS = Pair("events", "/ws/v1/events/batch", {}, {"EventRecords": {}})
+QUEUES = Pair("queues", "/ws/v1/partition/default/queues", {}, {})
+WRONG = Facts(of_head=False, diverges=True)
 ONE_MORE = Facts(duplicates=Counter({"app": 1}))
 
 
@@ -107,15 +110,34 @@ ONE_MORE = Facts(duplicates=Counter({"app": 1}))
         (
             Difference("/attributes/zone", "z1", MISSING),
             Pair("", "/node/n", {}, {"nodeID": "n"}),
-            Facts(renamed_nodes={"n"}),
+            Facts(renamed_nodes={"n": {"ready": "true"}}),
             ["attributes"],
         ),
         (
             Difference("/attributes/zone", "z1", "z2"),
             Pair("", "/node/n", {}, {"nodeID": "n"}),
-            Facts(renamed_nodes={"n"}),
+            Facts(renamed_nodes={"n": {"ready": "true"}}),
             [],
         ),
+        (
+            Difference("/attributes/zone", "z1", "z2"),
+            Pair("", "/node/n", {}, {"nodeID": "n"}),
+            Facts(renamed_nodes={"n": {"zone": "z2"}}),
+            ["attributes"],
+        ),
+        (
+            Difference("/n/hostName", "h1", "h2"),
+            Pair("", "/nodes", [], []),
+            Facts(renamed_nodes={"n": {"si/hostname": "h2"}}),
+            ["attributes"],
+        ),
+        (Difference("/EventRecords/2:2:299:app:", 1, MISSING), EVENTS, OF_HEAD, ["later code"]),
+        (Difference("/EventRecords/5:1:601:ann:", 1, MISSING), EVENTS, OF_HEAD, ["later code"]),
+        (Difference("/EventRecords/2:2:299:app:", MISSING, 1), EVENTS, OF_HEAD, []),
+        (Difference("/EventRecords/2:2:201:app:", 1, MISSING), EVENTS, OF_HEAD, []),
+        (Difference("/children/a/allocatedResource/memory", 5, 4), QUEUES, WRONG, ["wrong in 1.4"]),
+        (Difference("/children/a/maxResource/memory", 5, 4), QUEUES, WRONG, []),
+        (Difference("/children/a/allocatedResource/memory", 5, 4), QUEUES, Facts(of_head=False), []),
         (Difference("/allocatingAcceptedApps", ["x"], MISSING), PARTITIONS, OF_HEAD, ["leaked"]),
         (Difference("/allocatingAcceptedApps", ["x"], MISSING), PARTITIONS, Facts(active={"x"}), []),
         (Difference("/placeholderData/tg/timedout", 4, 3), PARTITIONS, OF_HEAD, []),

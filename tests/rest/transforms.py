@@ -21,8 +21,8 @@ class Facts:
 
     several: dict[str, int] = field(default_factory=dict)
     """Asks for several allocations, with their number."""
-    renamed_nodes: set[str] = field(default_factory=set)
-    """Nodes that the story updates with attributes."""
+    renamed_nodes: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Attributes of the last UPDATE of a node that had some, by node."""
     foreign: Counter[str] = field(default_factory=Counter)
     """Number of foreign allocations by node in the steps of head."""
     duplicates: Counter[str] = field(default_factory=Counter)

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from schedulerd.daemon.admin.api import event_stream
+from schedulerd.daemon.admin.api import event_stream, projections
 from schedulerd.daemon.admin.api.answers import OPEN_MAX, WORK_SECONDS_MAX, Answers
 from schedulerd.daemon.admin.api.event_routes import EVENTS_LISTED_MAX, EventFilter
 from schedulerd.daemon.admin.api.event_stream import (
@@ -158,7 +158,7 @@ def test_a_client_that_does_not_read_a_stream_is_cut() -> None:
 def test_events_are_made_once_for_all_streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Clients with the same filter get the same bytes at the same moments, however many they are."""
     made: list[int] = []
-    original = event_stream.event
+    original = projections.event
 
     def counted(one: Any, instance_id: str) -> Any:
         made.append(one.event_id)

@@ -103,7 +103,7 @@ def test_a_scheduler_without_time_is_503(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(operations, "WORK_SECONDS_MAX", 0.01)
     world = ApiWorld()
 
-    async def never(_command: Command) -> asyncio.Future[list[Fact]]:
+    async def never(command: Command) -> asyncio.Future[list[Fact]]:
         return asyncio.get_running_loop().create_future()
 
     world.submit = never  # type: ignore[method-assign]
