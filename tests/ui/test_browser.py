@@ -119,7 +119,7 @@ def test_filters_narrow_the_lists(window: Tabs) -> None:
     page.get_by_role("textbox", name="Queue", exact=True).fill("root.ml")
     page.get_by_label("Waiting only").check()
     page.get_by_role("button", name="Filter").click()
-    expect(page.locator("[data-list=applications] tr")).to_have_count(5)  # four notebooks, and the gang
+    expect(page.locator("[data-list=applications] tr")).to_have_count(9)  # eight notebooks, and the gang
     page.get_by_role("link", name="Show all").click()
     expect(page.locator("[data-list=applications] tr").first).to_be_visible()
     page.goto("/ui/nodes?state=draining")
