@@ -125,7 +125,7 @@ class Ui:
             stream = {
                 "page": name or "overview",
                 **topic.params,
-                "form": self.live.form_id(topic),
+                "form": topic.form,
                 "after": self.live.id_of(topic),
             }
             values = {

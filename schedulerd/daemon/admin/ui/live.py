@@ -21,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 from schedulerd.daemon.admin.ui.context import Context, CountsCache, place_of
 from schedulerd.daemon.admin.ui.sources import UiSources
-from schedulerd.daemon.admin.ui.texts import row_key, visible
+from schedulerd.daemon.admin.ui.texts import visible
 from schedulerd.daemon.admin.ui.view import View, changes, whole
 
 REFRESH_SECONDS = 1.0
@@ -209,7 +209,7 @@ class Live:
         current = self.id_of(topic)
         if known == current:
             return []
-        if form != self.form_id(topic):
+        if form != topic.form:
             return [Message("form", current, b"{}")]
         boot, _, number = known.partition(":")
         if boot == self._boot and number.isdecimal() and len(number) < 18:
@@ -219,10 +219,6 @@ class Live:
                     return [Message("changes", f"{self._boot}:{each.after}", each.data) for each in kept[at:]]
         view = topic.view
         return [Message("whole", current, await self._sources.queries.finish(whole(view)))]
-
-    def form_id(self, topic: Topic) -> str:
-        """Short for the form of the topic's view."""
-        return row_key(topic.form)
 
     def close(self) -> None:
         """The daemon ends: so do all streams."""
