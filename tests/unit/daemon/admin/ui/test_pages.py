@@ -7,6 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from schedulerd.core.facts import Allocated
+from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon.admin.ui.app import LOGIN_BYTES_MAX, OPEN_MAX, PARAM_LENGTH_MAX
 from schedulerd.daemon.admin.ui.pages import applications, stories
 from schedulerd.daemon.admin.ui.pages.node import GROUPS_SEEN_MAX
@@ -20,6 +22,7 @@ from tests.unit.core.builders import (
     a_root,
     an_app,
     an_ask,
+    of,
 )
 from tests.unit.daemon.admin.api.api_world import TOKENS, VIEW_TOKEN
 from tests.unit.daemon.admin.ui.ui_world import UiWorld
@@ -360,3 +363,18 @@ def test_a_rejected_application_says_why() -> None:
     assert "It was rejected: " in world.page("/ui/application?id=lost")
     assert ">lost</a>" in world.page("/ui/applications?state=rejected")
     assert "1 application rejected in the last 10 minutes" in world.page("/ui/")
+
+
+def test_an_ended_application_keeps_its_states() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 100}), root=a_root(a_queue_spec("a")))
+    talk.asks(an_ask("k", 10))
+    (allocated,) = of(Allocated, talk.schedule())
+    talk.release(uuid=allocated.uuid)
+    talk.sleep(60 * SECOND_NS)
+    world = UiWorld(talk)
+    text = world.page("/ui/application?id=app")
+    for state in ("Accepted", "Starting", "Completing", "Completed"):
+        assert f">{state}</span>" in text
+    assert "Nothing is allocated." in text
+    assert ">app</a>" in world.page("/ui/applications?state=completed")
+    assert world.request("GET", "/ui/search?q=app").headers["location"] == "/ui/application?id=app"
