@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -54,10 +53,7 @@ from schedulerd.daemon.admin.http_access import BearerToken, Gate
 from schedulerd.daemon.admin.scrapes import Scrapes
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.admin.state_service import StateService
-from schedulerd.daemon.admin.ui.app import Ui
-from schedulerd.daemon.admin.ui.history import UseHistory
-from schedulerd.daemon.admin.ui.queue_file_log import QueueFileLog
-from schedulerd.daemon.admin.ui.sources import UiSources
+from schedulerd.daemon.admin.ui.assembly import make_ui
 from schedulerd.daemon.files.file_watch import FileWatch
 from schedulerd.daemon.files.queue_files import Load, QueueFiles, ReadPolicyGroup, TextReader, log_warnings, reasons_of
 from schedulerd.daemon.files.reloads import Reloads
@@ -84,7 +80,6 @@ from schedulerd.daemon.transport.request_limits import RequestLimits
 from schedulerd.daemon.transport.scheduler_service import SCHEDULER_SERVICE, SchedulerService
 from schedulerd.daemon.transport.update_stream import IN_DOUBT_SECONDS
 from schedulerd.ids import random_seed, uuid_source
-from schedulerd.instant import read_clocks
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
 from schedulerd.observe.log_events import FactLog
@@ -229,21 +224,10 @@ class Daemon:
         rest = rest_sources(settings, state, self._events, validator, metrics_route, log_level.get, check_rest)
         self._history = rest.history
         self._owner.attach(rest.observe)
-        self._use_history = UseHistory(state, looks, metrics.placements, read_clocks)
-        queue_file_log = QueueFileLog()
-        self._owner.attach(queue_file_log.observe)
-        self._ui = Ui(
-            UiSources(
-                self._scheduler,
-                looks,
-                self._events,
-                access,
-                self._use_history,
-                queue_file_log,
-                has_tokens=tokens is not None,
-                host=socket.gethostname(),
-            )
+        self._ui = make_ui(
+            self._scheduler, looks, self._events, access, metrics.placements, has_tokens=tokens is not None
         )
+        self._owner.attach(self._ui.sources.queue_files.observe)
         self._http = _http_server(
             settings,
             Sources(
@@ -307,7 +291,7 @@ class Daemon:
         parts.append(asyncio.create_task(Collector(self._is_idle).run()))
         parts.append(asyncio.create_task(DescriptorWatch().run()))
         parts.append(asyncio.create_task(self._history.run()))
-        parts.append(asyncio.create_task(self._use_history.run()))
+        parts.append(asyncio.create_task(self._ui.sources.history.run()))
         for file, watch in self._files:
             parts.append(asyncio.create_task(file.run()))
             if self._settings.queue_file_poll_s:

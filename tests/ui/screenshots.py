@@ -25,7 +25,7 @@ PAGES = {
 }
 IN_DOCS = {"overview": "light", "application": "light", "nodes": "dark"}
 """The ones in the README, with their theme."""
-WIDE, NARROW = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
 
 def main() -> None:

@@ -19,6 +19,8 @@ from tests.ui.story import Story
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium: apt-get install chromium")
 
+expect.set_options(timeout=20_000)
+
 HTML_BYTES_MAX = 60 * 1024
 CHECKS = (Path(__file__).parent / "checks.js").read_text()
 
@@ -119,7 +121,7 @@ def test_filters_narrow_the_lists(window: Tabs) -> None:
     page.get_by_role("textbox", name="Queue", exact=True).fill("root.ml")
     page.get_by_label("Waiting only").check()
     page.get_by_role("button", name="Filter").click()
-    expect(page.locator("[data-list=applications] tr")).to_have_count(5)  # four notebooks, and the gang
+    expect(page.locator("[data-list=applications] tr")).to_have_count(9)  # eight notebooks, and the gang
     page.get_by_role("link", name="Show all").click()
     expect(page.locator("[data-list=applications] tr").first).to_be_visible()
     page.goto("/ui/nodes?state=draining")
@@ -182,6 +184,7 @@ def test_the_keyboard_is_enough(window: Tabs) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Application notebook-11")
 
 
+@pytest.mark.slow
 def test_eight_tabs_work_because_hidden_ones_hold_no_connection(window: Tabs) -> None:
     window.context.add_init_script(
         "window.isHidden = false; Object.defineProperty(document, 'hidden', {get: () => window.isHidden});"
@@ -240,6 +243,7 @@ def test_no_page_loads_or_runs_anything_else(window: Tabs) -> None:
     window.problems.clear()
 
 
+@pytest.mark.slow
 def test_a_browser_logs_in_with_a_token(browser: Browser, tmp_path: Path) -> None:
     token = "a-token-of-the-tests-4711"
     file = tmp_path / "tokens"
@@ -264,6 +268,7 @@ def test_a_browser_logs_in_with_a_token(browser: Browser, tmp_path: Path) -> Non
         assert not any(token in line for line in daemon.lines)
 
 
+@pytest.mark.slow
 def test_a_lost_daemon_is_said_and_the_numbers_stay(browser: Browser) -> None:
     with DaemonProcess() as daemon, Story(daemon.target) as told, tabs(browser, daemon.url) as window:
         told.do(Story.nodes)
@@ -276,6 +281,7 @@ def test_a_lost_daemon_is_said_and_the_numbers_stay(browser: Browser) -> None:
         expect(page.locator("a.sq")).to_have_count(144)
 
 
+@pytest.mark.slow
 def test_a_page_without_a_resource_manager_is_a_standby(browser: Browser) -> None:
     with DaemonProcess() as daemon, tabs(browser, daemon.url) as window:
         page = window.open("/ui/")

@@ -76,7 +76,7 @@ class Ui:
 
     def __init__(self, sources: UiSources) -> None:
         self.live = Live(sources)
-        self._sources = sources
+        self.sources = sources
         self._static = StaticFiles()
         self._rendering = Rendering(self._static)
         self._open = Shared(OPEN_MAX, "pages are being made")
@@ -99,8 +99,8 @@ class Ui:
 
     async def _page(self, request: Request) -> Response:
         name = _name(request)
-        self._sources.access.check(request, Role.VIEW)
-        if not self._sources.scheduler.cluster.resource_managers:
+        self.sources.access.check(request, Role.VIEW)
+        if not self.sources.scheduler.cluster.resource_managers:
             return await self._plain("standby.html", 200, title="Standby")
         try:
             with self._open.held(None):
@@ -125,7 +125,7 @@ class Ui:
             stream = {
                 "page": name or "overview",
                 **topic.params,
-                "form": self.live.form_id(topic),
+                "form": topic.form,
                 "after": self.live.id_of(topic),
             }
             values = {
@@ -139,11 +139,11 @@ class Ui:
                 "stream": f"/ui/stream?{urlencode(stream, errors='replace')}",
                 "where": {one: visible(topic.params[one]) for one in ("rm", "partition") if one in topic.params},
             }
-            topic.html = version, await self._rendering.html(self._sources.queries, view.template, values)
+            topic.html = version, await self._rendering.html(self.sources.queries, view.template, values)
         return topic.html[1]
 
     async def _stream(self, request: Request) -> Response:
-        access, query = self._sources.access, request.query_params
+        access, query = self.sources.access, request.query_params
         access.check(request, Role.VIEW)
         name = query.get("page", "").replace("overview", "")
         if name not in PAGES:
@@ -161,12 +161,12 @@ class Ui:
         )
 
     async def _search(self, request: Request) -> Response:
-        self._sources.access.check(request, Role.VIEW)
+        self.sources.access.check(request, Role.VIEW)
         wanted = request.query_params.get("q", "").strip()[:PARAM_LENGTH_MAX]
-        place, links = place_of(self._sources, request.query_params)
+        place, links = place_of(self.sources, request.query_params)
         try:
             with self._open.held(None):
-                found = await self._sources.queries.finish(search(place, links, wanted))
+                found = await self.sources.queries.finish(search(place, links, wanted))
         except NoneLeft as error:
             raise HTTPException(503, f"{error}; try again", {"Retry-After": "1"}) from error
         if len(found) == 1:
@@ -182,7 +182,7 @@ class Ui:
     # the session of a browser ---------------------------------------------------------------------------------------
 
     async def _login(self, request: Request) -> Response:
-        access = self._sources.access
+        access = self.sources.access
         onwards = _onwards(request.query_params.get("next", ""))
         if request.method == "GET":
             access.check_request(request)
@@ -204,7 +204,7 @@ class Ui:
         return response
 
     async def _logout(self, request: Request) -> Response:
-        self._sources.access.log_out(request)
+        self.sources.access.log_out(request)
         response = RedirectResponse("/ui/login", 303)
         response.delete_cookie(COOKIE, httponly=True, samesite="strict")
         return response
@@ -233,11 +233,11 @@ class Ui:
         self, template: str, status: int, headers: dict[str, str] | None = None, **values: Any
     ) -> Response:
         """A page without numbers of the cluster."""
-        body = await self._rendering.html(self._sources.queries, template, {**self._common(), **values})
+        body = await self._rendering.html(self.sources.queries, template, {**self._common(), **values})
         return Response(body, status, headers, media_type="text/html")
 
     def _common(self) -> dict[str, Any]:
-        return {"has_tokens": self._sources.has_tokens, "host": self._sources.host}
+        return {"has_tokens": self.sources.has_tokens, "host": self.sources.host}
 
 
 def _name(request: Request) -> str:

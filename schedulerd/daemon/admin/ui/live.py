@@ -8,6 +8,7 @@ are watched, the less often each is refreshed, and the daemon is not slower for 
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -20,7 +21,7 @@ from starlette.exceptions import HTTPException
 
 from schedulerd.daemon.admin.ui.context import Context, CountsCache, place_of
 from schedulerd.daemon.admin.ui.sources import UiSources
-from schedulerd.daemon.admin.ui.texts import row_key
+from schedulerd.daemon.admin.ui.texts import visible
 from schedulerd.daemon.admin.ui.view import View, changes, whole
 
 REFRESH_SECONDS = 1.0
@@ -43,7 +44,7 @@ class Message(NamedTuple):
     """One server-sent event."""
 
     event: str
-    """`whole`, `changes`, `same`, `form` (the page has to be loaded again) or `gone`."""
+    """`whole`, `changes`, `form` (the page has to be loaded again) or `gone` (what it shows, or a way to make it)."""
     id: str
     """The version of the view that the page has after it."""
     data: bytes
@@ -131,7 +132,8 @@ class Live:
             topic.problem, topic.view = error, None
             topic.memo.clear()
         except TimeoutError:
-            topic.problem = HTTPException(503, "the scheduler has had no time for this page; try again")
+            if topic.view is None:  # otherwise the page shows how old it is
+                topic.problem = HTTPException(503, "the scheduler has had no time for this page; try again")
         finally:
             topic.made_ns = self._sources.clocks().monotonic_ns
 
@@ -200,13 +202,14 @@ class Live:
     async def since(self, topic: Topic, known: str, form: str) -> list[Message]:
         """What a page has to be told that has the version `known` and this form; empty if it has everything."""
         if topic.problem is not None:
-            return [Message("gone", known, b"{}")]
+            detail = json.dumps({"detail": visible(str(topic.problem.detail))})
+            return [Message("gone", known, detail.encode())]
         if topic.view is None:
             return []
         current = self.id_of(topic)
         if known == current:
             return []
-        if form != self.form_id(topic):
+        if form != topic.form:
             return [Message("form", current, b"{}")]
         boot, _, number = known.partition(":")
         if boot == self._boot and number.isdecimal() and len(number) < 18:
@@ -216,10 +219,6 @@ class Live:
                     return [Message("changes", f"{self._boot}:{each.after}", each.data) for each in kept[at:]]
         view = topic.view
         return [Message("whole", current, await self._sources.queries.finish(whole(view)))]
-
-    def form_id(self, topic: Topic) -> str:
-        """Short for the form of the topic's view."""
-        return row_key(topic.form)
 
     def close(self) -> None:
         """The daemon ends: so do all streams."""

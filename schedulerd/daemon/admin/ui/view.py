@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
-from schedulerd.daemon.admin.ui.texts import visible
+from schedulerd.daemon.admin.ui.texts import row_key, visible
 
 Fields: TypeAlias = dict[str, str]
 
@@ -44,10 +45,11 @@ class View:
         """What a template needs and no stream sends: filters, links to further pages. Names are made visible where they
         are put in."""
 
-    @property
+    @cached_property
     def form(self) -> str:
-        """What must be the same for a stream to be able to change the page; otherwise it has to be loaded again."""
-        return json.dumps([self.template, sorted(self.lists), sorted(self.texts), self.fixed], default=str)
+        """Stands for what must be the same for a stream to be able to change the page; otherwise it has to be loaded
+        again. To be asked for when the view is complete."""
+        return row_key(json.dumps([self.template, sorted(self.lists), sorted(self.texts), self.fixed], default=str))
 
     def put(self, **texts: str) -> None:
         """Texts of single elements; `NAME__ATTRIBUTE` for an attribute."""

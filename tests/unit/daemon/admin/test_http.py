@@ -7,9 +7,10 @@ import json
 import logging
 import signal
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -19,7 +20,8 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
-from starlette.types import Message
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
 
 from schedulerd.config import Settings
 from schedulerd.core.lifecycles import NodeState
@@ -87,6 +89,22 @@ class Daemon:
 @pytest.fixture
 def daemon() -> Daemon:
     return Daemon()
+
+
+def test_the_page_is_at_ui_and_the_root_leads_there(daemon: Daemon, tmp_path: Path) -> None:
+    async def page(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response("the page")(scope, receive, send)
+
+    (tmp_path / "index.html").write_text("of others")
+
+    async def answers(web_root: Path | None) -> list[tuple[int, str]]:
+        app = build_app(replace(daemon.sources(), ui=page, web_root=web_root))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://daemon") as client:
+            found = [await client.get("/"), await client.get("/ui/")]
+            return [(one.status_code, one.headers.get("location", one.text)) for one in found]
+
+    assert asyncio.run(answers(None)) == [(307, "/ui/"), (200, "the page")]
+    assert asyncio.run(answers(tmp_path)) == [(200, "of others"), (200, "the page")]
 
 
 @pytest.mark.parametrize("path", ["/metrics"])

@@ -252,6 +252,23 @@ def test_a_client_that_does_not_read_makes_room_as_well(monkeypatch: pytest.Monk
     run(story)
 
 
+def test_an_endless_stream_makes_room_for_a_probe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_connections, "CONNECTIONS_MAX", 2)
+
+    async def story(world: World) -> None:
+        stream, at_work = world.connect(), world.connect()
+        stream.say(b"GET /endless HTTP/1.1\r\nHost: daemon\r\n\r\n")
+        at_work.say(GET_LATE)
+        await asyncio.sleep(0.1)
+        probe = world.connect()
+        probe.say(GET)
+        await asyncio.sleep(LATE_SECONDS)
+        assert (stream.is_open, at_work.answers, probe.answers) == (False, 1, 1)
+        await asyncio.sleep(3 * EXCHANGE_SECONDS_MAX)
+
+    run(story)
+
+
 def test_so_many_clients_may_lag_behind_what_is_written_to_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_connections, "READERS_MAX", 2)
 

@@ -27,7 +27,7 @@ def view(context: Context) -> Generator[None, None, View]:
     made = View("Nodes", "nodes.html")
     counts = yield from add_head(made, context)
     params = context.params
-    kept: list[tuple[str, Node, int]] = []
+    by_rack: dict[str, list[tuple[Node, int]]] = {}
     by_shade = [0] * (SHADES + 1)
     for number, node in enumerate(list(context.place.partition.nodes.values())):
         if number % _A_TURN == 0:
@@ -42,10 +42,11 @@ def view(context: Context) -> Generator[None, None, View]:
             params.get("attribute", ""),
         ):
             by_shade[level] += 1
-            kept.append((rack_of(node), node, level))
-    yield
-    kept.sort(key=lambda one: (one[0], one[1].node_id))
-    yield
+            by_rack.setdefault(rack_of(node), []).append((node, level))
+    kept: list[tuple[str, Node, int]] = []
+    for rack in sorted(by_rack):
+        kept += [(rack, *one) for one in sorted(by_rack[rack], key=lambda one: one[0].node_id)]
+        yield
     first = int(text) if (text := params.get("from", "")).isdecimal() and len(text) < 8 else 0
     racks: dict[str, str] = {}
     for number, (rack, node, level) in enumerate(islice(kept, first, first + NODES_SHOWN)):

@@ -25,7 +25,7 @@ def view(context: Context) -> Generator[None, None, View]:
     under = context.params.get("under", "")
     top = finding.queue(context.place, under) if under else context.place.partition.root
     first = int(text) if (text := context.params.get("from", "")).isdecimal() and len(text) < 7 else 0
-    names = counts.resources[:RESOURCES_SHOWN]
+    names = counts.resources[:RESOURCES_SHOWN] or [""]
     made.begin("queues")
     shown: list[Queue] = []
     for number, (queue, depth) in enumerate(_walk(top, 0)):

@@ -113,9 +113,9 @@ function open() {
   }
   source.addEventListener("same", heard);
   source.addEventListener("form", reload);
-  source.addEventListener("gone", () => {
+  source.addEventListener("gone", (event) => {
     close();
-    say("it is not there any more");
+    say(JSON.parse(event.data).detail);
   });
   source.onerror = () => {
     say("connection lost");

@@ -35,7 +35,7 @@ class Reader:
 
     async def start(self) -> asyncio.Task[None]:
         await self.world.ui.live.fresh(self.topic)
-        form = self.world.ui.live.form_id(self.topic) if self._form is None else self._form
+        form = self.topic.form if self._form is None else self._form
         stream = PageStream(self.world.ui.live, self.world.ui._streams, self.topic, self._known, form, self._check)
         return asyncio.ensure_future(stream({"type": "http"}, self._receive, self._send))
 

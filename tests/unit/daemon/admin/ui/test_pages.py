@@ -7,11 +7,23 @@ from pathlib import Path
 import httpx
 import pytest
 
+from schedulerd.core.facts import Allocated
+from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon.admin.ui.app import LOGIN_BYTES_MAX, OPEN_MAX, PARAM_LENGTH_MAX
 from schedulerd.daemon.admin.ui.pages import applications, stories
 from schedulerd.daemon.admin.ui.pages.node import GROUPS_SEEN_MAX
 from schedulerd.daemon.admin.ui.search import FOUND_MAX, SCANNED_MAX
-from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
+from tests.unit.core.builders import (
+    Conversation,
+    a_conversation,
+    a_node,
+    a_partition_spec,
+    a_queue_spec,
+    a_root,
+    an_app,
+    an_ask,
+    of,
+)
 from tests.unit.daemon.admin.api.api_world import TOKENS, VIEW_TOKEN
 from tests.unit.daemon.admin.ui.ui_world import UiWorld
 
@@ -288,3 +300,81 @@ def test_a_story_looks_back_over_so_many_events_each_time(monkeypatch: pytest.Mo
     world.events.happen(1, "rm")
     list(story.read(ring, "rm", lambda one: one.record.object_id == "app-21"))
     assert story.events[-1].record.object_id == "app-21"
+
+
+def a_large_cluster() -> Conversation:
+    talk = a_conversation(
+        root=a_root(*(a_queue_spec(f"queue-{number}", max={"memory": 10_000}) for number in range(60)))
+    )
+    # Not by `talk.step`, which looks at everything after each step.
+    talk.step = lambda command: talk.scheduler.step(talk.now_ns, command)  # type: ignore[method-assign]
+    talk.nodes(*(a_node(f"node-{number:05}.eu.example", {"memory": 1_000, "vcore": 16_000}) for number in range(2_000)))
+    talk.apps(*(an_app(f"application-{number:05}", f"root.queue-{number % 60}") for number in range(1_000)))
+    for number in range(1_000):
+        app = f"application-{number:05}"
+        talk.asks(*(an_ask(f"{app}-{ask}", 100 + 10 * ask, app=app, count=20) for ask in range(3)))
+    talk.cycle(500)
+    return talk
+
+
+def test_the_pages_of_a_large_cluster_stay_small() -> None:
+    world = UiWorld(a_large_cluster())
+
+    async def act(client: httpx.AsyncClient) -> None:
+        for path in (
+            "",
+            "queues",
+            "queue?path=root.queue-1",
+            "applications",
+            "application?id=application-00999",
+            "nodes",
+            "node?id=node-00001.eu.example",
+            "search?q=application",
+        ):
+            response = await client.get(f"/ui/{path}")
+            assert response.status_code == 200
+            assert 2_000 < len(response.content) < 60 * 1024, path
+        onwards = (await client.get("/ui/nodes?from=1800")).text
+        assert onwards.count('data-f="n"') == 200 + 1  # and the pattern
+        assert 'rel="prev"' in onwards
+        assert 'rel="next"' not in onwards
+
+    world.run(act)
+
+
+def test_several_partitions_are_told_apart() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 100}), root=a_root(a_queue_spec("a")))
+    talk.register(a_partition_spec(a_root(a_queue_spec("a"))), a_partition_spec(a_root(a_queue_spec("b")), name="gpu"))
+    talk.connect()
+    world = UiWorld(talk)
+    text = world.page("/ui/")
+    assert '<a href="/ui/?rm=rm-1&amp;partition=gpu">rm-1 / gpu</a>' in text
+    assert 'href="/ui/queue?path=root.a&amp;rm=rm-1&amp;partition=default"' in text
+    text = world.page("/ui/queues?rm=rm-1&partition=gpu")
+    assert 'href="/ui/queue?path=root.b&amp;rm=rm-1&amp;partition=gpu"' in text
+    assert '<input type="hidden" name="partition" value="gpu">' in text
+    assert world.request("GET", "/ui/?partition=none").status_code == 404
+
+
+def test_a_rejected_application_says_why() -> None:
+    talk = a_conversation(root=a_root(a_queue_spec("a")))
+    talk.apps(an_app("lost", "root.nowhere"))
+    world = UiWorld(talk)
+    assert "It was rejected: " in world.page("/ui/application?id=lost")
+    assert ">lost</a>" in world.page("/ui/applications?state=rejected")
+    assert "1 application rejected in the last 10 minutes" in world.page("/ui/")
+
+
+def test_an_ended_application_keeps_its_states() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 100}), root=a_root(a_queue_spec("a")))
+    talk.asks(an_ask("k", 10))
+    (allocated,) = of(Allocated, talk.schedule())
+    talk.release(uuid=allocated.uuid)
+    talk.sleep(60 * SECOND_NS)
+    world = UiWorld(talk)
+    text = world.page("/ui/application?id=app")
+    for state in ("Accepted", "Starting", "Completing", "Completed"):
+        assert f">{state}</span>" in text
+    assert "Nothing is allocated." in text
+    assert ">app</a>" in world.page("/ui/applications?state=completed")
+    assert world.request("GET", "/ui/search?q=app").headers["location"] == "/ui/application?id=app"
