@@ -139,6 +139,8 @@ def main(pairs: int, stream: str, nodes: int, singles: int, url: str) -> None:
     if url:
         uvloop.run(watch(url, stream))
         return
+    if singles > 2 * nodes:
+        raise click.UsageError(f"--singles is {singles}; {nodes} nodes have room for {2 * nodes} after they are filled")
     workload = e(nodes=nodes, singles=singles)
     cpu, last = [], []
     click.echo(f"{'':>12} {'CPU ms':>8} {'p50 ms':>8} {'p99 ms':>8}")
