@@ -139,3 +139,10 @@ def _queue(queue: Queue) -> Iterator[None]:
     yield from clear_stepwise(queue.applications, queue.children)
     queue.reset_position()
     queue.path_to_root = ()
+
+
+def take_apart(root: Queue) -> None:
+    """Frees a tree of queues that was made for a trial, at once."""
+    for queue in [*root.subtree()]:
+        for _ in _queue(queue):
+            pass
