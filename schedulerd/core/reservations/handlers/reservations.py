@@ -65,7 +65,9 @@ def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> 
     if why in (ReservationEnd.QUOTA, ReservationEnd.NODE) and reservation.node.ordered:  # against endless repetition
         attempt_ns = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
         ask.preemption_retry_ns = max(ask.preemption_retry_ns, attempt_ns)
-        if why is ReservationEnd.QUOTA and reservation.made_at_ns == context.now_ns and not reservation.is_entitled:
+        # The end renews the refusals of the RM on the node. So room that it refuses would be reserved again at once.
+        is_repeated = why is ReservationEnd.NODE or reservation.made_at_ns == context.now_ns
+        if is_repeated and not reservation.is_entitled:
             ask.no_reservation_before_ns = max(
                 ask.no_reservation_before_ns, context.now_ns + context.cluster.timeouts.reservation_delay_ns
             )

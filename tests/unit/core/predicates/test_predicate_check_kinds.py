@@ -96,6 +96,30 @@ def test_reserved_room_that_is_refused_then_is_for_others_again() -> None:
     assert placed(talk.schedule()) == [("app", "other", "n1")]
 
 
+def test_room_that_is_refused_is_not_reserved_again_at_once() -> None:
+    """The RM knows of less room than the core: it agrees to the reservation, and refuses the allocation there. Checks
+    of other asks hold room meanwhile, so that the ask always lacks some and wants a reservation."""
+    talk = AnsweringRM()
+    talk.begin()
+    talk.nodes(a_node("n1", {"memory": 20}))
+    talk.apps(an_app(), an_app("others"))
+    talk.asks(an_ask("small", 20, app="others"))
+    talk.schedule()
+    talk.asks(an_ask("x", 5), an_ask("y", 10), an_ask("z", 15))
+    later(talk)
+    talk.refusal_of = lambda wanted: "Insufficient cpu" if getattr(wanted, "allocate", True) else ""
+    talk.take_asked()
+    talk.withholds_answers = True
+    facts = talk.release(application_id="others", allocation_key="small")
+    for _ in range(20):
+        facts += talk.schedule()
+        wanted, talk.asked = talk.asked, []
+        if wanted:
+            facts += talk.answer(*sorted(wanted, key=lambda one: getattr(one, "allocate", True)))
+    assert [one.allocation_key for one in of(ReservationEnded, facts)] == ["x", "z"]
+    assert len(of(PredicateWanted, facts)) < 12
+
+
 def test_the_node_of_a_reservation_goes_while_a_check_on_it_is_open() -> None:
     talk = a_full_talk("n1")
     later(talk)
