@@ -7,6 +7,8 @@ level.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from schedulerd.core import commit_room
 from schedulerd.core.gangs import placeholders
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -14,7 +16,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import dequeue, enqueue, update_pending_classes, update_predicate_wait
-from schedulerd.core.resources import Items, Resources, book
+from schedulerd.core.resources import Items, Resources
 
 
 def demand(partition: Partition, application: Application, ask: Ask, count: int) -> None:
@@ -22,7 +24,11 @@ def demand(partition: Partition, application: Application, ask: Ask, count: int)
     if not count:
         return
     queue = application.queue
-    book(ask.request_class.items, count, (application.pending, *queue.pending_to_root), ())
+    sums = (application.pending, *queue.pending_to_root)
+    for name, amount in ask.request_class.items:
+        amount *= count
+        for pending in sums:  # often empty before, and a missing name costs a call
+            pending[name] = pending[name] + amount if name in pending else amount
     if not ask.pending:
         ask.request_class = partition.request_classes.current(ask.request_class)
         enqueue(partition, application, ask)
@@ -303,6 +309,24 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
         partition.node_order.moved(node)
     if partition.constraints.rules:
         partition.constraints.placed(allocation)
+
+
+def book(items: Items, count: int, grows: Iterable[Resources], shrinks: Iterable[Resources]) -> None:
+    """Adds `count` times the amounts to each ledger of `grows`, and subtracts them from each ledger of `shrinks`.
+
+    The same as `Resources.add` and `subtract`, without a call per ledger: each allocation changes about ten of them.
+    What grows must not be negative.
+    """
+    for name, amount in items:
+        amount *= count
+        for ledger in grows:
+            ledger[name] += amount
+        for ledger in shrinks:
+            rest = ledger[name] - amount
+            if rest:
+                ledger[name] = rest
+            else:
+                ledger.pop(name, None)
 
 
 def ledgers(allocation: Allocation) -> list[Resources]:

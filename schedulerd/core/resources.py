@@ -101,24 +101,6 @@ class Resources(dict[str, int]):
         return None
 
 
-def book(items: Items, count: int, grows: Iterable[Resources], shrinks: Iterable[Resources]) -> None:
-    """Adds `count` times the amounts to each ledger of `grows`, and subtracts them from each ledger of `shrinks`.
-
-    The same as `add` and `subtract`, without a call per ledger: each allocation changes about ten of them. What
-    grows must not be negative.
-    """
-    for name, amount in items:
-        amount *= count
-        for ledger in grows:
-            ledger[name] += amount
-        for ledger in shrinks:
-            rest = ledger[name] - amount
-            if rest:
-                ledger[name] = rest
-            else:
-                ledger.pop(name, None)
-
-
 class Limits(dict[str, int]):
     """Upper limits by resource name; a missing name is unlimited, 0 allows nothing."""
 

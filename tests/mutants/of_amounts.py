@@ -7,7 +7,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from schedulerd.core import commit, commit_room, resources
+from schedulerd.core import commit, commit_room
 from schedulerd.core.commands import PredicateResult
 from schedulerd.core.configuration.rules import reload
 from schedulerd.core.model.allocation import Allocation, Ask
@@ -195,7 +195,7 @@ def one_too_many_by_result() -> list[str]:
 
 MUTANTS = (
     # Ledgers
-    Mutant("several are booked as one", Rule.LEDGERS, Replaced(resources.book, booked_once), (ANY_WORLD,)),
+    Mutant("several are booked as one", Rule.LEDGERS, Replaced(commit.book, booked_once), (ANY_WORLD,)),
     Mutant(
         "what a user frees is still used", Rule.LEDGERS, Replaced(commit.free, free_but("user")), (ANY_WORLD, USAGE)
     ),

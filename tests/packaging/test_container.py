@@ -154,6 +154,9 @@ class TestBuiltImage:
             packed = {name for name in archive.namelist() if ".dist-info/" not in name}
             machine_code = {name for name in packed if name.endswith(".so")}
             data = {"config/default_queues.yaml", "daemon/admin/api/openapi.json", "py.typed"}
+            page = REPOSITORY / "schedulerd" / "daemon" / "admin" / "ui"
+            of_page = [*page.glob("templates/*"), *page.glob("static/*")]
+            data |= {path.relative_to(REPOSITORY / "schedulerd").as_posix() for path in of_page}
             assert packed - machine_code == sources | {f"schedulerd/{name}" for name in data}
             queue_file = archive.read("schedulerd/config/default_queues.yaml")
         assert {name.partition(".")[0] for name in machine_code if name.startswith("schedulerd/")} == {

@@ -141,7 +141,7 @@ def _queue(queue: Queue) -> Iterator[None]:
     queue.path_to_root = ()
 
 
-def take_apart(root: Queue) -> None:
+def dismantle_tree(root: Queue) -> None:
     """Frees a tree of queues that was made for a trial, at once."""
     for queue in [*root.subtree()]:
         for _ in _queue(queue):

@@ -14,6 +14,7 @@ import pytest
 from tests.kubernetes.admission.cluster import Cluster, Said
 from tests.kubernetes.admission.reviews import OWN
 from tests.kubernetes.admission.test_stories import pod, queues, user_of
+from tests.kubernetes.chart.alerts import OF_ADMISSION
 from tests.kubernetes.chart.installation import LIMIT_SECONDS, Installation
 from tests.kubernetes.chart.test_install import QUEUES
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
@@ -109,6 +110,7 @@ async def test_with_its_default_values(alone: RealServer, real_loop: None, tmp_p
         for container in (one for one in world.release.running() if "admission" in one.containers):
             _, text = await world.release.get("admission", "/metrics", container)
             assert 'schedulerd_admission_ca_bundle_current{configuration="mutatingwebhookconfigurations"} 1.0' in text
+            assert all(f"\n{name}{{" in text or f"\n{name} " in text for name in OF_ADMISSION)
             assert "403" not in container.containers["admission"].log.read_text()
         answer = await world.release.api.call("GET", "/apis/policy/v1beta1/namespaces/first/poddisruptionbudgets")
         assert {one["metadata"]["name"] for one in answer.json["items"]} == {"batch", "batch-admission"}

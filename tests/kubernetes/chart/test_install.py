@@ -8,6 +8,7 @@ import itertools
 import json
 import signal
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,9 @@ from tests.kubernetes.node.container import Container
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
 JSON = dict[str, Any]
+TAKEOVER_SECONDS_MAX = 10
+"""How long a pod may wait to be bound while the leader is replaced: 3 s (docs/high-availability.md), some for whole
+seconds of the clock, and for a machine that starts four processes meanwhile."""
 QUEUES = """
 partitions:
   - name: default
@@ -259,7 +263,15 @@ async def test_pods_are_placed_during_an_upgrade_and_a_rollback(real: RealServer
         deployment = await world.api.call("GET", DEPLOYMENTS.format(world.name, world.fullname))
         assert "new" not in deployment.json["spec"]["template"]["metadata"]["labels"]
         assert len(names) > 5
-        await world.until(lambda pods: all(map(node_of, map(pods.__getitem__, names))))
+        pods = await world.until(lambda pods: all(map(node_of, map(pods.__getitem__, names))))
+        waits = {name: seconds_to_binding(pods[name]) for name in names}
+        assert max(waits.values()) <= TAKEOVER_SECONDS_MAX, waits
+
+
+def seconds_to_binding(pod: JSON) -> float:
+    """By the API server's clock, in whole seconds."""
+    created, bound = pod["metadata"]["creationTimestamp"], condition_of(pod, "PodScheduled")["lastTransitionTime"]
+    return (datetime.fromisoformat(bound) - datetime.fromisoformat(created)).total_seconds()
 
 
 async def test_one_replica_without_leader_election(real: RealServer) -> None:

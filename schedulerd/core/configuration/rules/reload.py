@@ -26,7 +26,7 @@ from schedulerd.core.queue_placement.rules.queue_placement import (
 )
 from schedulerd.core.quotas.limit_subject import LimitSubject
 from schedulerd.core.quotas.usage import UsageLedger
-from schedulerd.core.resource_managers.dismantling import take_apart
+from schedulerd.core.resource_managers.dismantling import dismantle_tree
 from schedulerd.core.specs import SECOND_NS, LimitSpec, PartitionSpec, QueueSpec
 from schedulerd.core.step_context import ResourceManager
 
@@ -132,7 +132,7 @@ def _without_place(partition: Partition, spec: PartitionSpec, matches: Matches) 
         found = place_application(root, spec.rules, replace(application.spec, tags=_unforced(application)), matches)
         if isinstance(found, Mistake):
             refused[application.application_id] = found.reason
-    take_apart(root)
+    dismantle_tree(root)
     if refused:
         message = (
             f"{_counted(len(refused), 'application')} could not be submitted again as before: {_some(refused)}; the "
