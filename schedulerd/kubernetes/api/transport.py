@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import socket
 import ssl
+import sys
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextvars import ContextVar
 from urllib.parse import urlencode
@@ -88,6 +89,10 @@ def keep_alive(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 45_000)
 
 
+_CUTS_GOODBYES = sys.version_info < (3, 12, 8)
+"""Whether connections that are closed during a request are cut after 2 s, and at the end, if the server does not answer
+the goodbye of TLS. Newer versions of Python do without."""
+
 _NOT_CONNECTED = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientHttpProxyError)
 
 _GATE: ContextVar[Gate | None] = ContextVar("gate", default=None)
@@ -138,7 +143,9 @@ class TcpConnector(GatedConnector, aiohttp.TCPConnector):
 
 def tcp_connector() -> GatedConnector:
     # The number of connections is bounded by the write pool and the number of watches.
-    return TcpConnector(limit=0, keepalive_timeout=60.0, socket_factory=keepalive_socket)
+    return TcpConnector(
+        limit=0, keepalive_timeout=60.0, socket_factory=keepalive_socket, enable_cleanup_closed=_CUTS_GOODBYES
+    )
 
 
 class Transport:
