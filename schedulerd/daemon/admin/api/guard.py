@@ -11,7 +11,7 @@ API_BODY_BYTES_MAX = 16_384
 """Maximum size of a request body."""
 
 STREAMED_BODY = "/config/validate"
-"""The route that reads its own, larger body, after it has checked who sends it."""
+"""The route that reads its own, larger body, after it has checked the credentials of the client."""
 
 _HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; "

@@ -1,4 +1,4 @@
-"""The first page: is anything wrong, what waits and why, who has what."""
+"""The first page: what needs attention, what waits and why, and what each queue uses."""
 
 from __future__ import annotations
 
