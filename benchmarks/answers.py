@@ -117,11 +117,12 @@ async def _answer(app: ASGIApp, method: str, path: str, query: str, body: bytes)
     scope |= {"query_string": query.encode(), "headers": _HEADERS}
     scope |= {"client": ("127.0.0.1", 1), "server": ("127.0.0.1", 9080)}
     status = size = 0
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive() -> Message:
-        nonlocal body
-        sent, body = body, b""
-        return {"type": "http.request", "body": sent, "more_body": False}
+        if not messages:
+            await asyncio.Event().wait()  # the client stays
+        return messages.pop()
 
     async def send(message: Message) -> None:
         nonlocal status, size
@@ -147,6 +148,7 @@ async def measure() -> int:
         for _ in range(ROUNDS):
             monitor.longest_s = 0.0
             status, size = await _answer(world.app, method, path, query, body)
+            await asyncio.sleep(0)  # the monitor sees an answer that never let go too
             held_s.append(monitor.longest_s)
         found_s = min(held_s)
         too_long += found_s > HELD_SECONDS_MAX
