@@ -77,6 +77,33 @@ async def test_so_many_leave_in_a_second() -> None:
         assert 1.99 < loop.time() - started_s < 2.1
 
 
+async def test_writes_that_the_rate_holds_back_leave_together() -> None:
+    async with World() as world:
+        loop = asyncio.get_running_loop()
+        pool = world.pool(PoolSettings(in_flight_max=1_000, rate_per_s=1_000.0, burst=20))
+        left_s: set[float] = set()
+        leave = pool._leave
+
+        def seen(entry: object) -> None:
+            left_s.add(loop.time())
+            leave(entry)  # type: ignore[arg-type]
+
+        pool._leave = seen  # type: ignore[method-assign]
+        started_s = loop.time()
+        await asyncio.gather(*(pool.submit(Delete(r.PODS, "default", f"p{i}", U)) for i in range(200)))
+        assert 0.18 < loop.time() - started_s < 0.2
+        assert len(left_s) <= 1 + 180 / 10 + 1
+
+
+async def test_a_small_burst_does_not_lower_the_rate() -> None:
+    async with World() as world:
+        loop = asyncio.get_running_loop()
+        pool = world.pool(PoolSettings(rate_per_s=1_000.0, burst=1))
+        started_s = loop.time()
+        await asyncio.gather(*(pool.submit(Delete(r.PODS, "default", f"p{i}", U)) for i in range(200)))
+        assert 0.19 < loop.time() - started_s < 0.22
+
+
 def test_a_bucket_keeps_no_more_than_its_burst() -> None:
     bucket = TokenBucket(10.0, 2, 0.0)
     assert [bucket.take(100.0), bucket.take(100.0)] == [0.0, 0.0]
