@@ -29,8 +29,8 @@ BUGS_MAX = 3
 TRACEBACK_EVERY_S = 10.0
 """Between two such exceptions that are logged; all are counted."""
 PACE_S = 0.01
-"""The least wait for tokens. Writes leave together then: a turn of the loop, and an answer that comes alone, for each of
-them made a pod three times as expensive."""
+"""The least wait for tokens. Writes leave together then: a turn of the loop, and an answer that comes alone, for each
+write made a pod three times as expensive."""
 
 
 @dataclass(frozen=True, slots=True)
