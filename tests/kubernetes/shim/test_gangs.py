@@ -80,7 +80,7 @@ async def test_a_gang_is_bound_when_all_of_it_has_room(world: World, kind: str) 
     bound = [name for name, _ in world.history if name in names]
     assert sorted(bound) == names
     assert {node_of(pods[name]) for name in names} == {world.node_name("n1"), world.node_name("n2")}
-    made = [name for name, _ in world.history if name.startswith("tg-")]
+    made = [name for name in world.seen.values() if name.startswith("tg-")]
     assert len(made) == (4 if kind == "pods" else 0)
 
 
@@ -108,8 +108,8 @@ async def test_a_shim_that_starts_anew_adopts_its_placeholders(world: World) -> 
     await world.node("n2", cpu="1")
     await world.until_bound("w0", "w1", "w2")
     await world.until(lambda pods: not placeholders(pods))
-    made = [name for name, _ in world.history if name.startswith("tg-")]
-    assert sorted(made) == sorted(before)
+    made = {uid for uid, name in world.seen.items() if name.startswith("tg-")}
+    assert made == set(before.values())
 
 
 async def test_placeholders_of_an_application_that_is_gone_are_deleted_at_the_start(world: World) -> None:

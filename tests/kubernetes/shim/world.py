@@ -43,6 +43,8 @@ class World:
         """By name, as the watch has told them."""
         self.history: list[tuple[str, str]] = []
         """Name and node of every binding that the watch has told."""
+        self.seen: dict[str, str] = {}
+        """Names by uid of all pods that the watch has told, gone ones included."""
         self._nodes: list[str] = []
         self._task: asyncio.Task[None] | None = None
         self._stream: WatchStream | None = None
@@ -245,6 +247,7 @@ class World:
         name = pod["metadata"].get("name")
         if event["type"] == "BOOKMARK" or name is None:
             return
+        self.seen[pod["metadata"]["uid"]] = name
         if event["type"] == "DELETED":
             self.pods.pop(name, None)
             return
