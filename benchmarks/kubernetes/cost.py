@@ -1,14 +1,16 @@
-"""What a pod costs the shim: CPU of its process from the creation of pods at a steady rate to the last event.
+"""What a pod costs the shim: CPU of its process from the creation of pods to the last event.
 
-Once with the public command, and once with writes that are answered without HTTP.
+With the public command, and with writes that are answered without HTTP: at a steady rate, and in a burst, where pods
+come as fast as the fake API server makes them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import tempfile
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -33,6 +35,8 @@ class Cost:
     """Per pod, with a binding and an event by HTTP."""
     unwritten_us: float
     """Per pod, with writes that are answered at once."""
+    burst_us: float
+    """The same, of pods that come in a burst."""
     steps_us: float
     """Per pod, to decode what a watch tells and to step the cluster, without a process around it."""
 
@@ -45,6 +49,7 @@ class CostSummary:
     written_us: tuple[float, float, float]
     """Median, least and most; so are the next."""
     unwritten_us: tuple[float, float, float]
+    burst_us: tuple[float, float, float]
     steps_us: tuple[float, float, float]
 
     @classmethod
@@ -58,6 +63,7 @@ class CostSummary:
             runs[0].pods,
             spread([one.written_us for one in runs]),
             spread([one.unwritten_us for one in runs]),
+            spread([one.burst_us for one in runs]),
             spread([one.steps_us for one in runs]),
         )
 
@@ -70,27 +76,41 @@ class CostSummary:
             "pods": f"{self.pods:,}",
             "shim's CPU us per pod (min, max)": cell(self.written_us),
             "without HTTP writes": cell(self.unwritten_us),
+            "without, in a burst": cell(self.burst_us),
             "decoding and steps alone": cell(self.steps_us),
         }
 
 
 def run(workload: Workload) -> Cost:
     """Raises `WrongResult`, or `DemoFailed` if the daemon did not start or end well."""
-    written, unwritten = (uvloop.run(_measure(workload, with_writes=with_writes)) for with_writes in (True, False))
-    steps_us = cpu_us_per_pod(workload)
-    return Cost(workload.pods, 1e6 * written / workload.pods, 1e6 * unwritten / workload.pods, steps_us)
+
+    def us(per_second: float, *, with_writes: bool) -> float:
+        return 1e6 * uvloop.run(_measure(workload, per_second, with_writes=with_writes)) / workload.pods
+
+    return Cost(
+        workload.pods,
+        written_us=us(PODS_PER_SECOND, with_writes=True),
+        unwritten_us=us(PODS_PER_SECOND, with_writes=False),
+        burst_us=us(math.inf, with_writes=False),
+        steps_us=cpu_us_per_pod(workload),
+    )
 
 
-async def _measure(workload: Workload, *, with_writes: bool) -> float:
+async def _measure(workload: Workload, per_second: float, *, with_writes: bool) -> float:
     with tempfile.TemporaryDirectory(prefix="schedulerd-benchmark-") as directory:
         async with fake_world(workload, Path(directory)) as world:
             world.make_nodes(workload)
-            shim: AbstractContextManager[Measured] = world.shim() if with_writes else world.shim_without_writes()
-            with shim as process:
-                return await _cpu_seconds(workload, world, process, with_writes=with_writes)
+            async with contextlib.AsyncExitStack() as stack:
+                if with_writes:
+                    process = stack.enter_context(world.shim())
+                else:
+                    process = await stack.enter_async_context(world.shim_without_writes())
+                return await _cpu_seconds(workload, per_second, world, process, with_writes=with_writes)
 
 
-async def _cpu_seconds(workload: Workload, world: FakeWorld, shim: Measured, *, with_writes: bool) -> float:
+async def _cpu_seconds(
+    workload: Workload, per_second: float, world: FakeWorld, shim: Measured, *, with_writes: bool
+) -> float:
     first = Workload("warm-up", workload.nodes, workload.pods + WARM_UP_PODS)
     for number in range(workload.pods, first.pods):
         world.make_pod(first, number)
@@ -99,7 +119,7 @@ async def _cpu_seconds(workload: Workload, world: FakeWorld, shim: Measured, *, 
         await world.until("events", lambda: world.scheduled_events() >= WARM_UP_PODS, shim, RUN_SECONDS_MAX)
     await asyncio.sleep(SETTLE_SECONDS)
     before_s = cpu_seconds_of(shim.pid)
-    making = asyncio.create_task(world.make_pods(workload, PODS_PER_SECOND))
+    making = asyncio.create_task(world.make_pods(workload, per_second))
     await world.until(workload.name, lambda: len(world.bound) == first.pods, shim, RUN_SECONDS_MAX)
     if with_writes:
         await world.until("events", lambda: world.scheduled_events() >= first.pods, shim, RUN_SECONDS_MAX)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,6 +24,10 @@ from tests.kubernetes.fake import FakeCluster
 from tests.kubernetes.fake.store import Change
 
 LOOK_SECONDS = 0.02
+STORE_SECONDS = 0.002
+"""Between two looks for bindings that came without HTTP."""
+AT_ONCE = 50
+"""Pods; as many as the user of k makes at a time."""
 MANAGED_FIELDS = 2_000
 """Bytes of `managedFields` that pods have on real servers, and that the fake does not make."""
 
@@ -51,12 +54,14 @@ class FakeWorld:
         self.fake.operations.create(self.fake.kind(r.PODS), NAMESPACE, pod)
 
     async def make_pods(self, workload: Workload, per_second: float) -> None:
-        """One after the other, at a rate."""
+        """One after the other at a rate, or at most 50 before what they cause goes on."""
         started_s = time.perf_counter()
         for number in range(workload.pods):
             ahead_s = number / per_second - (time.perf_counter() - started_s)
             if ahead_s > 0:
                 await asyncio.sleep(max(ahead_s, LOOK_SECONDS))
+            elif number % AT_ONCE == 0:
+                await asyncio.sleep(0)
             self.make_pod(workload, number)
 
     async def until(self, what: str, is_reached: Callable[[], bool], shim: Measured, seconds_max: float) -> None:
@@ -75,30 +80,30 @@ class FakeWorld:
         command = shim_command(self._config, self.daemon.target)
         return Measured(command, self.folder / "shim.log")
 
-    @contextmanager
-    def shim_without_writes(self) -> Iterator[Measured]:
-        """Its bindings come through a pipe, and are stored here."""
-        reading, writing = os.pipe()
-        os.set_blocking(reading, False)
+    @asynccontextmanager
+    async def shim_without_writes(self) -> AsyncIterator[Measured]:
+        """Its bindings come through a file, and are stored here."""
+        bindings = self.folder / "bindings"
+        bindings.touch()
         module = "benchmarks.kubernetes.shim_process"
-        command = [sys.executable, "-m", module, str(self._config), self.daemon.target, SCHEDULER, str(writing)]
-        loop, rest = asyncio.get_running_loop(), b""
-
-        def bind() -> None:
-            nonlocal rest
-            whole, _, rest = (rest + os.read(reading, 2**20)).rpartition(b"\n")
-            for line in whole.splitlines():
-                binding: dict[str, Any] = msgspec.json.decode(line)
-                self.fake.operations.bind(NAMESPACE, binding["metadata"]["name"], binding)
-
-        loop.add_reader(reading, bind)
+        command = [sys.executable, "-m", module, str(self._config), self.daemon.target, SCHEDULER, str(bindings)]
+        storing = asyncio.create_task(self._store(bindings))
         try:
-            with Measured(command, self.folder / "shim.log", (writing,)) as shim:
+            with Measured(command, self.folder / "shim.log") as shim:
                 yield shim
         finally:
-            loop.remove_reader(reading)
-            os.close(reading)
-            os.close(writing)
+            storing.cancel()
+            await asyncio.gather(storing, return_exceptions=True)
+
+    async def _store(self, bindings: Path) -> None:
+        rest = b""
+        with bindings.open("rb") as file:
+            while True:
+                whole, _, rest = (rest + file.read()).rpartition(b"\n")
+                for line in whole.splitlines():
+                    binding: dict[str, Any] = msgspec.json.decode(line)
+                    self.fake.operations.bind(NAMESPACE, binding["metadata"]["name"], binding)
+                await asyncio.sleep(STORE_SECONDS)
 
     def scheduled_events(self) -> int:
         """Other events, such as why a pod waits, do not count."""

@@ -25,10 +25,9 @@ def cpu_seconds_of(pid: int) -> float:
 class Measured:
     """A process as a context, with its log in a file."""
 
-    def __init__(self, command: Sequence[str], log: Path, pass_fds: Sequence[int] = ()) -> None:
+    def __init__(self, command: Sequence[str], log: Path) -> None:
         self._command = command
         self._log = log
-        self._pass_fds = pass_fds
 
     def __enter__(self) -> Self:
         with self._log.open("ab") as log:
@@ -38,7 +37,6 @@ class Measured:
                 stdout=log,
                 stderr=log,
                 cwd=PROJECT,
-                pass_fds=self._pass_fds,
             )
         return self
 
