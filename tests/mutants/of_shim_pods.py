@@ -30,6 +30,7 @@ from tests.kubernetes.cluster import (
     test_asking,
     test_core_simulation,
     test_namespaces,
+    test_refused,
     test_resize,
     test_running_pods,
     test_simulation,
@@ -45,6 +46,7 @@ from tests.unit.client import test_books, test_books_asks, test_books_updates
 ALLOCATIONS = TestsOf(test_allocations)
 ASKING = TestsOf(test_asking)
 RUNNING = TestsOf(test_running_pods)
+REFUSED = TestsOf(test_refused)
 NAMESPACES = TestsOf(test_namespaces)
 RESIZES = TestsOf(test_resize)
 START = TestsOf(test_start)
@@ -52,6 +54,11 @@ RATES = TestsOf(test_rates)
 SENTENCES = TestsOf(test_sentences)
 TOY = Seeds(lambda seed: test_simulation.check(test_simulation.play(seed)))
 CORE = Seeds(lambda seed: test_core_simulation.check(test_core_simulation.play(seed)))
+
+
+def asked_again_at_once(original: By, model: Model) -> None:
+    model.refused.due_ns, model.refused.not_before_ns = None, 0
+    original(model)
 
 
 def asked_again_without_questions(original: By, model: Model, own: OwnPod) -> None:
@@ -113,6 +120,12 @@ MUTANTS = (
         Rule.SHIM_ASKS,
         Replaced(refused.wake_refused, nothing),
         (ALLOCATIONS,),
+    ),
+    Mutant(
+        "every change makes pods that were refused be asked for again at once",
+        Rule.SHIM_ASKS,
+        Replaced(refused.wake_refused, asked_again_at_once),
+        (REFUSED,),
     ),
     Mutant(
         "pods do not wait for their claims",

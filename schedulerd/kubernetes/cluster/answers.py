@@ -16,12 +16,7 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import life, slots
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
-from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.reasons.waiting import held
-
-ASKS_AGAIN_MAX = 100
-"""Refused pods that are asked for again at once."""
-ASKS_AGAIN_EVERY_NS = 1_000_000_000
 
 _COMPLETED = "Completed"
 _FAILED = frozenset({"Failed", "Rejected", "Expired"})
@@ -158,17 +153,6 @@ def ask_again(model: Model, uid: str) -> None:
         asking.consider(model, own, again=True)
     elif own.state is PodState.BOUND and own.uuid:
         pods.follow_resize(model, own)
-
-
-def ask_refused_again(model: Model) -> None:
-    """Pods that nodes refused because of other pods: some of those are gone."""
-    for uid in list(model.refused)[:ASKS_AGAIN_MAX]:
-        del model.refused[uid]
-        own = model.pods.get(uid)
-        if own is not None and own.state is PodState.ASKED:
-            asking.consider(model, own, again=True)
-    if model.refused:
-        model.timers.set(model.now_ns + ASKS_AGAIN_EVERY_NS, Due.ASK_REFUSED)
 
 
 def _asked(model: Model, application_id: str, key: str) -> OwnPod | None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from schedulerd.kubernetes.cluster import allocations, answers, conditions, nodes, pods, questions, start
+from schedulerd.kubernetes.cluster import allocations, answers, conditions, nodes, pods, questions, refused, start
 from schedulerd.kubernetes.cluster.effects import Effect
 from schedulerd.kubernetes.cluster.events import (
     Allocated,
@@ -131,6 +131,6 @@ _TIMERS: dict[Due, Callable[[Model, str], None]] = {
     Due.REPORT_POD: nodes.report_pod_again,
     Due.NEW_CLASSES: lambda model, key: nodes.new_classes(model),
     Due.IDLE_CLASSES: lambda model, key: nodes.idle_classes(model),
-    Due.ASK_REFUSED: lambda model, key: answers.ask_refused_again(model),
+    Due.ASK_REFUSED: lambda model, key: refused.ask_refused_again(model),
     Due.GANG: life.due,
 }

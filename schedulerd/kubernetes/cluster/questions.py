@@ -21,7 +21,7 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
     refusals = model.view.judge(own.pod, node, plugins, _giving_way(own, node) if allocate else (), first_only=True)
     if not refusals:
         return None
-    model.refused.setdefault(key)
+    model.refused.pods.setdefault(key)
     return ", ".join(reasons(refusals))
 
 
@@ -44,7 +44,7 @@ def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[s
     if model.settings.respects_budgets:
         chosen = victims[: index + 1]
         if model.view.exceeded_budgets(chosen, model.now_ns):
-            model.refused.setdefault(key)
+            model.refused.pods.setdefault(key)
             return None
         model.view.expect_disruptions(chosen, model.now_ns)
     return index
