@@ -84,8 +84,12 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
     application = model.applications.get(event.application_id)
     if application is None or application.state is ApplicationState.WAITING:
         return
-    if event.application_id in model.unanswered:
+    if event.application_id in model.unanswered and not application.is_changing:
         return  # an earlier application of this id
+    if application.is_changing and (event.state == _COMPLETED or event.state in _FAILED):
+        # The other tags come to the daemon behind that end, and make a new application that nothing would end.
+        application.is_changing = False
+        model.effects.append(RemoveApplication(application.id))
     if event.state == _COMPLETED:
         _completed(model, application)
     elif event.state in _FAILED:

@@ -127,12 +127,7 @@ def follow_namespace(model: Model, application: Application) -> None:
 def change_answered(model: Model, application: Application, problem: str = "") -> None:
     """The daemon has taken the other tags, or has not, for this reason; the application goes on in either case."""
     application.is_changing = False
-    if not application.pods:
-        # It may have ended there before it was told again, and is a new one that nothing would end.
-        model.effects.append(RemoveApplication(application.id))
-        forget(model, application)
-        return
-    if problem:
+    if problem and application.pods:
         first = membership.first_pod(application)
         model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
     follow_namespace(model, application)

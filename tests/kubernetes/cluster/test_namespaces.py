@@ -82,13 +82,47 @@ def test_annotations_that_cannot_be_read_are_told_as_a_warning(play: Play) -> No
     assert MOST not in added.tags
 
 
-def test_an_application_that_completed_before_it_was_told_again_ends_again(play: Play) -> None:
+def test_an_application_that_completes_before_it_is_told_again_ends_again(play: Play) -> None:
     play.tell(ApplicationUpdated(APP, "Running", ""))
     play.put(space("3"))
     play.gone(own("p"))
-    assert play.tell(ApplicationUpdated(APP, "Completed", "")) == []
-    assert play.tell(ApplicationAccepted(APP)) == [RemoveApplication(APP)]
+    assert play.tell(ApplicationUpdated(APP, "Completed", "")) == [RemoveApplication(APP)]
+    assert play.tell(ApplicationAccepted(APP)) == []
     assert APP not in play.cluster.model.applications
+
+
+def test_an_application_whose_last_pod_goes_before_the_answer_ends_as_ever(play: Play) -> None:
+    play.tell(ApplicationUpdated(APP, "Running", ""))
+    play.put(space("3"))
+    assert RemoveApplication(APP) not in play.gone(own("p"))
+    assert play.tell(ApplicationRejected(APP, "too many")) == []
+    assert play.tell(ApplicationUpdated(APP, "Completed", "")) == []
+    assert APP not in play.cluster.model.applications
+
+
+def test_an_application_that_is_told_again_goes_on_meanwhile(play: Play) -> None:
+    play.put(space("3"))
+    play.tell(ApplicationUpdated(APP, "Running", ""))
+    assert play.cluster.model.applications[APP].has_started
+    play.tell(ApplicationAccepted(APP))
+    assert RemoveApplication(APP) not in play.gone(own("p")), "the daemon completes it"
+
+
+def test_an_application_that_fails_before_it_is_told_again_is_added_again_later(play: Play) -> None:
+    play.put(space("3"))
+    assert play.tell(ApplicationUpdated(APP, "Failed", "no time")) == [RemoveApplication(APP)]
+    assert play.tell(ApplicationAccepted(APP)) == []
+    assert of(play.wait(59), AddApplication) == []
+    (added, *_) = play.wait(2)
+    assert isinstance(added, AddApplication)
+    assert added.tags[MOST] == "3"
+
+
+def test_what_an_earlier_application_of_the_id_does_says_nothing(play: Play) -> None:
+    play.gone(own("p"))
+    play.put(own("q"))
+    play.tell(ApplicationUpdated(APP, "Running", ""))
+    assert not play.cluster.model.applications[APP].has_started
 
 
 def test_a_change_that_the_daemon_has_not_answered_is_in_the_new_report(play: Play) -> None:
