@@ -26,7 +26,7 @@ _NEVER_IN_HEAD = ("\r", "\n", "\0")
 
 
 class NotConnected(Exception):
-    """No connection could be made: nothing was sent."""
+    """No connection could be made, or it was lost before the request: nothing was sent."""
 
 
 class Response(msgspec.Struct, frozen=True, gc=False):
@@ -95,7 +95,8 @@ class WriteConnection(asyncio.Protocol):
     async def exchange(
         self, content: bytes, bytes_max: int, error_bytes_max: int, check: Callable[[], None] | None = None
     ) -> Response:
-        """Sends a request, in this turn of the loop. Raises OSError, `AnswerUnusable`, and what `check` raises.
+        """Sends a request, in this turn of the loop. Raises `NotConnected` if the connection is lost already (a new
+        one can be, before its first request), OSError, `AnswerUnusable`, and what `check` raises.
 
         `check` is called at the last moment: between it and the system call that sends there is nothing that takes
         time but encryption, so that a process that is stopped and continued later has hardly anything to send.
@@ -103,6 +104,8 @@ class WriteConnection(asyncio.Protocol):
         assert self._transport is not None
         self._bytes_max, self._error_bytes_max = bytes_max, error_bytes_max
         self._clear()
+        if not self.is_usable:
+            raise NotConnected("the connection was lost before the request was sent")
         if check is not None:
             check()
         self._answer = asyncio.get_running_loop().create_future()

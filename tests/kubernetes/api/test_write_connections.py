@@ -12,6 +12,7 @@ from schedulerd.kubernetes.api import Refused, Transport, Unreachable
 from schedulerd.kubernetes.api.errors import AnswerUnusable
 from schedulerd.kubernetes.api.resources import PODS
 from schedulerd.kubernetes.api.transport import Answer, Request
+from schedulerd.kubernetes.api.write_connections import NotConnected, WriteConnection, WriteConnections
 from schedulerd.kubernetes.auth import Access, Material
 
 OK = b"HTTP/1.1 201 Created\r\n"
@@ -146,6 +147,17 @@ async def test_nobody_listens(real_loop: None) -> None:
     with pytest.raises(Unreachable) as caught:
         await write(100)
     assert not caught.value.has_left
+
+
+async def test_a_new_connection_that_is_lost_before_the_request_ends_it_at_once() -> None:
+    async def dial(connection: WriteConnection, *_: object) -> None:
+        connection.connection_made(asyncio.Transport())
+        connection.connection_lost(None)
+
+    connections = WriteConnections("http://127.0.0.1", None, {}, dial)
+    connection = await connections.connection(None)
+    with pytest.raises(NotConnected, match="lost before"):
+        await connection.exchange(b"", 100, 100)
 
 
 async def test_a_token_with_line_breaks_is_not_sent(real_loop: None) -> None:
