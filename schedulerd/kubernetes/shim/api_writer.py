@@ -53,6 +53,8 @@ _CREATE_RESULTS = {
 """All others are FAILED; a pod that is there all the same is found by the next creation."""
 _OVER = (Result.CLOSED, Result.NOT_LEADER)
 """This process is about to end: nothing is to be done about it."""
+CONDITION_SECONDS_MAX = 3.0
+"""How long a deletion waits for a condition of its pod."""
 
 
 class ApiWriter:
@@ -117,12 +119,20 @@ class ApiWriter:
         self._handle(ended)
 
     def _delete(self, effect: DeletePod) -> None:
-        """A condition that says why leaves before."""
+        """A condition that says why leaves before. It is less urgent than the deletion, so that the API server may push
+        it back for long, and the room is waited for: after a few seconds the pod is deleted all the same."""
         patch = self._patches.get(effect.pod.uid)
-        if patch is not None:
-            patch.add_done_callback(lambda _: self._delete_now(effect))
-        else:
+        if patch is None:
             self._delete_now(effect)
+            return
+
+        def delete(_: object = None) -> None:
+            timer.cancel()
+            patch.remove_done_callback(delete)
+            self._delete_now(effect)
+
+        timer = patch.get_loop().call_later(CONDITION_SECONDS_MAX, delete)
+        patch.add_done_callback(delete)
 
     def _delete_now(self, effect: DeletePod) -> None:
         pod = effect.pod
