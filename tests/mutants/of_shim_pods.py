@@ -12,6 +12,7 @@ from schedulerd.kubernetes.cluster import (
     asking,
     claims,
     conditions,
+    joining,
     nodes,
     pods,
     questions,
@@ -29,6 +30,7 @@ from tests.kubernetes.cluster import (
     test_allocations,
     test_asking,
     test_core_simulation,
+    test_joining,
     test_namespaces,
     test_refused,
     test_resize,
@@ -46,6 +48,7 @@ from tests.unit.client import test_books, test_books_asks, test_books_updates
 ALLOCATIONS = TestsOf(test_allocations)
 ASKING = TestsOf(test_asking)
 RUNNING = TestsOf(test_running_pods)
+JOINING = TestsOf(test_joining)
 REFUSED = TestsOf(test_refused)
 NAMESPACES = TestsOf(test_namespaces)
 RESIZES = TestsOf(test_resize)
@@ -59,6 +62,14 @@ CORE = Seeds(lambda seed: test_core_simulation.check(test_core_simulation.play(s
 def asked_again_at_once(original: By, model: Model) -> None:
     model.refused.due_ns, model.refused.not_before_ns = None, 0
     original(model)
+
+
+def refused_with_a_node(original: By, model: Model, application: Application, own: OwnPod) -> Any:
+    node, own.node = own.node, ""
+    try:
+        return original(model, application, own)
+    finally:
+        own.node = node
 
 
 def asked_again_without_questions(original: By, model: Model, own: OwnPod) -> None:
@@ -310,10 +321,16 @@ MUTANTS = (
         (ASKING,),
     ),
     Mutant(
-        "pods of another namespace join the application",
+        "a pod joins an application of another namespace or user",
         Rule.SHIM_APPLICATIONS,
-        Compares(applications.join, ("namespace",), "=="),
-        (ASKING,),
+        Replaced(joining.refusal, gives(None)),
+        (ASKING, JOINING),
+    ),
+    Mutant(
+        "a pod with a node does not join an application of another user",
+        Rule.SHIM_REPORTS,
+        Replaced(joining.refusal, refused_with_a_node),
+        (JOINING,),
     ),
     Mutant(
         "an answer to an earlier application of the id counts",

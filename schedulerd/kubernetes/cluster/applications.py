@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from schedulerd.kubernetes.cluster import joining
 from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
 from schedulerd.kubernetes.cluster.gangs import declaration, membership
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
@@ -21,8 +22,9 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.namespaces import namespace_tags
+from schedulerd.kubernetes.metadata.pods import NOBODY, User
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.reasons.waiting import Waiting, held
+from schedulerd.kubernetes.reasons.waiting import Waiting
 
 _NAMESPACE_TAG_PREFIX = "namespace."
 FORCE_CREATE_TAG = "application.create.force"
@@ -31,23 +33,31 @@ RETRY_FIRST_NS = 60 * SECOND_NS
 RETRY_MOST_NS = 30 * 60 * SECOND_NS
 
 
-def join(model: Model, own: OwnPod) -> bool:
-    """The pod becomes one of its application, which is submitted if it is new; False if the pod has to wait."""
+def join(model: Model, own: OwnPod) -> None:
+    """The pod becomes one of its application, which is submitted if it is new; a pod that may not join waits for the
+    end of that application."""
     if own.application is not None:
-        return own.application.state is not ApplicationState.WAITING
+        return
     if own.is_placeholder:
-        return membership.adopt(model, own)
-    metadata = own.metadata
-    application = model.applications.get(metadata.application_id)
+        membership.adopt(model, own)
+        return
+    application = model.applications.get(own.metadata.application_id)
     if application is None:
         application = _made(model, own)
-    elif application.namespace != own.pod.metadata.namespace and not model.settings.shares_applications:
+    elif joining.refusal(model, application, own) is not None:
         application.others[own.uid] = own
-        return False
-    application.pods[own.uid] = own
+        return
+    else:
+        joining.tell_ignored(model, application, own)
+        application.others.pop(own.uid, None)
+        application.pods[own.uid] = own
     own.application = application
     membership.joined(model, application, own)
-    return application.state is not ApplicationState.WAITING
+
+
+def has_joined(own: OwnPod) -> bool:
+    """The pod is in an application, and that does not wait to be added again."""
+    return own.application is not None and own.application.state is not ApplicationState.WAITING
 
 
 def leave(model: Model, own: OwnPod) -> list[OwnPod]:
@@ -72,21 +82,16 @@ def leave(model: Model, own: OwnPod) -> list[OwnPod]:
     return forget(model, application)
 
 
-def why_waits(model: Model, own: OwnPod) -> Waiting:
-    """Why the pod cannot be asked for, though nothing is wrong with it."""
-    if own.application is not None and own.application.problem is not None:
+def why_waits(model: Model, own: OwnPod) -> Waiting | None:
+    """Why the pod has not joined an application, though nothing is wrong with it."""
+    if own.application is not None:
         return own.application.problem
-    other = model.applications.get(own.metadata.application_id)
-    namespace = other.namespace if other is not None else ""
-    note = (
-        f"application {own.metadata.application_id!r} is one of namespace {namespace!r}: "
-        "the pod waits until it has ended, or needs another application id"
-    )
-    return held(note, "ApplicationOfOtherNamespace", is_about_nodes=False)
+    application = model.applications.get(own.metadata.application_id)
+    return joining.refusal(model, application, own) if application is not None else None
 
 
 def forget(model: Model, application: Application) -> list[OwnPod]:
-    """The application ends; the pods of other namespaces that waited for that."""
+    """The application ends; the pods that waited for that."""
     del model.applications[application.id]
     membership.forget(model, application)
     others = list(application.others.values())
@@ -164,7 +169,8 @@ def remove_and_wait(model: Model, application: Application, problem: Waiting) ->
 
 def _made(model: Model, own: OwnPod) -> Application:
     metadata = own.metadata
-    application = Application(metadata.application_id, own.pod.metadata.namespace, metadata.queue, metadata.user)
+    user = metadata.user or User(NOBODY)
+    application = Application(metadata.application_id, own.pod.metadata.namespace, metadata.queue, user)
     model.applications[application.id] = application
     application.pods[own.uid] = own
     application.gang = declaration.gang_for(model, own)

@@ -67,10 +67,11 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
     if is_special and (problem := declaration.check(model, own) or declaration.missing_group(model, own)):
         hold(model, own, held(problem))
         return
-    if not applications.join(model, own):
+    applications.join(model, own)
+    if not applications.has_joined(own):
         own.state, own.ask = PodState.HELD, None
-        if not own.is_placeholder:
-            conditions.waits(model, own, applications.why_waits(model, own))
+        if not own.is_placeholder and (why := applications.why_waits(model, own)) is not None:
+            conditions.waits(model, own, why)
         return
     if not membership.may_ask(own):
         own.state, own.ask = PodState.HELD, None  # its gang says why

@@ -145,7 +145,8 @@ class ApplicationState(Enum):
 
 @dataclass(slots=True, eq=False)
 class Application:
-    """An application of the daemon: pods of one namespace with one application id."""
+    """An application of the daemon: pods of one namespace with one application id. Queue and user are those of the
+    first pod."""
 
     id: str
     namespace: str
@@ -157,7 +158,7 @@ class Application:
     pods: dict[str, OwnPod] = field(default_factory=dict)
     """By uid: asked for, allocated, or waiting for the application."""
     others: dict[str, OwnPod] = field(default_factory=dict)
-    """Pods of other namespaces that carry its id, and wait for its end."""
+    """Pods of other namespaces and users that carry its id, and wait for its end."""
     failures: int = 0
     """In a row."""
     gang: Gang | None = None

@@ -275,12 +275,10 @@ def _form_gangs(model: Model, name: str) -> None:
 def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
     """The pod as an allocation; None if it cannot be one: its application cannot take it, or nobody wants it."""
     amounts = requests(own.pod)
-    if (
-        not amounts
-        or (own.is_unwanted and not own.uuid)
-        or not applications.join(model, own)
-        or own.application is None
-    ):
+    if not amounts or (own.is_unwanted and not own.uuid):
+        return None
+    applications.join(model, own)
+    if own.application is None or not applications.has_joined(own):
         return None
     model.nodes.vacate(own.uid)
     if not own.uuid:

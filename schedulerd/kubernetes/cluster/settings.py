@@ -17,6 +17,8 @@ class ClusterSettings:
     """Pods that name no application get one each, not one for their namespace."""
     shares_applications: bool = False
     """A pod may join an application of another namespace."""
+    shares_users: bool = False
+    """A pod of another user may join an application by its id, on the limits of the application's user."""
     respects_budgets: bool = True
     """Sets of victims above what a PodDisruptionBudget allows are refused."""
     has_disruption_condition: bool = True

@@ -43,7 +43,8 @@ class PodMetadata(msgspec.Struct, frozen=True, gc=False):
     application_id: str
     queue: str
     """Empty: placement rules decide."""
-    user: User
+    user: User | None
+    """None: the pod names none."""
     problems: tuple[str, ...] = ()
     """Sentences for a warning: values that were ignored, and why."""
 
@@ -88,6 +89,13 @@ def required_node(pod: Pod) -> str:
     return found
 
 
+def default_application_ids(namespace: str) -> tuple[str, str]:
+    """Of all pods of the namespace that name no application: as it is made here, and as the label that admission
+    webhooks write."""
+    whole = f"yunikorn-{namespace}-autogen"[:APP_ID_LENGTH_MAX]
+    return whole, whole.rstrip("-._")  # a label has to end with a letter or digit
+
+
 def _application_id(pod: Pod, given: str, one_per_pod: bool) -> str:
     metadata = pod.metadata
     if given.endswith(UNIQUE_SUFFIX):
@@ -97,7 +105,7 @@ def _application_id(pod: Pod, given: str, one_per_pod: bool) -> str:
         return given[:APP_ID_LENGTH_MAX]
     if one_per_pod:
         return f"{metadata.namespace[:_NAMESPACE_IN_ID_MAX]}-{metadata.uid}"[:APP_ID_LENGTH_MAX]
-    return f"yunikorn-{metadata.namespace}-autogen"[:APP_ID_LENGTH_MAX]
+    return default_application_ids(metadata.namespace)[0]
 
 
 def _ignored(found: Found, what: str) -> list[str]:
@@ -106,14 +114,14 @@ def _ignored(found: Found, what: str) -> list[str]:
     return [f"{what} {found.value!r} of {found.source} is used; {', '.join(found.ignored)} differ and are ignored"]
 
 
-def _user(text: str) -> tuple[User, str]:
+def _user(text: str) -> tuple[User | None, str]:
     """The user that the annotation names, and what is wrong with it."""
     if not text:
-        return User(NOBODY), ""
+        return None, ""
     try:
         said = _USER_INFO.decode(text)
     except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
-        return User(NOBODY), f"annotation {USER_INFO} cannot be read, the user is {NOBODY!r}: {error}"
+        return None, f"annotation {USER_INFO} cannot be read and is ignored: {error}"
     if not said.user:
-        return User(NOBODY), f"annotation {USER_INFO} names no user, the user is {NOBODY!r}"
+        return None, f"annotation {USER_INFO} names no user and is ignored"
     return User(said.user, said.groups or ()), ""

@@ -73,6 +73,11 @@ class KubernetesSettings(BaseModel):
         description="Pods may join an application of another namespace by its id, and so use its queue. Otherwise "
         "such a pod waits, with a warning, until that application has ended.",
     )
+    shared_users: bool = Field(
+        default=False,
+        description="Pods may join an application of another user by its id, and so use the limits of that user. "
+        "Otherwise such a pod waits, with a warning, until that application has ended.",
+    )
     disruption_budgets: Annotated[BudgetPolicy, BeforeValidator(lower)] = Field(
         default=BudgetPolicy.RESPECT,
         description="respect: no pods are preempted that a PodDisruptionBudget does not let go; ignore: they are.",
@@ -194,6 +199,7 @@ class KubernetesSettings(BaseModel):
             scheduler_names=frozenset(self.scheduler_name),
             one_application_per_pod=self.one_application_per_pod,
             shares_applications=self.shared_applications,
+            shares_users=self.shared_users,
             respects_budgets=self.disruption_budgets is BudgetPolicy.RESPECT,
             has_disruption_condition=has_disruption_condition,
             placeholders=self.placeholders,

@@ -29,7 +29,7 @@ from schedulerd.kubernetes.admission.rules.workloads import (
 )
 from schedulerd.kubernetes.metadata.gangs import COSCHEDULING_LABELS
 from schedulerd.kubernetes.metadata.names import APP_ID, APP_ID_LABELS, OWN_PREFIX, PREFIXES
-from schedulerd.kubernetes.metadata.pods import APP_ID_LENGTH_MAX, UNIQUE_SUFFIX
+from schedulerd.kubernetes.metadata.pods import UNIQUE_SUFFIX, default_application_ids
 from schedulerd.kubernetes.objects.meta import ObjectMeta
 
 DEFAULT_SCHEDULER = "default-scheduler"
@@ -182,8 +182,7 @@ def _has_application(pod: JSON) -> bool:
 def _application_id(namespace: str, unique: bool) -> str:
     if unique:
         return f"{namespace[:_NAMESPACE_IN_ID_MAX]}{UNIQUE_SUFFIX}"
-    # A label has to end with a letter or digit.
-    return f"yunikorn-{namespace}-autogen"[:APP_ID_LENGTH_MAX].rstrip("-._")
+    return default_application_ids(namespace)[1]
 
 
 def _annotations(pod: JSON) -> JSON:

@@ -9,7 +9,7 @@ from schedulerd.kubernetes.cluster.effects import AddApplication, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs import declaration, waiting
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot, SlotState
-from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.gangs import (
@@ -104,13 +104,12 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
         model.gangs_due[application.id] = None
 
 
-def adopt(model: Model, own: OwnPod) -> bool:
+def adopt(model: Model, own: OwnPod) -> None:
     """A placeholder pod is one of its gang. If nobody wants it, it is deleted."""
     if (application := _wanted(model, own)) is None:
         model.unwanted[own.uid] = None
-        return False
-    model.gangs_due[application.id] = None
-    return application.state is not ApplicationState.WAITING
+    else:
+        model.gangs_due[application.id] = None
 
 
 def adopt_found(model: Model, application: Application) -> list[OwnPod]:

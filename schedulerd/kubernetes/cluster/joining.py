@@ -1,0 +1,55 @@
+"""Which pods may join an application, and what they say that does not count there.
+
+An application has the namespace, the user and the queue of its first pod: its pods use that queue, and the limits of
+that user. So a pod of somebody else waits, if it has named the application; one that is in the application of its
+namespace only because it names none joins, as it could wait for ever. No user of its own has a pod that names none, or
+a service account of its namespace: the driver of Spark makes its executors as that.
+
+A pod that has its node is there, and always joins an application of its namespace.
+"""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
+from schedulerd.kubernetes.metadata.pods import NOBODY, default_application_ids
+from schedulerd.kubernetes.reasons.waiting import Waiting, held
+
+_SERVICE_ACCOUNT = "system:serviceaccount"
+
+
+def refusal(model: Model, application: Application, own: OwnPod) -> Waiting | None:
+    """Why the pod may not join the application; None if it may."""
+    namespace = own.pod.metadata.namespace
+    what_to_do = "the pod waits until it has ended, or needs another application id"
+    if application.namespace != namespace and not model.settings.shares_applications:
+        note = f"application {application.id!r} is one of namespace {application.namespace!r}: {what_to_do}"
+        return held(note, "ApplicationOfOtherNamespace", is_about_nodes=False)
+    if own.node or model.settings.shares_users or application.id in default_application_ids(namespace):
+        return None
+    user = _other_user(application, own)
+    if not user or application.user.name == NOBODY:
+        return None
+    note = f"application {application.id!r} is one of user {application.user.name!r}, not {user!r}: {what_to_do}"
+    return held(note, "ApplicationOfOtherUser", is_about_nodes=False)
+
+
+def tell_ignored(model: Model, application: Application, own: OwnPod) -> None:
+    """Warns of a user and a queue that the pod names, and that its application does not have."""
+    if own.node:
+        return  # it was told before it got its node
+    if user := _other_user(application, own):
+        note = f"user {user!r} is ignored: application {application.id!r} is one of user {application.user.name!r}"
+        model.record(own, "UserIgnored", "Scheduling", note, is_warning=True)
+    queue = own.metadata.queue
+    if queue and queue.lower() != application.queue.lower():
+        where = f"in queue {application.queue!r}" if application.queue else "where placement rules have put it"
+        note = f"queue {queue!r} is ignored: application {application.id!r} is {where}"
+        model.record(own, "QueueIgnored", "Scheduling", note, is_warning=True)
+
+
+def _other_user(application: Application, own: OwnPod) -> str:
+    """The user whom the pod names, if that is another one than the application's; empty otherwise."""
+    user = own.metadata.user
+    if user is None or user.name == application.user.name:
+        return ""
+    return "" if user.name.startswith(f"{_SERVICE_ACCOUNT}:{own.pod.metadata.namespace}:") else user.name

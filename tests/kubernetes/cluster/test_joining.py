@@ -1,0 +1,149 @@
+"""Pods with one application id and different users or queues."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, RecordEvent
+from schedulerd.kubernetes.cluster.events import ApplicationAccepted
+from schedulerd.kubernetes.cluster.model import PodState
+from schedulerd.kubernetes.objects.pod import Pod
+from tests.kubernetes.builders import node
+from tests.kubernetes.cluster.gang_play import member
+from tests.kubernetes.cluster.play import Play, of, own, the_ask
+
+EXECUTOR = "system:serviceaccount:ns:spark"
+
+
+def by(user: str, name: str, groups: tuple[str, ...] = (), app: str = "a", queue: str = "root.q", **spec: Any) -> Pod:
+    labels = {label: value for label, value in (("applicationId", app), ("queue", queue)) if value}
+    said = {"yunikorn.apache.org/user.info": json.dumps({"user": user, "groups": groups})} if user else {}
+    return own(name, meta={"labels": labels, "annotations": said}, **spec)
+
+
+def warnings(effects: list[Any]) -> list[tuple[str, str]]:
+    return [(one.reason, one.note) for one in of(effects, RecordEvent) if one.is_warning]
+
+
+@pytest.fixture
+def play() -> Play:
+    """Ann's application."""
+    play = Play()
+    play.start(node("n"))
+    play.put(by("ann", "p", ("x", "y")))
+    play.tell(ApplicationAccepted("a"))
+    return play
+
+
+def test_a_pod_of_another_user_waits_until_the_application_has_ended(play: Play) -> None:
+    effects = play.all_put(by("bob", "q"))
+    assert of(effects, Ask) == []
+    ((reason, note),) = warnings(effects)
+    assert reason == "ApplicationOfOtherUser"
+    assert note.startswith(
+        "application 'a' is one of user 'ann', not 'bob': the pod waits until it has ended, or needs"
+    )
+    assert play.cluster.model.pods["q"].state is PodState.HELD
+    assert play.all_put(by("bob", "q")) == []
+    effects = play.gone(by("ann", "p"))
+    assert [one.user for one in of(effects, AddApplication)] == ["bob"]
+    assert the_ask(effects).key == "q"
+
+
+def test_a_pod_that_waits_and_goes_leaves_nothing(play: Play) -> None:
+    play.put(by("bob", "q"))
+    play.gone(by("bob", "q"))
+    assert play.cluster.model.applications["a"].others == {}
+
+
+@pytest.mark.parametrize("user", ["ann", "", EXECUTOR])
+def test_pods_of_the_user_of_none_and_of_a_service_account_of_the_namespace_join(play: Play, user: str) -> None:
+    effects = play.all_put(by(user, "q", ("y", "x")))
+    assert the_ask(effects).application_id == "a"
+    assert warnings(effects) == []
+
+
+def test_a_service_account_of_another_namespace_is_another_user(play: Play) -> None:
+    assert of(play.put(by("system:serviceaccount:other:spark", "q")), Ask) == []
+
+
+def test_an_application_that_names_no_user_holds_nobody_up() -> None:
+    play = Play()
+    play.start(node("n"))
+    play.put(by("", "p"))
+    effects = play.all_put(by("bob", "q"))
+    assert the_ask(effects).key == "q"
+    assert warnings(effects) == [("UserIgnored", "user 'bob' is ignored: application 'a' is one of user 'nobody'")]
+
+
+@pytest.mark.parametrize("label", ["", "yunikorn-ns-autogen"])
+def test_pods_that_name_no_application_join_that_of_their_namespace_with_a_warning(label: str) -> None:
+    play = Play()
+    play.start(node("n"))
+    play.put(by("ann", "p", app=""))
+    effects = play.all_put(by("bob", "q", app=label))
+    assert the_ask(effects).application_id == "yunikorn-ns-autogen"
+    (warning,) = warnings(effects)
+    assert warning == ("UserIgnored", "user 'bob' is ignored: application 'yunikorn-ns-autogen' is one of user 'ann'")
+
+
+def test_a_setting_lets_pods_of_other_users_join() -> None:
+    play = Play(shares_users=True)
+    play.start(node("n"))
+    play.put(by("ann", "p"))
+    effects = play.all_put(by("bob", "q"))
+    assert the_ask(effects).key == "q"
+    assert [reason for reason, _ in warnings(effects)] == ["UserIgnored"]
+
+
+def test_pods_that_run_are_reported_whoever_made_them() -> None:
+    play = Play()
+    report = play.start(node("n"), by("ann", "p", nodeName="n"), by("bob", "q", queue="root.r", nodeName="n"))
+    (added,), (created,) = report.applications, report.nodes
+    assert added.user == "ann"
+    assert [one.key for one in created.existing] == ["p", "q"]
+    assert warnings(play.cluster.model.effects) == []
+
+
+def test_a_pod_that_waits_and_turns_up_on_a_node_joins(play: Play) -> None:
+    play.put(by("bob", "q"))
+    (update,) = play.put(by("bob", "q", nodeName="n"))
+    assert [one.key for one in update.existing] == ["q"]  # type: ignore[union-attr]
+    assert play.cluster.model.applications["a"].others == {}
+
+
+def test_members_of_a_gang_are_pods_of_one_user() -> None:
+    play = Play()
+    play.start(node("n"))
+
+    def of_user(user: str, name: str) -> Pod:
+        pod = member(name)
+        assert pod.metadata.annotations is not None
+        pod.metadata.annotations["schedulerd.io/user.info"] = json.dumps({"user": user})
+        return pod
+
+    play.put(of_user("ann", "w0"))
+    assert warnings(play.all_put(of_user("bob", "w1")))[0][0] == "ApplicationOfOtherUser"
+    assert warnings(play.all_put(of_user("ann", "w2"))) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "note"),
+    [
+        ("root.q", "root.r", "queue 'root.r' is ignored: application 'a' is in queue 'root.q'"),
+        ("", "root.r", "queue 'root.r' is ignored: application 'a' is where placement rules have put it"),
+        ("root.q", "root.Q", None),
+        ("root.q", "", None),
+    ],
+)
+def test_the_queue_of_the_first_pod_counts(first: str, second: str, note: str | None) -> None:
+    play = Play()
+    play.start(node("n"))
+    play.put(by("", "p", queue=first))
+    effects = play.all_put(by("", "q", queue=second))
+    assert the_ask(effects).key == "q"
+    assert warnings(effects) == ([("QueueIgnored", note)] if note else [])
+    assert warnings(play.all_put(by("", "q", queue=second, priority=3))) == [], "once"
