@@ -68,6 +68,12 @@ MUTANTS = (
         (GANGS,),
     ),
     Mutant(
+        "placeholder pods are made before the daemon has accepted their gang",
+        Rule.SHIM_PLACEHOLDERS,
+        Compares(slots.place, ("application", "state"), "is"),
+        (GANGS,),
+    ),
+    Mutant(
         "placeholders have other names with another shim",
         Rule.SHIM_PLACEHOLDERS,
         Replaced(placeholder_pods.name, of_the_next),

@@ -36,6 +36,7 @@ def application_accepted(model: Model, event: ApplicationAccepted) -> None:
         applications.change_answered(model, application)
     elif application.state is ApplicationState.SUBMITTED:
         application.state = ApplicationState.ACCEPTED
+        model.gangs_due[application.id] = None
         applications.follow_namespace(model, application)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
+from schedulerd.kubernetes.metadata.gangs import MEMBERS_MAX, PlaceholderKind
 
 SECOND_NS = 1_000_000_000
 
@@ -30,6 +30,8 @@ class ClusterSettings:
     placeholders: PlaceholderKind = PlaceholderKind.PODS
     """Of gangs that are declared by annotations and do not say which."""
     placeholder_image: str = "registry.k8s.io/pause:3.10"
+    gang_members_max: int = MEMBERS_MAX
+    """Of the task groups of one application together; the task groups of a gang with more cannot be used."""
     gang_timeout_ns: int = 900 * SECOND_NS
     """How long placeholders may be refused by the API server, for gangs without a timeout of their own."""
     reason_writes_per_s: float = 100.0

@@ -131,8 +131,8 @@ def parameters(metadata: ObjectMeta) -> GangParameters:
     return GangParameters(style, timeout_s)
 
 
-def task_groups(metadata: ObjectMeta) -> tuple[TaskGroup, ...]:
-    """The task groups; none if nothing is declared. Raises InvalidGang."""
+def task_groups(metadata: ObjectMeta, members_max: int = MEMBERS_MAX) -> tuple[TaskGroup, ...]:
+    """The task groups, with so many members together at most; none if nothing is declared. Raises InvalidGang."""
     text = annotation(metadata, TASK_GROUPS)
     if not text:
         return ()
@@ -146,8 +146,8 @@ def task_groups(metadata: ObjectMeta) -> tuple[TaskGroup, ...]:
     names = [group.name for group in groups]
     if len(set(names)) < len(names):
         raise InvalidGang("two task groups have the same name")
-    if sum(group.members for group in groups) > MEMBERS_MAX:
-        raise InvalidGang(f"more than {MEMBERS_MAX} members")
+    if sum(group.members for group in groups) > members_max:
+        raise InvalidGang(f"more than {members_max} members")
     if any(amount > _INT64_MAX for amount in whole(groups).values()):
         raise InvalidGang("the sum of minResource is above 2^63-1")
     return groups

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS, ClusterSettings
 from schedulerd.kubernetes.election import LeaseTimes
-from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
+from schedulerd.kubernetes.metadata.gangs import MEMBERS_MAX, PlaceholderKind
 from schedulerd.settings.values import Address, LogFormat, LogFormatName, LogLevel, LogLevelName, Target, listed, lower
 
 ENVIRONMENT_PREFIX = "SCHEDULERD_KUBERNETES_"
@@ -87,6 +87,13 @@ class KubernetesSettings(BaseModel):
         description="How the room of gangs with task groups is held, unless the annotation schedulerd.io/placeholders "
         "says so. pods: by pods that do nothing, which other schedulers and autoscalers see; virtual: in the daemon "
         "alone.",
+    )
+    gang_members_max: int = Field(
+        default=MEMBERS_MAX,
+        ge=1,
+        le=1_000_000,
+        description="Members of a gang with task groups, which may be as many placeholder pods. The task groups of a "
+        "larger gang cannot be used.",
     )
     placeholder_image: str = Field(
         default="registry.k8s.io/pause:3.10", min_length=1, description="Container image of placeholder pods."
@@ -204,6 +211,7 @@ class KubernetesSettings(BaseModel):
             has_disruption_condition=has_disruption_condition,
             placeholders=self.placeholders,
             placeholder_image=self.placeholder_image,
+            gang_members_max=self.gang_members_max,
             left_out_ns=int(self.leave_out_node_s * SECOND_NS),
             volume_bind_timeout_ns=int(self.volume_bind_timeout_s * SECOND_NS),
             reason_writes_per_s=self.reason_writes_per_s,

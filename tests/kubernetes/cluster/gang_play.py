@@ -54,9 +54,15 @@ def made(effect: e.CreatePod, uid: str = "") -> Pod:
     return convert(Pod, body)
 
 
+def accepted(play: Play, effects: list[e.Effect]) -> list[e.CreatePod]:
+    """The daemon accepts the applications that are added: the placeholder pods that are created then."""
+    added = of(effects, e.AddApplication)
+    return of(play.tell(*(v.ApplicationAccepted(one.application_id) for one in added)), e.CreatePod)
+
+
 def placeholders(play: Play) -> list[Pod]:
     """Starts a gang of two pods, and answers the creations."""
-    created = of(play.put(member("w0"), member("w1")), e.CreatePod)
+    created = accepted(play, play.put(member("w0"), member("w1")))
     pods = [made(one) for one in created]
     for one in created:
         assert play.tell(v.CreateEnded("a", one.name, v.CreateResult.DONE)) == []

@@ -11,7 +11,7 @@ from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.waiting import UNANSWERED, Rule, State, Waiting
 from tests.kubernetes.builders import containers, placed, terminating
-from tests.kubernetes.cluster.gang_play import conditions, made, member, placeholders, started
+from tests.kubernetes.cluster.gang_play import accepted, conditions, made, member, placeholders, started
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
 
@@ -21,7 +21,8 @@ def test_real_pods_are_asked_for_when_all_placeholders_are() -> None:
     (added,) = of(effects, e.AddApplication)
     assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
     assert (added.gang_style, added.gang_timeout_s) == ("Soft", 100)
-    created = of(effects, e.CreatePod)
+    assert of(effects, e.CreatePod) == [], "not before the daemon has accepted the application"
+    created = accepted(play, effects)
     assert len({one.name for one in created}) == 2
     assert of(effects, e.Ask) == []
     first = the_ask(play.put(made(created[0])))
@@ -36,7 +37,7 @@ def test_real_pods_are_asked_for_when_all_placeholders_are() -> None:
 
 def test_a_placeholder_is_asked_for_with_the_size_that_the_server_returned() -> None:
     play = started()
-    (created, _) = of(play.put(member("w0"), member("w1")), e.CreatePod)
+    (created, _) = accepted(play, play.put(member("w0"), member("w1")))
     pod = made(created)
     sidecar = convert(Pod, {"spec": {"containers": containers({"cpu": "1"}, {"cpu": "200m"})}}).spec.containers
     spec = {field: getattr(pod.spec, field) for field in pod.spec.__struct_fields__}
@@ -77,7 +78,7 @@ def test_a_virtual_swap_needs_no_write() -> None:
 
 def test_a_refused_creation_is_told_and_tried_again_until_the_time_is_over() -> None:
     play = started()
-    created = of(play.put(member("w0"), member("w1")), e.CreatePod)
+    created = accepted(play, play.put(member("w0"), member("w1")))
     play.put(made(created[0]))
     refused = v.CreateEnded("a", created[1].name, v.CreateResult.REFUSED, "exceeded quota")
     effects = play.all(refused)
@@ -99,7 +100,7 @@ def test_a_refused_creation_is_told_and_tried_again_until_the_time_is_over() -> 
 
 def test_what_has_the_name_of_a_placeholder_is_looked_at() -> None:
     play = started()
-    created, other = of(play.put(member("w0"), member("w1")), e.CreatePod)
+    created, other = accepted(play, play.put(member("w0"), member("w1")))
     ended = made(created)
     ended = Pod(ended.metadata, ended.spec, type(ended.status)(phase="Failed"))
     exists = v.CreateResult.EXISTS
@@ -195,7 +196,7 @@ def test_hard_pods_fail_once_and_successors_wait() -> None:
     assert of(play.wait(59), e.AddApplication) == []
     again = play.wait(2)
     assert len(of(again, e.AddApplication)) == 1
-    for one in of(again, e.CreatePod):
+    for one in accepted(play, again):
         play.put(made(one))
     assert of(fail(play), e.FailPod) == [], "only once"
     assert of(play.wait(119), e.AddApplication) == []
@@ -203,7 +204,7 @@ def test_hard_pods_fail_once_and_successors_wait() -> None:
 
 
 def placeholders_of(play: Play, style: str) -> list[Pod]:
-    created = of(play.put(member("w0", style=style), member("w1", style=style)), e.CreatePod)
+    created = accepted(play, play.put(member("w0", style=style), member("w1", style=style)))
     pods = [made(one) for one in created]
     play.put(*pods)
     return pods
@@ -242,7 +243,7 @@ def test_requeued_pods_wait_twice_as_long_each_time() -> None:
         assert of(play.wait(seconds - 1), e.AddApplication) == []
         again = play.wait(2)
         assert len(of(again, e.AddApplication)) == 1
-        for one in of(again, e.CreatePod):
+        for one in accepted(play, again):
             play.put(made(one))
         seconds = min(2 * seconds, 1800)
 
@@ -303,15 +304,32 @@ def test_a_virtual_placeholder_that_gives_way_is_asked_for_anew_before_it_is_con
 
 def test_a_gang_that_the_daemon_rejects_waits_with_its_reason() -> None:
     play = started()
-    created = of(play.put(member("w0"), member("w1")), e.CreatePod)
+    assert of(play.put(member("w0"), member("w1")), e.CreatePod) == []
     effects = play.all(v.ApplicationRejected("a", "the gang could never be placed"))
     assert [(one.regarding.name, one.reason) for one in of(effects, e.RecordEvent)] == [
         ("w0", "ApplicationRejected"),
         ("w1", "ApplicationRejected"),
     ]
+    assert of(effects, e.CreatePod) == []
+    effects = play.wait(61)
+    assert len(of(effects, e.AddApplication)) == 1
+    assert len(accepted(play, effects)) == 2
+
+
+def test_a_gang_with_more_members_than_the_setting_runs_without_a_gang() -> None:
+    play = started(gang_members_max=2)
+    effects = play.all_put(member("w0", members=3))
+    (event,) = [one for one in of(effects, e.RecordEvent) if one.reason == "TaskGroupsError"]
+    assert event.note == "the task groups cannot be used: more than 2 members"
+    assert (the_ask(effects).key, accepted(play, effects)) == ("w0", [])
+
+
+def test_a_placeholder_pod_that_comes_too_late_for_its_gang_is_deleted() -> None:
+    play = started()
+    created = accepted(play, play.put(member("w0"), member("w1")))
+    play.tell(v.ApplicationUpdated("a", "Failed", "no"))
     (deleted,) = of(play.put(made(created[0])), e.DeletePod)
     assert deleted.pod.name == created[0].name
-    assert len(of(play.wait(61), e.AddApplication)) == 1
 
 
 def test_an_application_that_has_completed_is_added_at_once_if_a_pod_of_it_runs() -> None:

@@ -69,7 +69,7 @@ def gang_for(model: Model, own: OwnPod) -> Gang | None:
         timeout_s = parameters.timeout_s or known.timeout_s
         return Gang(own.group.source, PlaceholderKind.VIRTUAL, style, timeout_s, own.group)
     try:
-        declared = metadata.task_groups(about)
+        declared = metadata.task_groups(about, model.settings.gang_members_max)
     except InvalidGang:
         return None
     if not declared:
@@ -107,7 +107,7 @@ def check(model: Model, own: OwnPod) -> str:
     if not own.declares_gang:
         return ""
     try:
-        metadata.task_groups(about)
+        metadata.task_groups(about, model.settings.gang_members_max)
     except InvalidGang as error:
         note = f"the task groups cannot be used: {error}"
         if not own.has_told_gang:

@@ -24,7 +24,7 @@ from schedulerd.kubernetes.cluster.events import CreateEnded, CreateResult
 from schedulerd.kubernetes.cluster.gangs import placeholder_pods
 from schedulerd.kubernetes.cluster.gangs.membership import back_off, is_made_again, rename, spend, timeout_ns
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
-from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata import gangs as metadata
@@ -39,7 +39,10 @@ TOLD_WITHIN_NS = 60 * SECOND_NS
 
 
 def place(model: Model, application: Application, gang: Gang) -> None:
-    """Creates or asks for every placeholder that is due."""
+    """Creates or asks for every placeholder that is due. Pods are created once the daemon has accepted the application:
+    it rejects a gang that the quotas and limits of its queue would never let in."""
+    if gang.kind is PlaceholderKind.PODS and application.state is not ApplicationState.ACCEPTED:
+        return
     for slot in list(gang.to_come):
         if slot.not_before_ns > model.now_ns:
             continue
