@@ -10,7 +10,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from schedulerd.kubernetes.api import ApiMetrics
+from schedulerd.kubernetes.api import ApiMetrics, EventQueue
 from schedulerd.kubernetes.api.metrics import REQUEST_SECONDS, WAIT_SECONDS, Histogram
 from schedulerd.kubernetes.cluster.events import BindEnded, BindResult, Event, Gone, Put
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
@@ -19,6 +19,7 @@ from schedulerd.kubernetes.shim.binding_times import BindingTimes
 from schedulerd.kubernetes.shim.exposition import registry
 from schedulerd.kubernetes.shim.families import FAMILIES, PREFIX, Kind
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
+from schedulerd.kubernetes.shim.watches import reflectors
 from tests.kubernetes import builders
 from tests.kubernetes.api.world import World
 
@@ -46,6 +47,7 @@ async def test_every_family_is_exposed_and_documented() -> None:
     async with World() as world:
         shim = Shim(world.transport, ShimOptions("localhost:1"))
         shim.takeover_s = 0.1
+        shim._watches = reflectors(world.transport, EventQueue())
         leadership = Leadership(world.new_transport, LeaseName("default", "l"), "me")
         made = registry(busy(), lambda: shim, lambda: 42.0, leadership)
         text = generate_latest(made).decode()

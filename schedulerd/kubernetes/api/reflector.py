@@ -206,6 +206,8 @@ class Reflector(Generic[ObjectT]):
         try:
             async with self._transport.stream(Request("GET", self.resource, self._path, query)) as content:
                 opened_s = heard_s = self._heard()
+                if not is_list:
+                    self.problem = None
                 # Servers end watches on their own; one that does not is as good as silent.
                 last_s = opened_s + seconds + settings.silent_s
                 while chunk := await self._chunk(content, last_s):

@@ -87,7 +87,7 @@ class _Process:
         self._leadership = self._made_leadership() if settings.leader_elect else None
         clock = asyncio.get_running_loop().time
         metrics = registry(transport.metrics, lambda: self._shim, clock, self._leadership)
-        self._http = HttpServer(settings.http_bind, metrics, self._waits_for, self._leader)
+        self._http = HttpServer(settings.http_bind, metrics, self._waits_for, self._leader, self._problem)
 
     def _made_leadership(self) -> Leadership:
         settings, access = self._settings, self._transport.access
@@ -106,6 +106,10 @@ class _Process:
 
     def _waits_for(self) -> str:
         return "the API server has not answered" if self._shim is None else self._shim.waits_for
+
+    def _problem(self) -> str:
+        problems = {} if self._shim is None else self._shim.watch_problems
+        return "\n".join(f"nothing new of {name}: {problem}" for name, problem in problems.items() if problem)
 
     async def serve(self) -> None:
         try:

@@ -71,6 +71,7 @@ def _of_shim(shim: Shim | None) -> Iterator[Metric]:
     yield _values(f.PODS, (((state.value,), pods[state]) for state in PodState))
     applications = Counter(one.state for one in model.applications.values())
     yield _values(f.APPLICATIONS, (((state.value,), applications[state]) for state in ApplicationState))
+    yield _values(f.WATCH_FAILING, (((name,), problem != "") for name, problem in shim.watch_problems.items()))
     yield _single(f.NODES, len(model.nodes.known))
     yield _histograms(f.BINDING, [((), shim.binding_times.seconds)])
     if shim.takeover_s is not None:

@@ -95,6 +95,9 @@ OBJECTS_FOUND_DELETED = _counter(
 )
 OBJECTS_UNDECODABLE = _counter("objects_undecodable", ("resource",), "Objects that cannot be read and are left out.")
 OBJECTS = _gauge("objects", ("resource",), "Objects in the cache.")
+WATCH_FAILING = _gauge(
+    "watch_failing", ("resource",), "1 while the API server lets a resource be neither listed nor watched."
+)
 WATCH_SILENCE = _gauge("watch_silence_seconds", ("resource",), "Since the API server last said anything in a watch.")
 
 WRITES = _counter("writes", ("kind", "result"), "Writes to the API server that are over, by the result.")

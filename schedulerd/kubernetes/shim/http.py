@@ -23,7 +23,8 @@ STOP_SECONDS = 0.5
 
 class HttpServer:
     """Of `address`, HOST:PORT. `waits_for` says why the process is not ready; empty if it is. `leader` says whether
-    this process leads, and who does; None where all replicas work."""
+    this process leads, and who does; None where all replicas work. `problem` is something that is wrong with a process
+    that is ready all the same; empty if nothing is."""
 
     def __init__(
         self,
@@ -31,11 +32,13 @@ class HttpServer:
         registry: CollectorRegistry,
         waits_for: Callable[[], str],
         leader: Callable[[], tuple[bool, str]] | None = None,
+        problem: Callable[[], str] = lambda: "",
     ) -> None:
         self._host, self._port = split_address(address)
         self._registry = registry
         self._waits_for = waits_for
         self._leader = leader
+        self._problem = problem
         self.connections = HttpConnections()
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
@@ -76,11 +79,13 @@ class HttpServer:
         return web.Response(text="ok\n")
 
     async def _readyz(self, request: web.Request) -> web.Response:
-        problem = self._waits_for()
-        if problem:
-            return web.Response(text=f"{problem}\n", status=503)
+        missing = self._waits_for()
+        if missing:
+            return web.Response(text=f"{missing}\n", status=503)
         leads, leader = self._leader() if self._leader is not None else (True, "")
-        return web.Response(text="ok\n" if leads else f"ok: standing by, the leader is {leader or 'nobody'}\n")
+        said = "ok" if leads else f"ok: standing by, the leader is {leader or 'nobody'}"
+        problem = self._problem()
+        return web.Response(text=f"{said}\n{problem}\n" if problem else f"{said}\n")
 
     async def _leads(self, request: web.Request) -> web.Response:
         assert self._leader is not None

@@ -7,6 +7,7 @@ import contextlib
 import logging
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 from schedulerd.client import Client, SchedulerError
 from schedulerd.kubernetes.api import (
@@ -15,6 +16,7 @@ from schedulerd.kubernetes.api import (
     EventQueue,
     PoolSettings,
     Recorder,
+    Reflector,
     Transport,
     WatchSettings,
     WritePool,
@@ -39,6 +41,8 @@ from schedulerd.kubernetes.shim.watches import (
     gang_sources,
     is_synced,
     reflectors,
+    unlisted,
+    watch_problems,
     watched_by,
 )
 
@@ -93,6 +97,7 @@ class Shim:
         self._transport = transport
         self._options = options
         self._queue = EventQueue()
+        self._watches: list[Reflector[Any]] = []
         backlog = self.cluster.model.reasons.backlog
         transport.metrics.reasons_written = lambda: backlog.written
         transport.metrics.reasons_waiting = lambda: len(backlog)
@@ -103,11 +108,22 @@ class Shim:
         if self._daemon_watch is not None:
             is_reachable = self._daemon_watch.is_reachable
             return "" if is_reachable else f"the daemon at {self._options.daemon} cannot be reached"
-        if self.client is None:
-            return "the API server has not listed everything"
-        if not self.is_started.is_set():
-            return f"not everything is reported to the daemon at {self._options.daemon}"
+        if not self._watches:
+            return "the API server has not answered"
+        if self.client is None and (missing := unlisted(self._watches)):
+            return f"the API server has not listed {missing}"
+        if self.client is None or not self.is_started.is_set():
+            model = self.cluster.model
+            return (
+                f"not everything is reported to the daemon at {self._options.daemon}, which has to answer "
+                f"{len(model.unanswered)} applications and {len(model.nodes.unanswered)} nodes"
+            )
         return "" if self.client.is_settled else f"the connection to the daemon at {self._options.daemon} is lost"
+
+    @property
+    def watch_problems(self) -> dict[str, str]:
+        """By plural name of a resource that is watched: why nothing new of it comes; empty while all is well."""
+        return watch_problems(self._watches)
 
     async def run(self) -> None:
         """Ends with an error of `schedulerd.client`, with `LeaseLost`, or with the cancellation of its task."""
@@ -137,8 +153,8 @@ class Shim:
         try:
             always, sources = await self._served()
             watched = [*always, *sources.values()]
-            watches = reflectors(self._transport, self._queue, options.watch, watched)
-            async with beside(fail, *(one.run() for one in watches)):
+            self._watches = reflectors(self._transport, self._queue, options.watch, watched)
+            async with beside(fail, *(one.run() for one in self._watches)):
                 driver.handle([GangSourceServed(source) for source in sources])
                 await self._sync(driver, watched)
                 LOG.info("all resources are listed: %s", self._counts())
@@ -239,6 +255,7 @@ class Shim:
                     known.add(source)
                     driver.handle([GangSourceServed(source)])
                     (one,) = reflectors(self._transport, self._queue, self._options.watch, [watched])
+                    self._watches.append(one)
                     await stack.enter_async_context(beside(fail, one.run()))
             await asyncio.Event().wait()
 

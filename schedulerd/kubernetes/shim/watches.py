@@ -124,6 +124,18 @@ def reflectors(
     ]
 
 
+def unlisted(watches: Iterable[Reflector[Any]]) -> str:
+    """The resources that are not listed yet, and why the first of them is not, if that is known; empty if all are."""
+    missing = [one for one in watches if not one.is_synced]
+    problem = next((f": {one.problem}" for one in missing if one.problem is not None), "")
+    return ", ".join(str(one.resource) for one in missing) + problem
+
+
+def watch_problems(watches: Iterable[Reflector[Any]]) -> dict[str, str]:
+    """By plural name of a resource: why nothing new of it comes; empty while all is well."""
+    return {one.resource.plural: "" if one.problem is None else str(one.problem) for one in watches}
+
+
 def cluster_events(told: list[WatchEvent]) -> Iterator[Event]:
     for event in told:
         if isinstance(event, Upserted):

@@ -9,7 +9,7 @@ import pytest
 
 from schedulerd.kubernetes.admission.rules.pods import PodRules, check_users, mutate
 from schedulerd.kubernetes.admission.rules.review import Decision
-from schedulerd.kubernetes.metadata.pods import read_metadata
+from schedulerd.kubernetes.metadata.pods import User, read_metadata
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.meta import ObjectMeta
 from schedulerd.kubernetes.objects.pod import Pod
@@ -91,7 +91,7 @@ def test_keys_with_slashes_are_escaped_where_there_are_others() -> None:
 def test_the_shim_reads_what_was_written() -> None:
     stored = convert(Pod, after(pod()))
     read = read_metadata(stored)
-    assert (read.application_id, read.user.name, read.user.groups) == (AUTOGEN, "ann", tuple(GROUPS))
+    assert (read.application_id, read.user) == (AUTOGEN, User("ann", tuple(GROUPS)))
     assert read.problems == ()
     assert read.application_id == read_metadata(convert(Pod, pod())).application_id, "what it would be without a label"
 
@@ -331,4 +331,4 @@ def test_a_user_of_many_groups_gets_as_many_as_fit() -> None:
 def test_names_with_quotes_and_other_letters() -> None:
     for user in ('o"hara', "back\\slash", "jürgen", "~/x", "new\nline"):
         stored = convert(Pod, after(pod(), user=user))
-        assert read_metadata(stored).user.name == user
+        assert read_metadata(stored).user == User(user, tuple(GROUPS))

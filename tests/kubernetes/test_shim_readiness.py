@@ -1,0 +1,64 @@
+"""What a shim says that is not ready, or that is and cannot watch everything."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+from prometheus_client import generate_latest
+
+from schedulerd.kubernetes.shim.exposition import registry
+from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
+from tests.kubernetes.api.world import World, pause
+from tests.kubernetes.fake import Fault
+
+
+@asynccontextmanager
+async def running(world: World) -> AsyncIterator[Shim]:
+    shim = Shim(world.transport, ShimOptions("localhost:1", connect_timeout_s=100_000.0))
+    task = asyncio.create_task(shim.run())
+    try:
+        yield shim
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+def forbid(world: World, plural: str) -> None:
+    fault = Fault("refuse", 403, reason="Forbidden", message="you may not")
+    for method in ("GET", "WATCH"):
+        world.cluster.faults.add(fault, method=method, plural=plural, times=1_000)
+
+
+async def test_it_names_the_resources_that_are_not_listed_and_why() -> None:
+    async with World() as world:
+        forbid(world, "nodes")
+        forbid(world, "csinodes")
+        async with running(world) as shim:
+            assert shim.waits_for == "the API server has not answered"
+            await pause(1)
+            said = shim.waits_for
+            assert said.startswith("the API server has not listed nodes, csinodes.storage.k8s.io: ")
+            assert said.count("403 Forbidden: you may not") == 1
+
+
+async def test_a_right_that_is_taken_away_later_is_told() -> None:
+    async with World() as world, running(world) as shim:
+        forbid(world, "priorityclasses")
+        await pause(1)
+        world.cluster.faults.stop()
+        while "not listed" in shim.waits_for:
+            await pause(1)
+        assert set(shim.watch_problems.values()) == {""}
+        assert shim.waits_for.endswith("which has to answer 0 applications and 0 nodes")
+        forbid(world, "nodes")
+        world.cluster.server.watches_end()
+        await pause(30)
+        problems = shim.watch_problems
+        assert "403 Forbidden: you may not" in problems.pop("nodes")
+        assert set(problems.values()) == {""}
+        text = generate_latest(registry(world.metrics, lambda: shim, lambda: 0.0)).decode()
+        assert 'schedulerd_kubernetes_watch_failing{resource="nodes"} 1.0' in text
+        assert 'schedulerd_kubernetes_watch_failing{resource="pods"} 0.0' in text
