@@ -338,9 +338,10 @@ class Books:
     def _forget_found(self, node_id: str, reason: str) -> None:
         """An update of the node was rejected: of the allocations that updates have reported, the one that the reason
         names is not there. All else that the update said is to be sent again."""
+        key = messages.blamed_key(reason)
         for application_id, application in list(self._entries.applications.items()):
             for uuid, held in list(application.held.items()):
-                if held.found and held.node_id == node_id and f"(allocationKey {held.key!r})" in reason:
+                if held.found and held.node_id == node_id and held.key == key:
                     self._entries.drop(application_id, uuid)
 
     def _forget_node(self, node_id: str) -> None:

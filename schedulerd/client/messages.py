@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache, lru_cache
 
@@ -18,6 +20,8 @@ PREDICATES_TAG = "schedulerd.io/predicates"
 """Of an ask, with the value `none`: the scheduler does not ask about it on the callback stream."""
 ASKED_AT_TAG = "schedulerd.io/asked-at"
 """Of an ask: when it was made first, in nanoseconds since the epoch."""
+
+_BLAMED = re.compile(r"""existingAllocations\[\d+\] \(allocationKey ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\)""")
 
 
 def check_id(field: str, value: str) -> None:
@@ -92,6 +96,15 @@ def release(
 
 OVER = frozenset({"Completed", "Failed", "Rejected", "Expired"})
 """States of applications that the scheduler forgets."""
+
+
+def blamed_key(reason: str) -> str:
+    """The key of the existing allocation because of which a node or its update was rejected; empty if none is to blame.
+
+    The interface has no field for it, so the beginning of the reason says it. Tests hold the scheduler to that.
+    """
+    found = _BLAMED.match(reason)
+    return str(ast.literal_eval(found[1])) if found is not None else ""
 
 
 def ended_before_accepted(response: si_pb2.ApplicationResponse) -> frozenset[str]:

@@ -78,7 +78,7 @@ def asked_again_without_questions(original: By, model: Model, own: OwnPod) -> No
 
 
 def asked_again_everywhere(original: By, model: Model, own: OwnPod) -> None:
-    own.left_out.clear()
+    own.avoided_nodes.clear()
     original(model, own)
 
 

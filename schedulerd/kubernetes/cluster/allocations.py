@@ -43,8 +43,8 @@ from schedulerd.kubernetes.predicates.words import reasons
 from schedulerd.kubernetes.reasons.waiting import held
 
 BIND_AGAIN_NS = 5 * SECOND_NS
-LEFT_OUT_FIRST_NS = 2 * SECOND_NS
-"""For so long the first node that a pod could not be put on is left out; twice as long for each further one."""
+AVOIDED_FIRST_NS = 2 * SECOND_NS
+"""For so long the first node that a pod could not be put on is avoided; twice as long for each further one."""
 DELETE_AGAIN_NS = 5 * SECOND_NS
 
 _DISRUPTION_REASONS = {
@@ -70,7 +70,7 @@ def allocated(model: Model, event: Allocated) -> None:
         slots.stand_in(model, own)
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         if own.needs_callback:  # it was asked about: the daemon knows less of the node, and would allocate it again
-            _leave_out(model, own, event.node)
+            _avoid(model, own, event.node)
         own.needs_callback = True
         asking.ask_again(model, own)
         return
@@ -108,7 +108,7 @@ def volume_written(model: Model, event: VolumeWritten) -> None:
         case VolumeResult.CHANGED:
             _volumes_failed(model, own, what)
         case VolumeResult.FAILED:
-            _volumes_failed(model, own, what, leaves_out=True)
+            _volumes_failed(model, own, what, avoids_node=True)
 
 
 def volumes_changed(model: Model, claim: ClaimKey | None = None, volume: str = "") -> None:
@@ -229,8 +229,8 @@ def delete_again(model: Model, uid: str) -> None:
 def _bound(model: Model, own: OwnPod) -> None:
     volumes.stop(model, own)
     own.state, own.volumes = PodState.BOUND, None
-    own.left_out.clear()
-    own.times_left_out = 0
+    own.avoided_nodes.clear()
+    own.times_avoided = 0
     conditions.done(own)
     pod = own.name
     note = f"Successfully assigned {pod.namespace}/{pod.name} to {own.node}"
@@ -242,11 +242,11 @@ def _bound(model: Model, own: OwnPod) -> None:
 
 
 def _bind_failed(model: Model, own: OwnPod, event: BindEnded) -> None:
-    """Another node is tried; this one is left out for a while."""
+    """Another node is tried; this one is avoided for a while."""
     model.record(own, "FailedBinding", "Binding", f"node {event.node}: {event.message}", is_warning=True)
     slots.stand_in(model, own)
     _give_back(model, own, event.message)
-    _leave_out(model, own, event.node)
+    _avoid(model, own, event.node)
     asking.ask_again(model, own)
 
 
@@ -257,27 +257,27 @@ def _follow_volumes(model: Model, own: OwnPod) -> None:
         volumes.stop(model, own)
         model.effects.append(Bind(own.name, own.node))
     elif progress is not Progress.WAITING:
-        _volumes_failed(model, own, problem, leaves_out=progress is Progress.REFUSED)
+        _volumes_failed(model, own, problem, avoids_node=progress is Progress.REFUSED)
 
 
-def _volumes_failed(model: Model, own: OwnPod, problem: str, *, leaves_out: bool = False) -> None:
-    """The pod is asked for again a little later, elsewhere if the node is left out. What was written stays."""
+def _volumes_failed(model: Model, own: OwnPod, problem: str, *, avoids_node: bool = False) -> None:
+    """The pod is asked for again a little later, elsewhere if the node is to be avoided. What was written stays."""
     node, message = own.node, f"node {own.node}: {problem}"
     slots.stand_in(model, own)
     _give_back(model, own, message)
-    if leaves_out:
-        _leave_out(model, own, node)
+    if avoids_node:
+        _avoid(model, own, node)
     volumes.back_off(model, own)
     conditions.waits(model, own, held(message, "FailedBinding", is_about_nodes=False))
     asking.ask_again(model, own)
 
 
-def _leave_out(model: Model, own: OwnPod, node: str) -> None:
+def _avoid(model: Model, own: OwnPod, node: str) -> None:
     """Other nodes are tried for a while: short at first, so that a pod with few nodes to go to does not wait for long
     after a failure that has nothing to do with them."""
-    until_ns = model.now_ns + min(LEFT_OUT_FIRST_NS << min(own.times_left_out, 16), model.settings.left_out_ns)
-    own.times_left_out += 1
-    own.left_out[node] = until_ns
+    until_ns = model.now_ns + min(AVOIDED_FIRST_NS << min(own.times_avoided, 16), model.settings.avoided_ns)
+    own.times_avoided += 1
+    own.avoided_nodes[node] = until_ns
     model.timers.set(until_ns, Due.ASK_AGAIN, own.uid)
 
 

@@ -148,12 +148,12 @@ def ask_timed_out(model: Model, event: AskTimedOut) -> None:
 
 
 def ask_again(model: Model, uid: str) -> None:
-    """A wait is over: after a rejection, or because a node need not be left out any longer."""
+    """A wait is over: after a rejection, or because a node need not be avoided any longer."""
     own = model.pods.get(uid)
     if own is None:
         return
-    for node in [node for node, until_ns in own.left_out.items() if until_ns <= model.now_ns]:
-        del own.left_out[node]
+    for node in [node for node, until_ns in own.avoided_nodes.items() if until_ns <= model.now_ns]:
+        del own.avoided_nodes[node]
     if own.state is PodState.ASKED:
         asking.consider(model, own, again=True)
     elif own.state is PodState.BOUND and own.uuid:

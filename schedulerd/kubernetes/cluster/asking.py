@@ -234,8 +234,8 @@ def _selector(model: Model, own: OwnPod) -> tuple[str, bool]:
         elif (due_ns := classes.next_pass_ns) is not None:
             model.timers.set(due_ns, Due.NEW_CLASSES)
     said = [text for text in (parts.selector, own.class_attribute) if text]
-    if own.left_out:
-        said.append(f"{HOST_NAME_ATTRIBUTE} notin ({','.join(sorted(own.left_out))})")
+    if own.avoided_nodes:
+        said.append(f"{HOST_NAME_ATTRIBUTE} notin ({','.join(sorted(own.avoided_nodes))})")
     return ",".join(said), bool(own.class_attribute)
 
 

@@ -103,7 +103,7 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     ApplicationRejected: answers.application_rejected,
     ApplicationUpdated: answers.application_updated,
     NodeAccepted: lambda model, event: nodes.accepted(model, event.name),
-    NodeRejected: lambda model, event: nodes.rejected(model, event.name, event.reason),
+    NodeRejected: nodes.rejected,
     Allocated: allocations.allocated,
     AllocationReleased: allocations.released,
     ReleaseWanted: allocations.release_wanted,

@@ -100,8 +100,12 @@ class NodeAccepted(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeRejected(msgspec.Struct, frozen=True, gc=False):
+    """The daemon takes neither the node, nor anything of the update of it."""
+
     name: str
     reason: str
+    key: str = ""
+    """Of the existing allocation that is to blame; empty if none is."""
 
 
 class Allocated(msgspec.Struct, frozen=True, gc=False):

@@ -80,16 +80,16 @@ class OwnPod(msgspec.Struct, eq=False):
     """The last ask was: an allocation may have the amounts of an earlier one."""
     is_release_wanted: bool = False
     """The daemon waits for the end of the pod."""
-    is_left_out: bool = False
-    """The daemon has rejected its node because of it: it is counted as occupied until it is tried again."""
+    is_set_aside: bool = False
+    """The daemon has rejected its node because of it: it is counted as occupied until it is reported again."""
     keeps_age: bool = False
     """Its ask is not the first one: its age counts from the creation of the pod."""
     needs_callback: bool = False
     """A node refused it after it was allocated: the daemon has to ask about every node."""
-    left_out: dict[str, int] = msgspec.field(default_factory=dict)
-    """Nodes that could not be bound to, with the time until which they are left out."""
-    times_left_out: int = 0
-    """How often a node was left out since the pod was last bound."""
+    avoided_nodes: dict[str, int] = msgspec.field(default_factory=dict)
+    """Nodes that could not be bound to, with the time until which they are avoided."""
+    times_avoided: int = 0
+    """How often a node was to be avoided since the pod was last bound."""
     failures: int = 0
     """In a row: rejections of its ask, or of its node because of it."""
     adoptions: int = 0

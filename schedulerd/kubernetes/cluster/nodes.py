@@ -1,7 +1,7 @@
 """Nodes come, change, and go. A node that comes is reported with the pods that run on it already.
 
 Pods that turn up later are reported with an update of their node. The daemon answers an update only if it rejects it;
-the reason names the pod that is to blame, and everything else is reported again.
+it names the pod that is to blame, and everything else is reported again.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import allocations, applications
 from schedulerd.kubernetes.cluster.asking import resize, task_group_of
 from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, ObjectName, RecordEvent, RemoveNode
+from schedulerd.kubernetes.cluster.events import NodeRejected
 from schedulerd.kubernetes.cluster.gangs import life, slots
 from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
@@ -95,7 +96,7 @@ def create(model: Model, report: NodeReport, *, with_pods: bool = True) -> None:
     for own in _pods_on(model, report.name):
         if own.state is not PodState.BOUND or own.uuid:
             continue
-        taken = _existing(model, own) if with_pods and not own.is_left_out else None
+        taken = _existing(model, own) if with_pods and not own.is_set_aside else None
         if taken is None:
             model.nodes.occupy(own.uid, report.name, requests(own.pod))
         else:
@@ -129,58 +130,60 @@ def _has_come(model: Model, report: NodeReport) -> None:
     """The daemon has the node, and is told of pods that it was reported without."""
     report.failures = 0
     for own in _pods_on(model, report.name):
-        if own.state is PodState.BOUND and not own.uuid and not own.is_left_out:
+        if own.state is PodState.BOUND and not own.uuid and not own.is_set_aside:
             model.nodes.arrive(own.uid, report.name)
 
 
-def rejected(model: Model, name: str, reason: str) -> None:
+def rejected(model: Model, event: NodeRejected) -> None:
     """The daemon does not take the node. It is reported again: at once without the pods that are to blame, or, if none
     is known to be, later without any; these then arrive when the node is there."""
+    name = event.name
     if not _is_awaited(model, name):
-        _update_rejected(model, name, reason)
+        _update_rejected(model, event)
         return
     report = model.nodes.known.get(name)
     if name in model.nodes.to_remove or report is None:
         model.nodes.to_remove.discard(name)
         return
     report.is_created = False
-    is_named = False
+    is_pod_to_blame = False
     for own in [one for one in _pods_on(model, name) if one.uuid]:
-        if own.uid in reason:
-            _leave_out(model, own)
-            is_named = True
+        if own.uid == event.key:
+            _set_aside(model, own)
+            is_pod_to_blame = True
         elif own.application is not None and own.application.state is ApplicationState.WAITING:
-            is_named = True
+            is_pod_to_blame = True
         own.uuid, own.is_reported_late = "", False
-    _tell_rejected(model, report, "Registering", reason)
+    _tell_rejected(model, report, "Registering", event.reason)
     report.failures += 1
-    if is_named:
+    if is_pod_to_blame:
         create(model, report)
     else:
         model.timers.set(model.now_ns + _delay_ns(report.failures), Due.CREATE_NODE, name)
 
 
-def _update_rejected(model: Model, name: str, reason: str) -> None:
-    """Nothing of the update has happened. The pod that the reason names is counted as occupied, and reported again
-    later; all the rest is reported again now, or later if the reason names none."""
+def _update_rejected(model: Model, event: NodeRejected) -> None:
+    """Nothing of the update has happened. The pod that is to blame is counted as occupied, and reported again later;
+    all the rest is reported again now, or later if no pod is."""
+    name = event.name
     report = model.nodes.known.get(name)
     if report is None or not report.is_created or name in model.nodes.unanswered:
         return
-    _tell_rejected(model, report, "Updating", reason)
+    _tell_rejected(model, report, "Updating", event.reason)
     report.is_doubtful = True
-    is_named = False
+    is_pod_to_blame = False
     for own in [one for one in _pods_on(model, name) if one.state is PodState.BOUND and one.uuid]:
-        if own.uid in reason:
-            is_named = True
+        if own.uid == event.key:
+            is_pod_to_blame = True
             report.arrived.pop(own.uid, None)
             if own.is_placeholder:
                 slots.stand_in(model, own)
             give_up(model, own, "its report was rejected")  # it may have been another node's
-            _leave_out(model, own)
+            _set_aside(model, own)
             model.nodes.occupy(own.uid, name, requests(own.pod))
         else:
             model.nodes.arrive(own.uid, name)
-    if is_named:
+    if is_pod_to_blame:
         model.nodes.changed[name] = None
         return
     model.nodes.changed.pop(name, None)
@@ -188,9 +191,9 @@ def _update_rejected(model: Model, name: str, reason: str) -> None:
     model.timers.set(model.now_ns + _delay_ns(report.failures), Due.UPDATE_NODE, name)
 
 
-def _leave_out(model: Model, own: OwnPod) -> None:
+def _set_aside(model: Model, own: OwnPod) -> None:
     """The daemon has rejected the node because of the pod, which is counted as occupied for a while."""
-    own.uuid, own.is_reported_late, own.is_left_out = "", False, True
+    own.uuid, own.is_reported_late, own.is_set_aside = "", False, True
     own.failures += 1
     model.timers.set(model.now_ns + _delay_ns(own.failures), Due.REPORT_POD, own.uid)
     if own.is_placeholder:
@@ -233,7 +236,7 @@ def report_pod_again(model: Model, uid: str) -> None:
     own = model.pods.get(uid)
     if own is None:
         return
-    own.is_left_out = False
+    own.is_set_aside = False
     if own.state is PodState.BOUND and not own.uuid:
         report_running(model, own)
 

@@ -23,8 +23,8 @@ class ClusterSettings:
     """Sets of victims above what a PodDisruptionBudget allows are refused."""
     has_disruption_condition: bool = True
     """Preempted pods get the condition DisruptionTarget first."""
-    left_out_ns: int = 60 * SECOND_NS
-    """How long a node is left out for a pod that could not be bound to it."""
+    avoided_ns: int = 60 * SECOND_NS
+    """How long a node is avoided at most for a pod that could not be bound to it."""
     volume_bind_timeout_ns: int = 600 * SECOND_NS
     """How long a pod that has its node waits for the volumes of its claims."""
     placeholders: PlaceholderKind = PlaceholderKind.PODS

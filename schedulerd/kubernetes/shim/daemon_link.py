@@ -15,7 +15,7 @@ from schedulerd.client import (
     PreemptionPredicatesCall,
     ResourceManager,
 )
-from schedulerd.client.messages import OVER, ended_before_accepted
+from schedulerd.client.messages import OVER, blamed_key, ended_before_accepted
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.events import (
     Allocated,
@@ -72,7 +72,7 @@ class DaemonLink(ResourceManager):
         events: list[Event] = [NodeAccepted(one.nodeID) for one in response.accepted]
         for one in response.rejected:
             LOG.warning("the daemon has rejected node %s: %s", one.nodeID, one.reason)
-            events.append(NodeRejected(one.nodeID, one.reason))
+            events.append(NodeRejected(one.nodeID, one.reason, blamed_key(one.reason)))
         self._handle(events)
         self.nodes_awaited.answered([event.name for event in events if isinstance(event, NodeAccepted | NodeRejected)])
 

@@ -212,7 +212,7 @@ class KubernetesSettings(BaseModel):
             placeholders=self.placeholders,
             placeholder_image=self.placeholder_image,
             gang_members_max=self.gang_members_max,
-            left_out_ns=int(self.leave_out_node_s * SECOND_NS),
+            avoided_ns=int(self.leave_out_node_s * SECOND_NS),
             volume_bind_timeout_ns=int(self.volume_bind_timeout_s * SECOND_NS),
             reason_writes_per_s=self.reason_writes_per_s,
         )

@@ -88,7 +88,7 @@ def test_a_member_that_runs_is_reported_when_its_application_is_added_again() ->
     play = started()
     play.put(placed(member("w0"), "n"))
     play.tell(v.ApplicationRejected("a", "no queue"))
-    play.tell(v.NodeRejected("n", "existingAllocations[0] (allocationKey 'w0'): no application"))
+    play.tell(v.NodeRejected("n", "existingAllocations[0] (allocationKey 'w0'): no application", "w0"))
     effects = play.wait(60)
     (added,) = of(effects, e.AddApplication)
     (update,) = [one for one in of(effects, e.UpdateNode) if one.existing][-1:]

@@ -118,7 +118,7 @@ def test_a_release_that_may_have_overtaken_the_report_is_repeated(play: Play) ->
 def test_a_pod_whose_report_is_rejected_is_occupied_and_tried_again(play: Play) -> None:
     play.put(placed(own("p"), "n"), placed(own("q"), "n"))
     reason = "existingAllocations[0] (allocationKey 'p'): no"
-    effects = play.all(NodeRejected("n", reason))
+    effects = play.all(NodeRejected("n", reason, "p"))
     (event,) = of(effects, RecordEvent)
     assert (event.regarding.name, event.reason, event.note, event.is_warning) == ("n", "NodeRejected", reason, True)
     (update,) = of(effects, UpdateNode)
@@ -140,7 +140,7 @@ def test_an_update_that_is_rejected_for_no_pod_is_repeated_less_and_less_often(p
 
 def test_a_rejected_node_is_reported_again_without_the_pod_that_is_to_blame(silent: Play) -> None:
     silent.start(placed(own("p"), "n"), placed(own("q"), "n"), node("n"))
-    event, created = silent.all(NodeRejected("n", "existingAllocations[1] (allocationKey 'q'): no"))
+    event, created = silent.all(NodeRejected("n", "existingAllocations[1] (allocationKey 'q'): no", "q"))
     assert isinstance(event, RecordEvent)
     assert isinstance(created, CreateNode)
     assert ([one.key for one in created.existing], created.occupied) == (["p"], AMOUNTS)
@@ -167,7 +167,9 @@ def test_after_a_new_report_the_node_of_a_rejected_application_comes_back(play: 
     play.accepts_nodes = False
     rejected = play.all(ApplicationRejected(APP, "queue root.q does not exist"))
     assert [one.reason for one in of(rejected, RecordEvent)] == ["ApplicationRejected"]
-    effects = play.all(NodeRejected("n", f"existingAllocations[0] (allocationKey 'p'): application {APP} is not known"))
+    effects = play.all(
+        NodeRejected("n", f"existingAllocations[0] (allocationKey 'p'): application {APP} is not known", "p")
+    )
     assert of(effects, RecordEvent)[0].reason == "NodeRejected"
     (created,) = of(effects, CreateNode)
     assert (created.existing, created.occupied) == ((), AMOUNTS)

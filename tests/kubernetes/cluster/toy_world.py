@@ -137,7 +137,7 @@ class ToyDaemon:
             is_leaving = known in self.leaving and known != one.uuid
             if one.application_id not in self.applications or is_leaving or self.random.random() < 0.1:
                 reason = f"existingAllocations[{at}] (allocationKey {one.key!r}): no"
-                self.said.append(v.NodeRejected(effect.name, reason))
+                self.said.append(v.NodeRejected(effect.name, reason, one.key))
                 return
         if effect.occupied is not None:
             self.occupied[effect.name] = dict(effect.occupied)

@@ -63,7 +63,7 @@ SECONDS = 0.3
 """Between two faults, at most."""
 SECONDS_MAX = 10.0
 """Until a fault happens to somebody."""
-LEFT_OUT_NS = 2_000_000_000
+AVOIDED_NS = 2_000_000_000
 """A pod whose volume is on one node cannot go elsewhere meanwhile, and all pods must be bound soon after the faults."""
 
 Happen = Callable[[World, Random], None]
@@ -163,7 +163,7 @@ async def under_load(world: World, seed: int, kinds: Collection[str], pods: int,
     """Load, with faults of these kinds, each as often; then all is well, and everything must be right."""
     random = Random(seed)
     load = Load(fake(world), world.scheduler, random)
-    await world.start(WATCH, left_out_ns=LEFT_OUT_NS)
+    await world.start(WATCH, avoided_ns=AVOIDED_NS)
     loading = asyncio.create_task(load.run(pods, lasts=lambda: not were_all.is_set()))
     were_all = asyncio.Event()
     for _ in range(rounds):
