@@ -98,6 +98,12 @@ MUTANTS = (
         (GANGS,),
     ),
     Mutant(
+        "placeholders are adopted whoever owns them",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(membership._is_owned, gives(True)),
+        (GANGS,),
+    ),
+    Mutant(
         "a refused creation is tried again at once",
         Rule.SHIM_PLACEHOLDERS,
         Replaced(membership.back_off, at_once),

@@ -8,7 +8,7 @@ from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import node, placed
 from tests.kubernetes.cluster.gang_play import member, placeholders, started, the_placeholder
-from tests.kubernetes.cluster.play import Play, of
+from tests.kubernetes.cluster.play import Play, of, own
 
 
 def test_a_start_adopts_placeholders_and_deletes_others() -> None:
@@ -29,6 +29,28 @@ def test_a_start_adopts_placeholders_and_deletes_others() -> None:
     assert {one.pod.uid for one in of(orphan.others, e.DeletePod)} == {one.metadata.uid for one in pods}
     assert orphan.applications == ()
     assert orphan.nodes[0].occupied["vcore"] == 1000
+
+
+def of_yunikorn(name: str, owner: str) -> Pod:
+    """A placeholder pod as YuniKorn makes it."""
+    annotations = {"yunikorn.apache.org/task-group-name": "g", "internal.yunikorn.apache.org/placeholder": "true"}
+    owners = [{"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": owner}]
+    labels = {"yunikorn.apache.org/app-id": "a"}
+    return own(name, meta={"labels": labels, "annotations": annotations, "ownerReferences": owners})
+
+
+def test_placeholders_of_yunikorn_are_adopted_if_a_pod_of_the_application_owns_them() -> None:
+    play = Play()
+    report = play.start(node(), member("w0"), member("w1"), of_yunikorn("tg-1", "w0"), of_yunikorn("tg-2", "other"))
+    assert [(ask.key, ask.task_group) for ask in report.asks] == [("tg-1", "g")]
+    assert [one.pod.uid for one in of(report.others, e.DeletePod)] == ["tg-2"]
+    (created,) = of(play.tell(v.ApplicationAccepted("a")), e.CreatePod)
+    assert created.name not in ("tg-1", "tg-2")
+
+
+def test_a_placeholder_that_another_placeholder_owns_is_not_adopted() -> None:
+    report = Play().start(node(), member("w0"), of_yunikorn("tg-1", "w0"), of_yunikorn("tg-2", "tg-1"))
+    assert [one.pod.uid for one in of(report.others, e.DeletePod)] == ["tg-2"]
 
 
 def test_a_gang_that_ran_before_the_start_makes_no_new_placeholders() -> None:

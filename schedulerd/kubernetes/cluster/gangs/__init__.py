@@ -8,7 +8,7 @@
 | `membership` | pods join and leave gangs; the hooks of the other modules |
 | `slots` | placeholders are created or asked for, and given up |
 | `life` | from the pods that form a gang to its end |
-| `answers` | what the daemon says of virtual placeholders |
+| `answers` | what the daemon says of virtual placeholders, and when the time of a gang is over |
 | `waiting` | whether a gang waits for room, or for quota and its start |
 
 | stage | real pods | left by |

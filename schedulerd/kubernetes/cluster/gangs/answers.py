@@ -1,4 +1,7 @@
-"""What the daemon says of virtual placeholders. Each function is False if the key is none of theirs."""
+"""What the daemon says of virtual placeholders, and of placeholder pods when the time of their gang is over.
+
+Each function that answers with a bool is False if another module has to handle the event.
+"""
 
 from __future__ import annotations
 

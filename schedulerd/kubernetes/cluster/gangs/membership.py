@@ -194,7 +194,7 @@ def _wanted(model: Model, own: OwnPod) -> Application | None:
     is_reserving = gang.stage in (GangStage.RESERVING, GangStage.OPEN)
     if not is_reserving or gang.kind is PlaceholderKind.VIRTUAL or own.is_unwanted:
         return None
-    if own.pod.metadata.deletion_timestamp is not None:
+    if own.pod.metadata.deletion_timestamp is not None or not _is_owned(application, own):
         return None
     slot = _slot_of(gang, own)
     if slot is None:
@@ -205,8 +205,14 @@ def _wanted(model: Model, own: OwnPod) -> Application | None:
     return application
 
 
+def _is_owned(application: Application, own: OwnPod) -> bool:
+    """The placeholder pod was made for a pod of the application, and goes with it."""
+    owners = (application.pods.get(owner.uid) for owner in own.pod.metadata.owner_references or ())
+    return any(owner is not None and not owner.is_placeholder for owner in owners)
+
+
 def _slot_of(gang: Gang, own: OwnPod) -> Slot | None:
-    """Of this name, else a free one of its task group: pods of another scheduler have other names."""
+    """Of this name, else a free one of its task group: YuniKorn's placeholder pods have other names."""
     slot = gang.slots.get(own.pod.metadata.name)
     if slot is not None:
         return slot if slot.is_to_come else None
