@@ -15,8 +15,8 @@ whatever happens to connections; see `watch_events`. Between resources there is 
 that msgspec can decode, with `metadata.name`, `namespace`, `uid` and `resource_version`.
 
 The contract of a write: `submit` gives a future whose result is an `Outcome`, always and within the write's time. A
-lost answer is looked up; where that fails too, the result is UNKNOWN. Everything but leases asks `may_write` when it
-leaves. Nothing here keeps state of the cluster beyond the last object that each watch told.
+lost answer is looked up; where that fails too, the result is UNKNOWN. It asks `may_write` when it leaves. Nothing here
+keeps state of the cluster beyond the last object that each watch told.
 """
 
 from schedulerd.kubernetes.api.backoff import BackoffSettings

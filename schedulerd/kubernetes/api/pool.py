@@ -1,7 +1,7 @@
 """Sends writes: the urgent ones first, so many at a time, so many in a second, and again when they fail.
 
-A write that waits to be tried again holds no slot. A lease waits for no slot and no token, as nothing else may leave
-without it. Events are the first to go: above `events_max` the oldest that waits is dropped, and counted.
+A write that waits to be tried again holds no slot. Events are the first to go: above `events_max` the oldest that waits
+is dropped, and counted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,6 @@ class _Entry:
         "deadline_s",
         "done",
         "has_left",
-        "is_waiting",
         "is_withdrawn",
         "key",
         "submitted_s",
@@ -78,14 +77,12 @@ class _Entry:
         self.has_left = False
         self.is_withdrawn = False
         """Not to be tried again."""
-        self.is_waiting = False
-        """To be tried again, and in no queue."""
         self.task: asyncio.Task[None] | None = None
         """While it is in flight."""
 
 
 class PoolCaller:
-    """How a write reaches the server. All but those of leases pass the gate when they leave."""
+    """How a write reaches the server. With a gate, it has to be open when the write leaves."""
 
     def __init__(self, transport: Transport, gate: Gate | None, request_s: float) -> None:
         self._transport = transport
@@ -138,8 +135,7 @@ class WritePool:
         """By key of an entry in flight the one that leaves after it."""
         self._flying: dict[Hashable, _Entry] = {}
         """By key of an entry in flight the entry itself."""
-        self._gated = PoolCaller(transport, may_write, self._settings.request_s)
-        self._lease = PoolCaller(transport, None, self._settings.request_s)
+        self._caller = PoolCaller(transport, may_write, self._settings.request_s)
         self._in_flight = 0
         self._delayed: set[_Entry] = set()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -262,9 +258,6 @@ class WritePool:
         """Lets leave what may."""
         if not any(self._by_urgency):
             return
-        queues = self._queues
-        while queues[Urgency.LEASE]:
-            self._leave(queues[Urgency.LEASE].popleft())
         while self._in_flight < self._settings.in_flight_max:
             for queue in self._by_urgency:
                 if queue:
@@ -291,17 +284,16 @@ class WritePool:
         if not entry.has_left:
             entry.has_left = True
             self._metrics.write_wait_seconds[write.kind].observe(self._loop.time() - entry.submitted_s)
-        is_lease = write.urgency is Urgency.LEASE
-        self._in_flight += not is_lease
+        self._in_flight += 1
         entry.tries += 1
-        entry.task = self._loop.create_task(self._attempt(entry, self._lease if is_lease else self._gated))
+        entry.task = self._loop.create_task(self._attempt(entry))
         self._tasks.add(entry.task)
 
-    async def _attempt(self, entry: _Entry, caller: PoolCaller) -> None:
+    async def _attempt(self, entry: _Entry) -> None:
         write = entry.write
         result: Outcome | Retry = Retry("cancelled", "the pool was closed")
         try:
-            result = await write.attempt_once(caller)
+            result = await write.attempt_once(self._caller)
         except WriteForbidden as error:
             result = Outcome(Result.UNKNOWN if write.in_doubt else Result.NOT_LEADER, str(error))
         except asyncio.CancelledError:
@@ -310,7 +302,7 @@ class WritePool:
         except Exception as error:  # noqa: BLE001 - a bug in one write must neither end the others nor stay unseen
             result = self._failed(entry, error)
         finally:
-            self._in_flight -= write.urgency is not Urgency.LEASE
+            self._in_flight -= 1
             task, entry.task = entry.task, None
             self._settle(entry, result)
             if task is not None:
@@ -358,7 +350,6 @@ class WritePool:
                 self._metrics.lost_answers[write.kind, "unknown"] += 1
             self._finish(entry, outcome)
             return
-        entry.is_waiting = True
         self._delayed.add(entry)
         if entry.key is not None:
             self._keyed[entry.key] = entry
@@ -368,7 +359,6 @@ class WritePool:
         if entry not in self._delayed:
             return
         self._delayed.discard(entry)
-        entry.is_waiting = False
         self._enqueue(entry, first=True)
         self._pump()
 

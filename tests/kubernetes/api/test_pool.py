@@ -13,7 +13,7 @@ from schedulerd.kubernetes.api import PoolSettings, Result, pool
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.api.pool import BUGS_MAX, TRACEBACK_EVERY_S
 from schedulerd.kubernetes.api.token_bucket import TokenBucket
-from schedulerd.kubernetes.api.writes import Bind, Create, Delete, GetLease, Patch, Reference, WriteEvent
+from schedulerd.kubernetes.api.writes import Bind, Create, Delete, Patch, Reference, WriteEvent
 from schedulerd.kubernetes.api.writes.base import Caller, Outcome, Retry, Urgency
 from tests.kubernetes.api.world import UnixConnector, World, pause
 from tests.kubernetes.fake import Fault
@@ -51,7 +51,7 @@ async def test_the_urgent_ones_leave_first() -> None:
         assert order[:6] == ["DELETE first", "POST binding", "DELETE d", "POST pods", "PATCH status", "POST events"]
 
 
-async def test_no_more_are_in_flight_than_allowed_and_leases_wait_for_nobody() -> None:
+async def test_no_more_are_in_flight_than_allowed() -> None:
     async with World() as world:
         pool = world.pool(PoolSettings(in_flight_max=4))
         world.cluster.faults.add(Fault("hang"), method="DELETE", times=100)
@@ -61,7 +61,6 @@ async def test_no_more_are_in_flight_than_allowed_and_leases_wait_for_nobody() -
         assert world.cluster.server.in_flight == 4
         assert world.metrics.in_flight() == 4
         assert world.metrics.queued("delete") == 16
-        assert (await pool.submit(GetLease("default", "l"))).result is Result.GONE
 
 
 async def test_so_many_leave_in_a_second() -> None:
@@ -70,9 +69,6 @@ async def test_so_many_leave_in_a_second() -> None:
         pool = world.pool(PoolSettings(rate_per_s=10.0, burst=5))
         started_s = loop.time()
         done = [pool.submit(Delete(r.PODS, "default", f"p{i}", U)) for i in range(25)]
-        lease = pool.submit(GetLease("default", "l"))
-        await lease
-        assert loop.time() - started_s < 0.05
         await asyncio.gather(*done)
         assert 1.99 < loop.time() - started_s < 2.1
 
@@ -227,7 +223,6 @@ async def test_nothing_leaves_while_the_gate_is_closed_but_leases() -> None:
         assert results == {Result.NOT_LEADER}
         assert len(world.cluster.server.requests) == before
         assert world.cluster.server.performed == []
-        assert (await pool.submit(GetLease("default", "l"))).result is Result.GONE
 
 
 class _SlowConnector(UnixConnector):
@@ -274,11 +269,11 @@ async def test_a_lost_connection_is_not_replaced_behind_the_back_of_the_gate() -
         pod = world.cluster.pod("a")
         happened = world.cluster.faults.happened
         pool = world.pool(may_write=lambda: 0.0 if happened else 10.0)
-        await pool.submit(GetLease("default", "l"))
+        await pool.submit(Delete(r.PODS, "default", "none", U))
         world.cluster.faults.add(Fault("cut"), method="DELETE")
         outcome = await pool.submit(Delete(r.PODS, "default", "a", pod["metadata"]["uid"]))
         assert outcome.result is Result.NOT_LEADER
-        assert len(world.requests("DELETE")) == 1
+        assert len(world.requests("DELETE", "/pods/a")) == 1
         assert world.cluster.server.performed == []
 
 

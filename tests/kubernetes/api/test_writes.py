@@ -52,12 +52,11 @@ async def submit(world: World, write: Write) -> Outcome:
 async def test_a_pod_is_bound() -> None:
     async with World() as world:
         pod = world.cluster.pod("a")
-        outcome = await submit(world, Bind("default", "a", uid(pod), "n1", {"k": "v"}))
+        outcome = await submit(world, Bind("default", "a", uid(pod), "n1"))
         assert (outcome.result, outcome.node, outcome.code) == (Result.DONE, "n1", 201)
         bound = world.cluster.get(r.PODS, "a")
         assert bound is not None
         assert bound["spec"]["nodeName"] == "n1"
-        assert bound["metadata"]["annotations"] == {"k": "v"}
         assert world.metrics.writes == {("bind", "done"): 1}
         assert world.metrics.requests["POST", "pods", "201"] == 1
 

@@ -23,16 +23,18 @@ from schedulerd.kubernetes.api import (
     server_version,
 )
 from schedulerd.kubernetes.api import resources as r
+from schedulerd.kubernetes.api.pool import PoolCaller
 from schedulerd.kubernetes.api.writes import (
     Bind,
     Create,
     CreateLease,
     Delete,
-    GetLease,
     LeaseRecord,
+    Outcome,
     Patch,
     Reference,
     UpdateLease,
+    Write,
 )
 from schedulerd.kubernetes.api.writes.leases import lease_of, micro_time
 from tests.kubernetes.api.world import Thing, word
@@ -120,7 +122,7 @@ async def test_every_kind_of_write(api: Api) -> None:
         assert patched.result is Result.DONE
         assert (await submit(Patch(r.PODS, api.namespace, "a", OTHER_UID, status))).result is Result.GONE
         assert (await submit(Patch(r.PODS, api.namespace, "none", uid, status))).result is Result.GONE
-        assert (await submit(Bind(api.namespace, "a", uid, "n1", {"k": "v"}))).result is Result.DONE
+        assert (await submit(Bind(api.namespace, "a", uid, "n1"))).result is Result.DONE
         assert (await submit(Bind(api.namespace, "a", uid, "n1"))).result is Result.DONE
         taken = await submit(Bind(api.namespace, "a", uid, "n2"))
         assert (taken.result, taken.node) == (Result.CONFLICT, "n1")
@@ -148,9 +150,14 @@ async def test_every_kind_of_write(api: Api) -> None:
 
 async def test_leases(api: Api) -> None:
     async with client(api) as one:
-        submit = one.pool.submit
+        caller = PoolCaller(one.transport, None, 10.0)
+
+        async def submit(write: Write) -> Outcome:
+            outcome = await write.attempt_once(caller)
+            assert isinstance(outcome, Outcome)
+            return outcome
+
         record = LeaseRecord("a", 15, micro_time(1.0), micro_time(1.0), 0)
-        assert (await submit(GetLease(api.namespace, "l"))).result is Result.GONE
         created = await submit(CreateLease(api.namespace, "l", record))
         assert created.result is Result.DONE
         assert (await submit(CreateLease(api.namespace, "l", LeaseRecord("b", 15)))).result is Result.CONFLICT

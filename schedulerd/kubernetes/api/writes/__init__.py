@@ -9,7 +9,7 @@ from schedulerd.kubernetes.api.writes.binding import Bind
 from schedulerd.kubernetes.api.writes.creation import Create
 from schedulerd.kubernetes.api.writes.deletion import Delete
 from schedulerd.kubernetes.api.writes.event_records import Reference, WriteEvent
-from schedulerd.kubernetes.api.writes.leases import CreateLease, GetLease, LeaseRecord, UpdateLease
+from schedulerd.kubernetes.api.writes.leases import CreateLease, LeaseRecord, UpdateLease
 from schedulerd.kubernetes.api.writes.patching import Patch, PatchVolume
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "Create",
     "CreateLease",
     "Delete",
-    "GetLease",
     "LeaseRecord",
     "Outcome",
     "Patch",

@@ -26,14 +26,13 @@ from schedulerd.kubernetes.api.transport import JSON, Answer
 
 
 class Urgency(IntEnum):
-    """The order in which writes leave; a lease waits for nobody."""
+    """The order in which writes leave."""
 
-    LEASE = 0
-    BIND = 1
-    DELETE = 2
-    CREATE = 3
-    STATUS = 4
-    EVENT = 5
+    BIND = 0
+    DELETE = 1
+    CREATE = 2
+    STATUS = 3
+    EVENT = 4
 
 
 class Result(StrEnum):
@@ -116,6 +115,7 @@ class Write(ABC):
     kind: ClassVar[str]
     """For metrics."""
     urgency: ClassVar[Urgency]
+    """In a pool; writes of leases are in none."""
     seconds_max: ClassVar[float]
     """From its submission to its outcome."""
     tries_max: ClassVar[int] = 1000

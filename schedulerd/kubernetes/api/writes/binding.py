@@ -40,18 +40,13 @@ class Bind(Write):
     urgency = Urgency.BIND
     seconds_max = 60.0
 
-    def __init__(
-        self, namespace: str, name: str, uid: str, node: str, annotations: dict[str, str] | None = None
-    ) -> None:
+    def __init__(self, namespace: str, name: str, uid: str, node: str) -> None:
         self.namespace, self.name, self.uid, self.node = namespace, name, uid, node
-        metadata: dict[str, object] = {"name": name, "namespace": namespace, "uid": uid}
-        if annotations:
-            metadata["annotations"] = annotations
         self._body = msgspec.json.encode(
             {
                 "apiVersion": "v1",
                 "kind": "Binding",
-                "metadata": metadata,
+                "metadata": {"name": name, "namespace": namespace, "uid": uid},
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node},
             }
         )

@@ -1,7 +1,7 @@
-"""Reads and writes of a Lease, by which replicas agree on a leader.
+"""Writes of a Lease, by which replicas agree on a leader. Each is sent once, by the keeper of the lease and not by a
+pool: nothing else may leave without a lease, so nothing may hold it up.
 
-Every write carries the resource version of what it replaces: a 409 is the only fence there is. After a lost answer the
-lease is read, and holds what this write wrote, or does not.
+Every write carries the resource version of what it replaces: a 409 is the only fence there is. The lease is read then.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from schedulerd.kubernetes.api.errors import Refused
 from schedulerd.kubernetes.api.resources import LEASES
 from schedulerd.kubernetes.api.watch_events import PlainMetadata
-from schedulerd.kubernetes.api.writes.base import Caller, Outcome, Result, Retry, Urgency, Write
+from schedulerd.kubernetes.api.writes.base import Caller, Outcome, Result, Retry, Write
 
 
 class LeaseRecord(msgspec.Struct, rename="camel", frozen=True):
@@ -61,31 +61,19 @@ def lease_of(body: bytes) -> Lease:
 
 
 class _LeaseWrite(Write):
-    urgency = Urgency.LEASE
-    seconds_max = 10.0
-
     def __init__(self, namespace: str, name: str) -> None:
         self.namespace, self.name = namespace, name
 
-    async def _there(self, caller: Caller) -> bytes | None:
+    async def _look_up(self, caller: Caller, wanted: LeaseRecord, version: str, message: str) -> Outcome | None:
+        """Whose record is there; None if it is still the one that this write was to replace."""
         try:
-            return (await caller.get(LEASES, LEASES.path(self.namespace, self.name))).body
+            body = (await caller.get(LEASES, LEASES.path(self.namespace, self.name))).body
         except Refused as error:
             if error.status.code != 404:
                 raise
-            return None
-
-    async def _look_up(self, caller: Caller, wanted: LeaseRecord, version: str, message: str) -> Outcome | None:
-        """Whose record is there; None if it is still the one that this write was to replace."""
-        body = await self._there(caller)
-        found = None if body is None else _LEASE.decode(body)
-        is_ours = found is not None and found.spec == wanted
-        if self.in_doubt:
-            self.in_doubt = False
-            caller.found_out(self, "performed" if is_ours else "not_performed")
-        if body is None or found is None:
             return Outcome(Result.GONE, message, 404) if version else None
-        if is_ours:
+        found = _LEASE.decode(body)
+        if found.spec == wanted:
             return Outcome(Result.DONE, message, object=body)
         if found.metadata.resource_version == version:
             return None
@@ -108,16 +96,6 @@ class _LeaseWrite(Write):
         )
 
 
-class GetLease(_LeaseWrite):
-    """DONE, or GONE if there is none."""
-
-    kind = "lease_get"
-
-    async def attempt(self, caller: Caller) -> Outcome | Retry:
-        body = await self._there(caller)
-        return Outcome(Result.GONE, code=404) if body is None else Outcome(Result.DONE, object=body)
-
-
 class CreateLease(_LeaseWrite):
     """DONE, CONFLICT if somebody else made it first, GONE without the namespace."""
 
@@ -128,8 +106,6 @@ class CreateLease(_LeaseWrite):
         self._record = record
 
     async def attempt(self, caller: Caller) -> Outcome | Retry:
-        if self.in_doubt and (found := await self._look_up(caller, self._record, "", "")) is not None:
-            return found
         try:
             answer = await caller.send("POST", LEASES, LEASES.path(self.namespace), self._body(self._record, ""))
         except Refused as error:
@@ -162,8 +138,6 @@ class UpdateLease(_LeaseWrite):
 
     async def attempt(self, caller: Caller) -> Outcome | Retry:
         record, version = self._record, self._version
-        if self.in_doubt and (found := await self._look_up(caller, record, version, "")) is not None:
-            return found
         try:
             path = LEASES.path(self.namespace, self.name)
             answer = await caller.send("PUT", LEASES, path, self._body(record, version, self._metadata))
