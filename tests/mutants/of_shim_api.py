@@ -16,7 +16,15 @@ from schedulerd.kubernetes.api.writes.binding import Bind
 from schedulerd.kubernetes.api.writes.creation import Create
 from schedulerd.kubernetes.api.writes.deletion import Delete
 from schedulerd.kubernetes.api.writes.patching import Patch
-from tests.kubernetes.api import test_pool, test_recorder, test_reflector, test_watch_lists, test_writes
+from schedulerd.kubernetes.shim import api_writer
+from tests.kubernetes.api import (
+    test_api_writer,
+    test_pool,
+    test_recorder,
+    test_reflector,
+    test_watch_lists,
+    test_writes,
+)
 from tests.mutants.changes import By, Constant, Replaced, getter, gives, nothing
 from tests.mutants.finders import TestsOf
 from tests.mutants.mutant import Mutant
@@ -153,5 +161,11 @@ MUTANTS = (
         Rule.SHIM_WRITE_RATE,
         Constant(pool, "BUGS_MAX", 1_000_000),
         (POOL,),
+    ),
+    Mutant(
+        "a deletion waits for a condition that cannot be written",
+        Rule.SHIM_WRITE_RATE,
+        Constant(api_writer, "CONDITION_SECONDS_MAX", 100.0),
+        (TestsOf(test_api_writer),),
     ),
 )

@@ -64,6 +64,11 @@ def asked_again_at_once(original: By, model: Model) -> None:
     original(model)
 
 
+def drops_unanswered(original: By, model: Model, event: Any) -> None:
+    if event.application_id not in model.unanswered:
+        original(model, event)
+
+
 def refused_with_a_node(original: By, model: Model, application: Application, own: OwnPod) -> Any:
     node, own.node = own.node, ""
     try:
@@ -355,6 +360,12 @@ MUTANTS = (
         "a quota that changes before the application is accepted is lost",
         Rule.SHIM_NAMESPACES,
         left_out(answers.application_accepted, applications.follow_namespace),
+        (NAMESPACES,),
+    ),
+    Mutant(
+        "what the daemon says of an application that is told again is dropped",
+        Rule.SHIM_NAMESPACES,
+        Replaced(answers.application_updated, drops_unanswered),
         (NAMESPACES,),
     ),
     Mutant(

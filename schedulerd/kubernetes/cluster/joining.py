@@ -1,9 +1,9 @@
 """Which pods may join an application, and what they say that does not count there.
 
 An application has the namespace, the user and the queue of its first pod: its pods use that queue, and the limits of
-that user. So a pod of somebody else waits, if it has named the application; one that is in the application of its
-namespace only because it names none joins, as it could wait for ever. No user of its own has a pod that names none, or
-a service account of its namespace: the driver of Spark makes its executors as that.
+that user. A pod of another user that names the application waits. A pod that names no application, and so belongs to
+the one of its namespace, joins it, as it could wait for ever. A pod without a user, or with a service account of its
+namespace as user, counts as one of the application's user: Spark makes executors with such an account.
 
 A pod that has its node is there, and always joins an application of its namespace.
 """
@@ -48,7 +48,7 @@ def tell_ignored(model: Model, application: Application, own: OwnPod) -> None:
 
 
 def _other_user(application: Application, own: OwnPod) -> str:
-    """The user whom the pod names, if that is another one than the application's; empty otherwise."""
+    """The user that the pod names, if it is not the application's; empty otherwise."""
     user = own.metadata.user
     if user is None or user.name == application.user.name:
         return ""
