@@ -28,7 +28,7 @@ BUGS_MAX = 3
 """Attempts at one write that may end with an exception that nobody expects: then it is given up."""
 TRACEBACK_EVERY_S = 10.0
 """Between two such exceptions that are logged; all are counted."""
-PACE_S = 0.01
+PACE_S = 0.025
 """The least wait for tokens. Writes leave together then: a turn of the loop, and an answer that comes alone, for each
 write made a pod three times as expensive."""
 
@@ -129,9 +129,11 @@ class WritePool:
         self._random = random
         self._loop = asyncio.get_running_loop()
         self._bucket = TokenBucket(self._settings.rate_per_s, self._settings.burst, self._loop.time())
-        self._pace_s = min(PACE_S, self._settings.burst / self._settings.rate_per_s)  # no token is lost meanwhile
+        # No token is lost meanwhile, also if the loop is late.
+        self._pace_s = min(PACE_S, 0.5 * self._settings.burst / self._settings.rate_per_s)
         self._queues: dict[Urgency, deque[_Entry]] = {urgency: deque() for urgency in Urgency}
         self._by_urgency = tuple(self._queues.values())
+        self._leases, self._events = self._queues[Urgency.LEASE], self._queues[Urgency.EVENT]
         self._keyed: dict[Hashable, _Entry] = {}
         """By key the entry that waits; one in flight is in `_behind`."""
         self._behind: dict[Hashable, _Entry | None] = {}
@@ -232,8 +234,8 @@ class WritePool:
         return False
 
     def _is_full(self, write: Write) -> bool:
-        events = self._queues[Urgency.EVENT]
-        if write.urgency is Urgency.EVENT and len(events) >= self._settings.events_max:
+        events = self._events
+        if len(events) >= self._settings.events_max and write.urgency is Urgency.EVENT:
             self._drop(events.popleft())
         # The first is more than those that wait, and costs nothing.
         if self._unfinished <= self._settings.writes_max or self.waiting < self._settings.writes_max:
@@ -260,11 +262,10 @@ class WritePool:
 
     def _pump(self) -> None:
         """Lets leave what may."""
-        if not any(self._by_urgency):
+        while self._leases:
+            self._leave(self._leases.popleft())
+        if self._timer is not None:  # all else leaves when it rings
             return
-        queues = self._queues
-        while queues[Urgency.LEASE]:
-            self._leave(queues[Urgency.LEASE].popleft())
         while self._in_flight < self._settings.in_flight_max:
             for queue in self._by_urgency:
                 if queue:
@@ -273,8 +274,7 @@ class WritePool:
                 return
             wait_s = self._bucket.take(self._loop.time())
             if wait_s > 0.0:
-                if self._timer is None:
-                    self._timer = self._loop.call_later(max(wait_s, self._pace_s), self._token_due)
+                self._timer = self._loop.call_later(max(wait_s, self._pace_s), self._token_due)
                 return
             self._leave(queue.popleft())
 
