@@ -56,11 +56,9 @@ class _Entry:
         "deadline_s",
         "done",
         "has_left",
-        "is_waiting",
         "is_withdrawn",
         "key",
         "submitted_s",
-        "task",
         "tries",
         "write",
     )
@@ -78,10 +76,6 @@ class _Entry:
         self.has_left = False
         self.is_withdrawn = False
         """Not to be tried again."""
-        self.is_waiting = False
-        """To be tried again, and in no queue."""
-        self.task: asyncio.Task[None] | None = None
-        """While it is in flight."""
 
 
 class PoolCaller:
@@ -144,7 +138,8 @@ class WritePool:
         self._lease = PoolCaller(transport, None, self._settings.request_s)
         self._in_flight = 0
         self._delayed: set[_Entry] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[_Entry, asyncio.Task[None]] = {}
+        """Of those in flight."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._traceback_due_s = 0.0
@@ -212,9 +207,10 @@ class WritePool:
         self._delayed.clear()
         for entry in waiting:
             self._finish(entry, self._closed(entry))
-        for task in self._tasks:
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _supersede(self, key: Hashable, entry: _Entry) -> bool:
         """Puts the entry in the place of an older one, or behind it if that is in flight; False without any."""
@@ -294,8 +290,8 @@ class WritePool:
         is_lease = write.urgency is Urgency.LEASE
         self._in_flight += not is_lease
         entry.tries += 1
-        entry.task = self._loop.create_task(self._attempt(entry, self._lease if is_lease else self._gated))
-        self._tasks.add(entry.task)
+        task = self._loop.create_task(self._attempt(entry, self._lease if is_lease else self._gated))
+        self._tasks[entry] = task
 
     async def _attempt(self, entry: _Entry, caller: PoolCaller) -> None:
         write = entry.write
@@ -311,10 +307,8 @@ class WritePool:
             result = self._failed(entry, error)
         finally:
             self._in_flight -= write.urgency is not Urgency.LEASE
-            task, entry.task = entry.task, None
+            del self._tasks[entry]
             self._settle(entry, result)
-            if task is not None:
-                self._tasks.discard(task)
 
     def _failed(self, entry: _Entry, error: Exception) -> Outcome | Retry:
         """Nobody expects this exception, so nobody knows whether the write was performed."""
@@ -358,7 +352,6 @@ class WritePool:
                 self._metrics.lost_answers[write.kind, "unknown"] += 1
             self._finish(entry, outcome)
             return
-        entry.is_waiting = True
         self._delayed.add(entry)
         if entry.key is not None:
             self._keyed[entry.key] = entry
@@ -368,7 +361,6 @@ class WritePool:
         if entry not in self._delayed:
             return
         self._delayed.discard(entry)
-        entry.is_waiting = False
         self._enqueue(entry, first=True)
         self._pump()
 
