@@ -41,7 +41,9 @@ class Books:
                 bare.ClearField("existingAllocations")
                 self._entries.nodes[info.nodeID] = Node(bare.SerializeToString())
                 for allocation in info.existingAllocations:
-                    self._hold(allocation, info.nodeID)
+                    application = self._entries.applications.get(allocation.applicationID)
+                    if application is not None:
+                        self._hold(application, allocation, info.nodeID)
         elif node is None:
             return
         elif info.action == si_pb2.NodeInfo.UPDATE:
@@ -65,7 +67,7 @@ class Books:
                 continue
             moved = _moved(application, allocation, uuids)
             if moved is None:
-                self._hold(allocation, info.nodeID)
+                self._hold(application, allocation, info.nodeID)
             else:
                 self._move(application, moved, allocation, info.nodeID)
             application.held[allocation.UUID].found = True
@@ -130,23 +132,26 @@ class Books:
         if not application.held:
             del self._entries.applications[application_id]
 
-    def sent_ask(self, ask: si_pb2.AllocationAsk) -> None:
+    def sent_ask(self, ask: si_pb2.AllocationAsk, content: bytes = b"") -> None:
+        """`content` is the ask as bytes, if these are there already."""
         application = self._entries.applications.get(ask.applicationID)
         if application is None:
             return
-        known = application.asks.get(ask.allocationKey)
-        if known is not None and known.held:
-            known.before = known.message
+        content = content or ask.SerializeToString()
+        count, key = ask.maxAllocations, ask.allocationKey
+        known = application.asks.get(key)
         if known is None:
-            known = application.asks[ask.allocationKey] = Ask(ask.SerializeToString(), ask.maxAllocations)
+            known = application.asks[key] = Ask(content, count)
         else:
+            if known.held:
+                known.before = known.message
             if known.held and known.held == known.released and not known.wanted:
                 known.is_anew, known.placed = True, 0
-            known.message = ask.SerializeToString()
-            known.wanted = max(0, ask.maxAllocations - known.placed)
-        known.count = ask.maxAllocations
-        known.sizes = ask.maxAllocations == 1
-        known.opted_out = ask.HasField("preemptionPolicy") and not ask.preemptionPolicy.allowPreemptSelf
+            known.message = content
+            known.wanted = max(0, count - known.placed)
+        known.count = count
+        known.sizes = count == 1
+        known.opted_out = not ask.preemptionPolicy.allowPreemptSelf and ask.HasField("preemptionPolicy")
 
     def sent_ask_release(self, release: si_pb2.AllocationAskRelease) -> None:
         self._withdraw(release.applicationID, release.allocationKey)
@@ -220,8 +225,9 @@ class Books:
 
     def heard_allocations(self, response: si_pb2.AllocationResponse) -> None:
         for allocation in response.new:
-            if not self._was_found(allocation):
-                self._hold(allocation, allocation.nodeID)
+            application = self._entries.applications.get(allocation.applicationID)
+            if application is not None and not _was_found(application, allocation.allocationKey):
+                self._hold(application, allocation, allocation.nodeID)
         for release in response.released:
             if release.terminationType in _BY_RM:
                 self._entries.drop(release.applicationID, release.UUID)
@@ -261,14 +267,12 @@ class Books:
         application = self._entries.applications.get(release.applicationID)
         return None if application is None else application.held.get(release.UUID)
 
-    def _hold(self, allocation: si_pb2.Allocation, node_id: str) -> None:
-        application = self._entries.applications.get(allocation.applicationID)
-        if application is None or allocation.UUID in application.held:
+    def _hold(self, application: Application, allocation: si_pb2.Allocation, node_id: str) -> None:
+        key, uuid = allocation.allocationKey, allocation.UUID
+        if uuid in application.held:
             return
-        key = allocation.allocationKey
         ask = application.asks.get(key) or application.asks.setdefault(key, Ask(b"", 0))
-        held = Held(allocation.SerializeToString(), key, node_id, opted_out=ask.opted_out)
-        application.held[allocation.UUID] = held
+        application.held[uuid] = Held(allocation.SerializeToString(), key, node_id, opted_out=ask.opted_out)
         ask.wanted = max(0, ask.wanted - 1)
         ask.placed += 1
         ask.held += 1
@@ -297,18 +301,6 @@ class Books:
         if old_node is not None:
             old_node.held -= 1
             self._entries.forget_node_if_left(si_pb2.NodeInfo.FromString(old_node.created).nodeID)
-
-    def _was_found(self, allocation: si_pb2.Allocation) -> bool:
-        """Whether the resource manager has found the allocation running elsewhere before it heard of it: the scheduler
-        knows it under the UUID of that report."""
-        application = self._entries.applications.get(allocation.applicationID)
-        ask = None if application is None else application.asks.get(allocation.allocationKey)
-        if application is None or ask is None or not ask.held or ask.count > 1:
-            return False
-        return any(
-            held.found and not held.release and held.key == allocation.allocationKey
-            for held in application.held.values()
-        )
 
     def _withdraw(self, application_id: str, key: str) -> None:
         """Notes that an ask, or with '' every ask of the application, gets no more allocations."""
@@ -348,6 +340,15 @@ class Books:
         """Forgets a rejected node, with its allocations."""
         del self._entries.nodes[node_id]
         self._drop_all_on(node_id)
+
+
+def _was_found(application: Application, key: str) -> bool:
+    """Whether the resource manager has found the allocation of this key running elsewhere before it heard of it: the
+    scheduler knows it under the UUID of that report."""
+    ask = application.asks.get(key)
+    if ask is None or not ask.held or ask.count > 1:
+        return False
+    return any(held.found and not held.release and held.key == key for held in application.held.values())
 
 
 def _bare(added: si_pb2.AddApplicationRequest) -> si_pb2.AddApplicationRequest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from schedulerd._generated.si.v1 import si_pb2
 
@@ -40,16 +40,41 @@ def _resource(amounts: tuple[tuple[str, int], ...]) -> si_pb2.Resource:
     return si_pb2.Resource(resources={name: si_pb2.Quantity(value=amount) for name, amount in amounts})
 
 
-@cache
-def preemption_policy(allow_self: bool, allow_other: bool) -> si_pb2.PreemptionPolicy:
-    """One of four messages, to be copied into others."""
-    return si_pb2.PreemptionPolicy(allowPreemptSelf=allow_self, allowPreemptOther=allow_other)
+@lru_cache(4_096)
+def ask_template(
+    application_id: str,
+    partition: str,
+    amounts: tuple[tuple[str, int], ...],
+    count: int,
+    priority: int,
+    execution_timeout_ms: int,
+    task_group: str,
+    placeholder: bool,
+    originator: bool,
+    allow_preempt_self: bool,
+    allow_preempt_other: bool,
+) -> si_pb2.AllocationAsk:
+    """An ask without its key and tags, to be copied: most asks are like others, and a copy is made much faster."""
+    return si_pb2.AllocationAsk(
+        applicationID=application_id,
+        partitionName=partition,
+        resourceAsk=_resource(amounts),
+        maxAllocations=count,
+        priority=priority,
+        executionTimeoutMilliSeconds=execution_timeout_ms,
+        taskGroupName=task_group,
+        placeholder=placeholder,
+        Originator=originator,
+        preemptionPolicy=si_pb2.PreemptionPolicy(
+            allowPreemptSelf=allow_preempt_self, allowPreemptOther=allow_preempt_other
+        ),
+    )
 
 
-def ask_tags(tags: Tags | None, *, predicates: bool, asked_at_ns: int | None) -> Tags | None:
+def ask_tags(tags: Tags | None, *, predicates: bool, asked_at_ns: int | None) -> Tags:
     """The tags of an ask with those that say what it has no field for."""
     if predicates and asked_at_ns is None:
-        return tags
+        return tags or {}
     said = dict(tags or {})
     if not predicates:
         said[PREDICATES_TAG] = "none"

@@ -184,23 +184,30 @@ class Requests(ABC):
         messages.check_id("application_id", application_id)
         messages.check_id("key", key)
         self._check(self._connection.allocations)
-        ask = si_pb2.AllocationAsk(
-            allocationKey=key,
-            applicationID=application_id,
-            partitionName=partition,
-            resourceAsk=messages.resource(resources),
-            maxAllocations=count,
-            priority=priority,
-            executionTimeoutMilliSeconds=execution_timeout_ms,
-            tags=messages.ask_tags(tags, predicates=predicates, asked_at_ns=asked_at_ns),
-            taskGroupName=task_group,
-            placeholder=placeholder,
-            Originator=originator,
-            preemptionPolicy=messages.preemption_policy(allow_preempt_self, allow_preempt_other),
+        ask = si_pb2.AllocationAsk()
+        ask.CopyFrom(
+            messages.ask_template(
+                application_id,
+                partition,
+                tuple(resources.items()),
+                count,
+                priority,
+                execution_timeout_ms,
+                task_group,
+                placeholder,
+                originator,
+                allow_preempt_self,
+                allow_preempt_other,
+            )
         )
+        ask.allocationKey = key
+        own_tags = ask.tags
+        for name, value in messages.ask_tags(tags, predicates=predicates, asked_at_ns=asked_at_ns).items():
+            own_tags[name] = value
+        content = ask.SerializeToString()
         if self._books is not None:
-            self._books.sent_ask(ask)
-        self._connection.allocations.add(ASKS, ask)
+            self._books.sent_ask(ask, content)
+        self._connection.allocations.add_serialised(ASKS, content)
 
     def withdraw(self, application_id: str, key: str = "", *, partition: str = "") -> None:
         """Withdraws the pending part of an ask, or with an empty `key` of all asks of the application.

@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
 from google.protobuf.message import Message
@@ -126,7 +127,10 @@ class UpdateStream(Generic[RequestT, ResponseT]):
 
         The scheduler takes the lists of a request one after the other; `rank` is which of them the item goes into.
         """
-        content = item.SerializeToString()
+        self.add_serialised(rank, item.SerializeToString())
+
+    def add_serialised(self, rank: int, content: bytes) -> None:
+        """`add` for an item that is bytes already."""
         queued, item_bytes = self._open, len(content)
         if queued is None or rank < queued.rank or queued.is_full_for(item_bytes):
             queued = self._open = _Queued([self._hello], 0)
@@ -230,7 +234,13 @@ def _serialised(request: Request, rm_id: str) -> bytes:
 
 def _field(number: int, content: bytes) -> bytes:
     """A field of a message that has a message as its value, as protobuf encodes it."""
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
+    return _field_head(number, len(content)) + content
+
+
+@lru_cache(4_096)
+def _field_head(number: int, content_bytes: int) -> bytes:
+    """Items of one kind differ little in size."""
+    return _varint(number << 3 | 2) + _varint(content_bytes)
 
 
 def _varint(value: int) -> bytes:

@@ -102,12 +102,8 @@ class Decoder(Generic[ObjectT]):
         if end == 0:
             self._keep(chunk)
             return []
-        if self._rest:
-            self._rest.append(chunk[:end])
-            whole = b"".join(self._rest)
-            self.reset()
-        else:
-            whole = chunk[:end]
+        whole = b"".join([*self._rest, memoryview(chunk)[:end]])
+        self.reset()
         if end < len(chunk):
             self._keep(chunk[end:])
         try:

@@ -28,7 +28,7 @@ BUGS_MAX = 3
 """Attempts at one write that may end with an exception that nobody expects: then it is given up."""
 TRACEBACK_EVERY_S = 10.0
 """Between two such exceptions that are logged; all are counted."""
-PACE_S = 0.01
+PACE_S = 0.025
 """The least wait for tokens. Writes leave together then: a turn of the loop, and an answer that comes alone, for each
 write made a pod three times as expensive."""
 
@@ -59,7 +59,6 @@ class _Entry:
         "is_withdrawn",
         "key",
         "submitted_s",
-        "task",
         "tries",
         "write",
     )
@@ -77,8 +76,6 @@ class _Entry:
         self.has_left = False
         self.is_withdrawn = False
         """Not to be tried again."""
-        self.task: asyncio.Task[None] | None = None
-        """While it is in flight."""
 
 
 class PoolCaller:
@@ -126,9 +123,11 @@ class WritePool:
         self._random = random
         self._loop = asyncio.get_running_loop()
         self._bucket = TokenBucket(self._settings.rate_per_s, self._settings.burst, self._loop.time())
-        self._pace_s = min(PACE_S, self._settings.burst / self._settings.rate_per_s)  # no token is lost meanwhile
+        # No token is lost meanwhile, also if the loop is late.
+        self._pace_s = min(PACE_S, 0.5 * self._settings.burst / self._settings.rate_per_s)
         self._queues: dict[Urgency, deque[_Entry]] = {urgency: deque() for urgency in Urgency}
         self._by_urgency = tuple(self._queues.values())
+        self._events = self._queues[Urgency.EVENT]
         self._keyed: dict[Hashable, _Entry] = {}
         """By key the entry that waits; one in flight is in `_behind`."""
         self._behind: dict[Hashable, _Entry | None] = {}
@@ -138,7 +137,8 @@ class WritePool:
         self._caller = PoolCaller(transport, may_write, self._settings.request_s)
         self._in_flight = 0
         self._delayed: set[_Entry] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[_Entry, asyncio.Task[None]] = {}
+        """Of those in flight."""
         self._timer: asyncio.TimerHandle | None = None
         self._is_closed = False
         self._traceback_due_s = 0.0
@@ -206,9 +206,10 @@ class WritePool:
         self._delayed.clear()
         for entry in waiting:
             self._finish(entry, self._closed(entry))
-        for task in self._tasks:
+        tasks = list(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _supersede(self, key: Hashable, entry: _Entry) -> bool:
         """Puts the entry in the place of an older one, or behind it if that is in flight; False without any."""
@@ -228,8 +229,8 @@ class WritePool:
         return False
 
     def _is_full(self, write: Write) -> bool:
-        events = self._queues[Urgency.EVENT]
-        if write.urgency is Urgency.EVENT and len(events) >= self._settings.events_max:
+        events = self._events
+        if len(events) >= self._settings.events_max and write.urgency is Urgency.EVENT:
             self._drop(events.popleft())
         # The first is more than those that wait, and costs nothing.
         if self._unfinished <= self._settings.writes_max or self.waiting < self._settings.writes_max:
@@ -256,7 +257,7 @@ class WritePool:
 
     def _pump(self) -> None:
         """Lets leave what may."""
-        if not any(self._by_urgency):
+        if self._timer is not None:  # everything leaves when it rings
             return
         while self._in_flight < self._settings.in_flight_max:
             for queue in self._by_urgency:
@@ -266,8 +267,7 @@ class WritePool:
                 return
             wait_s = self._bucket.take(self._loop.time())
             if wait_s > 0.0:
-                if self._timer is None:
-                    self._timer = self._loop.call_later(max(wait_s, self._pace_s), self._token_due)
+                self._timer = self._loop.call_later(max(wait_s, self._pace_s), self._token_due)
                 return
             self._leave(queue.popleft())
 
@@ -286,8 +286,7 @@ class WritePool:
             self._metrics.write_wait_seconds[write.kind].observe(self._loop.time() - entry.submitted_s)
         self._in_flight += 1
         entry.tries += 1
-        entry.task = self._loop.create_task(self._attempt(entry))
-        self._tasks.add(entry.task)
+        self._tasks[entry] = self._loop.create_task(self._attempt(entry))
 
     async def _attempt(self, entry: _Entry) -> None:
         write = entry.write
@@ -303,10 +302,8 @@ class WritePool:
             result = self._failed(entry, error)
         finally:
             self._in_flight -= 1
-            task, entry.task = entry.task, None
+            del self._tasks[entry]
             self._settle(entry, result)
-            if task is not None:
-                self._tasks.discard(task)
 
     def _failed(self, entry: _Entry, error: Exception) -> Outcome | Retry:
         """Nobody expects this exception, so nobody knows whether the write was performed."""

@@ -11,13 +11,12 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
 from schedulerd.kubernetes.api.pool import WritePool
 from schedulerd.kubernetes.api.writes.base import Outcome, Result
-from schedulerd.kubernetes.api.writes.event_records import Reference, WriteEvent
+from schedulerd.kubernetes.api.writes.event_records import Event, EventName, Reference, WriteEvent
 from schedulerd.kubernetes.api.writes.leases import micro_time
 
 NOTE_BYTES_MAX = 1024
@@ -32,7 +31,7 @@ SERIES_SECONDS = 3_600.0
 
 @dataclass(slots=True)
 class _Series:
-    body: dict[str, Any]
+    event: Event
     count: int
     last_s: float
     was_sent: bool = False
@@ -67,19 +66,19 @@ class Recorder:
         now_s = now_ns / 1e9
         type_ = "Warning" if is_warning else "Normal"
         if happens_once:
-            body = self._body(regarding, type_, reason, action, note, now_ns)
-            return self._pool.submit(WriteEvent(None, body, 1, "", was_sent=False))
+            event = self._event(regarding, type_, reason, action, note, now_ns)
+            return self._pool.submit(WriteEvent(None, event, 1, "", was_sent=False))
         key = (regarding, type_, reason, action, note)
         series = self._series.get(key)
         if series is None or now_s - series.last_s > SERIES_SECONDS:
-            series = _Series(self._body(regarding, type_, reason, action, note, now_ns), 0, now_s)
+            series = _Series(self._event(regarding, type_, reason, action, note, now_ns), 0, now_s)
             self._series[key] = series
         series.count += 1
         series.last_s = now_s
         self._series.move_to_end(key)
         if len(self._series) > SERIES_MAX:
             self._series.popitem(last=False)
-        write = WriteEvent(key, series.body, series.count, micro_time(now_s), was_sent=series.was_sent)
+        write = WriteEvent(key, series.event, series.count, micro_time(now_s), was_sent=series.was_sent)
         done = self._pool.submit(write)
         done.add_done_callback(lambda future: self._told(series, future))
         return done
@@ -88,31 +87,25 @@ class Recorder:
         if not done.cancelled() and done.result().result is Result.DONE:
             series.was_sent = True
 
-    def _body(
-        self, regarding: Reference, type_: str, reason: str, action: str, note: str, now_ns: int
-    ) -> dict[str, Any]:
+    def _event(self, regarding: Reference, type_: str, reason: str, action: str, note: str, now_ns: int) -> Event:
         # Unique also when the clock stands still or goes back.
         self._last_name_ns = max(now_ns, self._last_name_ns + 1)
         suffix = f".{self._last_name_ns:x}"
-        return {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {
-                "name": regarding.name[: NAME_CHARACTERS_MAX - len(suffix)].rstrip("-.") + suffix,
-                "namespace": regarding.namespace or CLUSTER_NAMESPACE,
-            },
-            "eventTime": micro_time(now_ns / 1e9),
-            "reportingController": self._controller,
-            "reportingInstance": self._instance[:128],
+        name = regarding.name[: NAME_CHARACTERS_MAX - len(suffix)].rstrip("-.") + suffix
+        if not regarding.namespace:
             # Servers differ in where an event may be whose object has no namespace; all take it with this one.
-            "regarding": regarding
-            if regarding.namespace
-            else msgspec.structs.replace(regarding, namespace=CLUSTER_NAMESPACE),
-            "type": type_,
-            "reason": reason[:128],
-            "action": action[:128],
-            "note": _cut(note),
-        }
+            regarding = msgspec.structs.replace(regarding, namespace=CLUSTER_NAMESPACE)
+        return Event(
+            EventName(name, regarding.namespace),
+            regarding,
+            type_,
+            reason[:128],
+            action[:128],
+            _cut(note),
+            micro_time(now_ns / 1e9),
+            self._controller,
+            self._instance[:128],
+        )
 
 
 def _cut(note: str) -> str:

@@ -65,7 +65,7 @@ class ApiWriter:
         self._ended: list[Event] = []
         """Ends of bindings that came in this turn of the loop: the cluster is told of them together."""
         self._volumes = VolumeWriter(pool, handle)
-        self._performers: dict[type[Effect], Callable[[Any], None]] = {
+        self.performers: dict[type[Effect], Callable[[Any], None]] = {
             Bind: self._bind,
             BindVolume: self._volumes.bind,
             SelectNode: self._volumes.select_node,
@@ -77,9 +77,6 @@ class ApiWriter:
         }
         self._patches: dict[str, asyncio.Future[Outcome]] = {}
         """By uid of a pod: the last patch that is under way."""
-
-    def perform(self, effect: Effect) -> None:
-        self._performers[type(effect)](effect)
 
     def _record(self, effect: RecordEvent) -> None:
         about = effect.regarding
@@ -94,11 +91,13 @@ class ApiWriter:
 
     def _bind(self, effect: Bind) -> None:
         """A binding makes PodScheduled true, so a condition that says why the pod waits must not come after it."""
-        under_way = self._pool.withdraw(patch_key(PODS, effect.pod.namespace, effect.pod.name))
-        if under_way is not None:
-            under_way.add_done_callback(lambda _: self._bind_now(effect))
-        else:
-            self._bind_now(effect)
+        pod = effect.pod
+        if pod.uid in self._patches:
+            under_way = self._pool.withdraw(patch_key(PODS, pod.namespace, pod.name))
+            if under_way is not None:
+                under_way.add_done_callback(lambda _: self._bind_now(effect))
+                return
+        self._bind_now(effect)
 
     def _bind_now(self, effect: Bind) -> None:
         pod = effect.pod

@@ -32,7 +32,7 @@ class DaemonWriter:
         self._client = client
         self.wanted: dict[str, AllocationRelease] = {}
         """By UUID: the releases that the daemon wants and that are not confirmed."""
-        self._performers: dict[type[Effect], Callable[[Any], None]] = {
+        self.performers: dict[type[Effect], Callable[[Any], None]] = {
             Ask: self._ask,
             ReleaseAllocation: self._release,
             ConfirmRelease: self._confirm,
@@ -43,14 +43,6 @@ class DaemonWriter:
             CreateNode: lambda effect: client.send(si_pb2.NodeRequest(nodes=[_node(effect)])),
             RemoveNode: lambda effect: client.remove_node(effect.name),
         }
-
-    def perform(self, effect: Effect) -> bool:
-        """Queues the message; False if the effect is none for the daemon."""
-        performer = self._performers.get(type(effect))
-        if performer is None:
-            return False
-        performer(effect)
-        return True
 
     def _release(self, effect: ReleaseAllocation) -> None:
         released = Allocation(applicationID=effect.application_id, allocationKey=effect.key, UUID=effect.uuid)

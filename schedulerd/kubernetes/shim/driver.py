@@ -38,6 +38,7 @@ class Driver:
         self._fail = fail
         self._api = ApiWriter(pool, recorder, self._handle_late)
         self._daemon: DaemonWriter | None = None
+        self._performers = dict(self._api.performers)
         self.link = DaemonLink(cluster, self.handle, self._note_wanted)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns: int | None = None
@@ -45,6 +46,7 @@ class Driver:
 
     def connect(self, client: Client) -> None:
         self._daemon = DaemonWriter(client)
+        self._performers |= self._daemon.performers
 
     def close(self) -> None:
         """Nothing is carried out any longer."""
@@ -98,9 +100,7 @@ class Driver:
                 await asyncio.sleep(0)
 
     def _perform(self, effect: Effect) -> None:
-        assert self._daemon is not None
-        if not self._daemon.perform(effect):
-            self._api.perform(effect)
+        self._performers[type(effect)](effect)
 
     def _note_wanted(self, release: AllocationRelease) -> None:
         assert self._daemon is not None

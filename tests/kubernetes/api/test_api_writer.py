@@ -26,8 +26,11 @@ async def preempted(world: World) -> tuple[float, int]:
     pool, pod = world.pool(), PodName("default", "p", uid)
     writer = ApiWriter(pool, Recorder(pool, "schedulerd", "test"), handle)
     began_s = asyncio.get_running_loop().time()
-    writer.perform(PatchPodCondition(pod, "DisruptionTarget", True, "PreemptionByScheduler", "room", True))
-    writer.perform(DeletePod(pod))
+    for effect in (
+        PatchPodCondition(pod, "DisruptionTarget", True, "PreemptionByScheduler", "room", True),
+        DeletePod(pod),
+    ):
+        writer.performers[type(effect)](effect)
     await ended.wait()
     ended_s = asyncio.get_running_loop().time()
     await pause(200)

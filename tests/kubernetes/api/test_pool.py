@@ -15,6 +15,7 @@ from schedulerd.kubernetes.api.pool import BUGS_MAX, TRACEBACK_EVERY_S
 from schedulerd.kubernetes.api.token_bucket import TokenBucket
 from schedulerd.kubernetes.api.writes import Bind, Create, Delete, Patch, Reference, WriteEvent
 from schedulerd.kubernetes.api.writes.base import Caller, Outcome, Retry, Urgency
+from schedulerd.kubernetes.api.writes.event_records import Event, EventName
 from tests.kubernetes.api.world import UnixConnector, World, pause
 from tests.kubernetes.fake import Fault
 
@@ -22,8 +23,8 @@ U = "u"
 
 
 def event(name: str, count: int = 1) -> WriteEvent:
-    body = {"metadata": {"name": name, "namespace": "default"}, "regarding": Reference("Pod", "p", U, "default")}
-    return WriteEvent(name, body, count, "", was_sent=False)
+    about = Event(EventName(name, "default"), Reference("Pod", "p", U, "default"), "Normal", "", "", "", "", "", "")
+    return WriteEvent(name, about, count, "", was_sent=False)
 
 
 def patch(name: str, message: str) -> Patch:

@@ -148,7 +148,7 @@ class CoreWorld(ToyWorld):
             elif isinstance(effect, e.Bind | e.DeletePod | e.CreatePod | e.FailPod | e.PatchPodCondition):
                 self._to_api.append(effect)
             elif not isinstance(effect, e.RecordEvent):
-                assert self.writer.perform(effect), effect
+                self.writer.performers[type(effect)](effect)
 
     def _api(self, effect: e.Effect) -> None:
         if isinstance(effect, e.PatchPodCondition):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
 
 import msgspec
 
@@ -13,7 +12,7 @@ from schedulerd.kubernetes.api.transport import MERGE_PATCH
 from schedulerd.kubernetes.api.writes.base import Caller, Outcome, Result, Retry, Urgency, Write
 
 
-class Reference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+class Reference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
     """The object that an event is about. Without its UID, `kubectl describe` does not show the event."""
 
     kind: str
@@ -24,6 +23,33 @@ class Reference(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     resource_version: str = ""
 
 
+class EventName(msgspec.Struct, frozen=True, gc=False):
+    name: str
+    namespace: str
+
+
+class Series(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    count: int
+    last_observed_time: str
+
+
+class Event(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """As the API server takes it. Thousands may wait to leave, and as a dict each would take a kilobyte."""
+
+    metadata: EventName
+    regarding: Reference
+    type: str
+    reason: str
+    action: str
+    note: str
+    event_time: str
+    reporting_controller: str
+    reporting_instance: str
+    series: Series | msgspec.UnsetType = msgspec.UNSET
+    api_version: str = EVENTS.api_version
+    kind: str = EVENTS.kind
+
+
 class WriteEvent(Write):
     """DONE, GONE (no such namespace), REFUSED. `count` above 1 makes it a series."""
 
@@ -32,18 +58,14 @@ class WriteEvent(Write):
     seconds_max = 120.0
     tries_max = 12
 
-    def __init__(
-        self, key: Hashable | None, body: dict[str, Any], count: int, last_time: str, *, was_sent: bool
-    ) -> None:
-        """`body` is the event without its series, and `key` what its repetitions have in common; `was_sent` if it is
-        likely to exist already."""
+    def __init__(self, key: Hashable | None, event: Event, count: int, last_time: str, *, was_sent: bool) -> None:
+        """`event` is without its series, and `key` what its repetitions have in common; `was_sent` if it is likely to
+        exist already."""
         self._key = key
-        self._body = body
+        self._event = event
         self._count = count
         self._last_time = last_time
         self._exists = was_sent
-        metadata = body["metadata"]
-        self.namespace, self.name = metadata["namespace"], metadata["name"]
 
     @property
     def key(self) -> Hashable | None:
@@ -58,7 +80,7 @@ class WriteEvent(Write):
                 return outcome
             self._exists = False
         try:
-            answer = await caller.send("POST", EVENTS, EVENTS.path(self.namespace), self._created())
+            answer = await caller.send("POST", EVENTS, EVENTS.path(self._event.metadata.namespace), self._created())
         except Refused as error:
             status = error.status
             if status.code == 404 or status.has_cause("NamespaceTerminating"):
@@ -75,7 +97,8 @@ class WriteEvent(Write):
         """None if the event is gone: the API server forgets them after an hour."""
         body = msgspec.json.encode({"series": self._series()})
         try:
-            path = EVENTS.path(self.namespace, self.name)
+            name = self._event.metadata
+            path = EVENTS.path(name.namespace, name.name)
             answer = await caller.send("PATCH", EVENTS, path, body, content_type=MERGE_PATCH)
         except Refused as error:
             if error.status.code == 404:
@@ -83,8 +106,9 @@ class WriteEvent(Write):
             raise
         return Outcome(Result.DONE, code=answer.status)
 
-    def _series(self) -> dict[str, Any]:
-        return {"count": self._count, "lastObservedTime": self._last_time}
+    def _series(self) -> Series:
+        return Series(self._count, self._last_time)
 
     def _created(self) -> bytes:
-        return msgspec.json.encode({**self._body, "series": self._series()} if self._count > 1 else self._body)
+        event = self._event
+        return msgspec.json.encode(msgspec.structs.replace(event, series=self._series()) if self._count > 1 else event)
