@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedulerd.kubernetes.cluster import failing
 from schedulerd.kubernetes.cluster.gangs import answers, life, membership, placeholder_pods, slots, waiting
 from schedulerd.kubernetes.cluster.model import Application, Model
 from tests.kubernetes.cluster import (
@@ -12,6 +13,7 @@ from tests.kubernetes.cluster import (
     test_gang_sources,
     test_gang_starts,
     test_gangs,
+    test_lost_writes,
 )
 from tests.mutants.changes import By, Compares, Replaced, gives, left_out, nothing
 from tests.mutants.finders import Seeds, TestsOf
@@ -126,6 +128,12 @@ MUTANTS = (
         Rule.SHIM_GANG_TIME,
         Replaced(life.failed, fails_each_time),
         (GANGS,),
+    ),
+    Mutant(
+        "a pod that could not be failed stays pending",
+        Rule.SHIM_GANG_TIME,
+        Replaced(failing.fail_again, nothing),
+        (TestsOf(test_lost_writes),),
     ),
     Mutant(
         "the time of a gang does not begin",

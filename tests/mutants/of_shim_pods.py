@@ -29,6 +29,7 @@ from tests.kubernetes.cluster import (
     test_allocations,
     test_asking,
     test_core_simulation,
+    test_lost_writes,
     test_namespaces,
     test_resize,
     test_running_pods,
@@ -369,6 +370,12 @@ MUTANTS = (
         Rule.SHIM_REASONS,
         Replaced(conditions.asked, nothing),
         (SENTENCES,),
+    ),
+    Mutant(
+        "a condition that was lost is not written again",
+        Rule.SHIM_REASONS,
+        Replaced(conditions.lost, nothing),
+        (TestsOf(test_lost_writes),),
     ),
     # Reports
     Mutant(

@@ -43,7 +43,7 @@ RETRY_MOST_NS = 60 * SECOND_NS
 def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
     """Asks for a node, changes the ask, or withdraws it, as the pod is now. `again`: also if nothing has changed."""
     pod = own.pod
-    if pod.metadata.deletion_timestamp is not None:
+    if pod.metadata.deletion_timestamp is not None or own.failure is not None:
         withdraw(model, own, PodState.LEAVING)
         return
     if pod.spec.scheduling_gates:

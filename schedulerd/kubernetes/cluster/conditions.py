@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
-from schedulerd.kubernetes.cluster.events import PendingReasonTold
+from schedulerd.kubernetes.cluster.events import ConditionLost, PendingReasonTold
+from schedulerd.kubernetes.cluster.gangs.declaration import GANG_CONDITION
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -38,6 +39,8 @@ NUMBERS_EVERY_NS = 300 * SECOND_NS
 """Between two events of one pod that differ in numbers only."""
 REPEAT_NS = 1800 * SECOND_NS
 """Until an event whose reason has not changed is written again."""
+LOST_NS = 10 * SECOND_NS
+"""Until a condition that was not written is written again."""
 SILENT_NS = 10 * SECOND_NS
 """After so long without a word from the daemon, that is the reason."""
 _WAIT = (PodState.ASKED, PodState.HELD)
@@ -73,6 +76,26 @@ def asked(model: Model, own: OwnPod) -> None:
     if own.reason.waiting is None:
         model.reasons.silent[own.uid] = model.now_ns + SILENT_NS
         model.reasons.silent.move_to_end(own.uid)
+    if own.reason.is_lost:
+        model.reasons.backlog.conditions.setdefault(own.uid)
+
+
+def allocated(model: Model, own: OwnPod) -> None:
+    """The pod has a node: if it is asked for again, what it waited for is not known."""
+    model.reasons.silent.pop(own.uid, None)
+    own.reason.waiting = None
+
+
+def lost(model: Model, event: ConditionLost) -> None:
+    """The condition was not written. It is written again, unless there is a newer one or the pod has its node."""
+    own = model.pods.get(event.uid)
+    if own is None:
+        return
+    if event.type == GANG_CONDITION:
+        model.timers.set(model.now_ns + LOST_NS, Due.TELL_GANG, own.uid)
+    elif event.type == POD_SCHEDULED and own.reason.condition == (event.reason, event.message):
+        own.reason.is_lost = True
+        model.reasons.backlog.later(model.now_ns + LOST_NS, own.uid)
 
 
 def done(own: OwnPod) -> None:
@@ -139,13 +162,13 @@ def _write_condition(model: Model, own: OwnPod) -> None:
     said = _said(model, own)
     if said is None:
         return
-    if said == reason.condition:
+    if said == reason.condition and not reason.is_lost:
         _want_event(model, own)
         return
     if reason.condition_ns is not None and model.now_ns - reason.condition_ns < EVERY_NS:
         backlog.later(reason.condition_ns + EVERY_NS, own.uid)
         return
-    reason.condition, reason.condition_ns = said, model.now_ns
+    reason.condition, reason.condition_ns, reason.is_lost = said, model.now_ns, False
     if not required_node(own.pod) and not _has_condition(own, *said):
         is_known = any(one.type == POD_SCHEDULED and one.status == "False" for one in own.pod.status.conditions or ())
         model.effects.append(PatchPodCondition(own.name, POD_SCHEDULED, False, *said, not is_known))

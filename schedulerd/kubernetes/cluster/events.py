@@ -213,6 +213,21 @@ class DeleteEnded(msgspec.Struct, frozen=True, gc=False):
     message: str = ""
 
 
+class FailEnded(msgspec.Struct, frozen=True, gc=False):
+    uid: str
+    is_done: bool
+    message: str = ""
+
+
+class ConditionLost(msgspec.Struct, frozen=True, gc=False):
+    """The condition of a pod was not written, as far as is known: refused, not performed in time, or withdrawn."""
+
+    uid: str
+    type: str
+    reason: str
+    message: str
+
+
 class CreateResult(Enum):
     DONE = "done"
     EXISTS = "exists"
@@ -254,5 +269,7 @@ Event: TypeAlias = (
     | BindEnded
     | VolumeWritten
     | DeleteEnded
+    | FailEnded
+    | ConditionLost
     | CreateEnded
 )

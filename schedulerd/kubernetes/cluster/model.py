@@ -15,6 +15,7 @@ from schedulerd.kubernetes.cluster.effects import (
     Amounts,
     Ask,
     Effect,
+    FailPod,
     ObjectName,
     PodName,
     RecordEvent,
@@ -49,7 +50,7 @@ class PodState(Enum):
     BOUND = "bound"
     """Is on its node."""
     LEAVING = "leaving"
-    """Is being deleted, and needs no node any longer."""
+    """Is being deleted or failed, and needs no node any longer."""
 
 
 class OwnPod(msgspec.Struct, eq=False):
@@ -110,6 +111,8 @@ class OwnPod(msgspec.Struct, eq=False):
     """A placeholder pod that is being deleted because nobody wants it."""
     cause: Cause | None = None
     """Why the daemon wants its end."""
+    failure: FailPod | None = None
+    """It fails before it runs: what is written of that."""
     volumes: PodVolumes | None = None
     """Once it was allocated with claims that were not bound."""
     reason: PodReason = msgspec.field(default_factory=PodReason)

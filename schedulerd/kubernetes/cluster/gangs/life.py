@@ -6,8 +6,7 @@ a batch, or of a start, before it is declared.
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, asking, conditions
-from schedulerd.kubernetes.cluster.effects import FailPod
+from schedulerd.kubernetes.cluster import applications, asking, conditions, failing
 from schedulerd.kubernetes.cluster.gangs import membership, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.declaration import known_group
 from schedulerd.kubernetes.cluster.gangs.model import (
@@ -85,7 +84,7 @@ def failed(model: Model, application: Application, message: str, *, is_rejected:
         for own in _real_pods(application):
             if not own.node:
                 model.record(own, "ApplicationFailed", "Scheduling", message, is_warning=True)
-                model.effects.append(FailPod(own.name, FAILED_REASON, message))
+                failing.fail(model, own, FAILED_REASON, message)
     start_over(model, application)
 
 
