@@ -29,7 +29,6 @@ from tests.kubernetes.cluster import (
     test_allocations,
     test_asking,
     test_core_simulation,
-    test_lost_writes,
     test_namespaces,
     test_resize,
     test_running_pods,
@@ -319,7 +318,7 @@ MUTANTS = (
     Mutant(
         "a quota that changes is not told",
         Rule.SHIM_NAMESPACES,
-        Replaced(applications.namespace_changed, nothing),
+        Replaced(answers.namespace_changed, nothing),
         (NAMESPACES,),
     ),
     Mutant(
@@ -370,12 +369,6 @@ MUTANTS = (
         Rule.SHIM_REASONS,
         Replaced(conditions.asked, nothing),
         (SENTENCES,),
-    ),
-    Mutant(
-        "a condition that was lost is not written again",
-        Rule.SHIM_REASONS,
-        Replaced(conditions.lost, nothing),
-        (TestsOf(test_lost_writes),),
     ),
     # Reports
     Mutant(

@@ -115,6 +115,17 @@ def add_application_again(model: Model, application_id: str) -> None:
         asking.consider_all(model, applications.forget(model, application))
 
 
+def namespace_changed(model: Model, namespace: str) -> None:
+    """Applications of the namespace follow its annotations. One that waits is tried at once, as the daemon has rejected
+    it with other ones."""
+    for application in [one for one in model.applications.values() if one.namespace == namespace]:
+        if application.state is not ApplicationState.WAITING:
+            applications.follow_namespace(model, application)
+        elif applications.has_other_tags(model, application):
+            application.failures = 0
+            add_application_again(model, application.id)
+
+
 def ask_rejected(model: Model, event: AskRejected) -> None:
     if gang_answers.ask_rejected(model, event):
         return
@@ -154,7 +165,7 @@ def ask_again(model: Model, uid: str) -> None:
         return
     for node in [node for node, until_ns in own.left_out.items() if until_ns <= model.now_ns]:
         del own.left_out[node]
-    if own.state is PodState.ASKED:
+    if own.state in (PodState.ASKED, PodState.HELD):
         asking.consider(model, own, again=True)
     elif own.state is PodState.BOUND and own.uuid:
         pods.follow_resize(model, own)
@@ -167,6 +178,7 @@ def ask_refused_again(model: Model) -> None:
         own = model.pods.get(uid)
         if own is not None and own.state is PodState.ASKED:
             asking.consider(model, own, again=True)
+        gang_answers.ask_again(model, uid)
     if model.refused:
         model.timers.set(model.now_ns + ASKS_AGAIN_EVERY_NS, Due.ASK_REFUSED)
 

@@ -78,6 +78,10 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
     if own.volumes is not None and own.volumes.again_ns > model.now_ns:
         own.state, own.ask = PodState.HELD, None  # what has failed with its volumes says why
         return
+    if own.left_out and (node := required_node(pod)) in own.left_out:
+        own.state, own.ask = PodState.HELD, None
+        conditions.waits(model, own, held(f"node {node} has refused the pod, which is tried again soon"))
+        return
     _send(model, own, resources, again=again)
 
 

@@ -85,10 +85,15 @@ def ask_released(model: Model, event: AskReleased) -> bool:
     own = _virtual(model, event.key, event.application_id)
     if own is None:
         return False
-    if own.state is PodState.ASKED and own.ask is not None:
-        own.asks_sent += 1
-        model.effects.append(own.ask)
+    _repeat(model, own)
     return True
+
+
+def ask_again(model: Model, key: str) -> None:
+    """Why nodes refused the placeholder may be over."""
+    own = model.virtual.get(key)
+    if own is not None:
+        _repeat(model, own)
 
 
 def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
@@ -117,6 +122,12 @@ def told(model: Model, event: PendingReasonTold) -> None:
         conditions.told(model, event)
     elif own.state is PodState.ASKED:
         waiting.virtual_told(model, own, event.waiting)
+
+
+def _repeat(model: Model, own: OwnPod) -> None:
+    if own.state is PodState.ASKED and own.ask is not None:
+        own.asks_sent += 1
+        model.effects.append(own.ask)
 
 
 def _virtual(model: Model, key: str, application_id: str) -> OwnPod | None:
