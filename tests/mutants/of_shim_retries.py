@@ -4,14 +4,29 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import answers, asking, conditions, nodes, pods, refused
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
+from schedulerd.kubernetes.cluster.model import OwnPod
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.pods import required_node
-from tests.kubernetes.cluster import test_allocations, test_lost_writes, test_namespaces, test_refusals
-from tests.mutants.changes import Replaced, Within, gives, left_out, nothing
+from tests.kubernetes.cluster import test_allocations, test_lost_writes, test_namespaces, test_refusals, test_start
+from tests.mutants.changes import By, Replaced, Within, gives, left_out, nothing
 from tests.mutants.finders import TestsOf
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
 
+
+def as_old_as_the_pod(original: By, own: OwnPod) -> None:
+    original(own)
+    own.asked_at_ns = epoch_seconds(own.pod.metadata.creation_timestamp) * SECOND_NS
+
+
 MUTANTS = (
+    Mutant(
+        "a pod that is asked for again is as old as the pod",
+        Rule.SHIM_ASKS,
+        Replaced(asking.keep_age, as_old_as_the_pod),
+        (TestsOf(test_start),),
+    ),
     Mutant(
         "pods that are deleted or change their labels lift no refusals",
         Rule.SHIM_ASKS,

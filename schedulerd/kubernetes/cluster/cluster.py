@@ -2,7 +2,7 @@
 
     cluster = Cluster(ClusterSettings())
     cluster.step(now_ns, [Put(node), Put(pod), ...])    # what there is; nothing is told yet
-    effects = cluster.step(now_ns, [Started()])         # [Recovery(applications, nodes, asks)]
+    effects = cluster.step(now_ns, [Started(epoch_ns)]) # [Recovery(applications, nodes, asks)]
     effects = cluster.step(now_ns, [Allocated(...)])    # [Bind(...)]
     cluster.next_due_ns                                 # when to step with Tick()
 
@@ -97,7 +97,7 @@ def _due(model: Model) -> None:
 _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     Put: put,
     Gone: gone,
-    Started: lambda model, event: start.started(model),
+    Started: start.started,
     Tick: lambda model, event: None,
     ReportBegun: answers.report_begun,
     Resynced: lambda model, event: answers.resynced(model),

@@ -170,8 +170,12 @@ def _write_condition(model: Model, own: OwnPod) -> None:
         return
     reason.condition, reason.condition_ns, reason.is_lost = said, model.now_ns, False
     if not required_node(own.pod) and not _has_condition(own, *said):
-        is_known = any(one.type == POD_SCHEDULED and one.status == "False" for one in own.pod.status.conditions or ())
-        model.effects.append(PatchPodCondition(own.name, POD_SCHEDULED, False, *said, not is_known))
+        # It tells the next process how long the pod waits. The API server writes one without a time for gates.
+        has_time = any(
+            one.type == POD_SCHEDULED and one.status == "False" and one.last_transition_time
+            for one in own.pod.status.conditions or ()
+        )
+        model.effects.append(PatchPodCondition(own.name, POD_SCHEDULED, False, *said, not has_time, own.asked_at_ns))
         backlog.count_write(model.now_ns)
     _want_event(model, own)
 

@@ -194,6 +194,8 @@ class PatchPodCondition(msgspec.Struct, frozen=True, gc=False):
     message: str
     is_transition: bool
     """The condition was not of this status before."""
+    since_ns: int = 0
+    """Of a transition, its wall time; 0 is now."""
 
 
 class ObjectName(msgspec.Struct, frozen=True, gc=False):

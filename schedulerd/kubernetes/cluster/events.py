@@ -64,6 +64,9 @@ class GangSourceServed(msgspec.Struct, frozen=True, gc=False):
 class Started(msgspec.Struct, frozen=True, gc=False):
     """All objects that were there at the start are put, and the daemon is to be told."""
 
+    epoch_ns: int
+    """Wall time at which the clock of the cluster was 0."""
+
 
 class Tick(msgspec.Struct, frozen=True, gc=False):
     """Time has passed: `Cluster.next_due_ns` was reached."""

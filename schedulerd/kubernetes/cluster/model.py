@@ -84,7 +84,9 @@ class OwnPod(msgspec.Struct, eq=False):
     is_left_out: bool = False
     """The daemon has rejected its node because of it: it is counted as occupied until it is tried again."""
     keeps_age: bool = False
-    """Its ask is not the first one: its age counts from the creation of the pod."""
+    """Its ask is not the first one: its age counts from that."""
+    asked_at_ns: int = 0
+    """Wall time of its first ask; 0 before that."""
     needs_callback: bool = False
     """A node refused it after it was allocated: the daemon has to ask about every node."""
     left_out: dict[str, int] = msgspec.field(default_factory=dict)
@@ -213,6 +215,8 @@ class Model:
         """Why pods wait, and what of that is to be written."""
         self.effects: list[Effect] = []
         self.now_ns = 0
+        self.epoch_ns = 0
+        """Wall time at which `now_ns` was 0; known from the start on."""
         self.is_started = False
 
     def record(

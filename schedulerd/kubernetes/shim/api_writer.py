@@ -180,7 +180,8 @@ class ApiWriter:
             "message": effect.message,
         }
         if effect.is_transition:
-            condition["lastTransitionTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            since_s = min(effect.since_ns / 1e9, time.time()) if effect.since_ns else time.time()
+            condition["lastTransitionTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since_s))
         patch = {"status": {"conditions": [condition]}}
         done = self._pool.submit(Patch(PODS, pod.namespace, pod.name, pod.uid, patch, part=effect.type))
         self._patches[pod.uid] = done

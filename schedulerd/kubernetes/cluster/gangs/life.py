@@ -194,7 +194,7 @@ def _form(model: Model, application: Application, gang: Gang) -> bool:
         applications.submit(model, application)
     for own in found:
         if not own.node:
-            own.keeps_age = True
+            asking.keep_age(own)
             asking.consider(model, own)
     if gang.is_past:
         _open(model, application, gang, GangStage.OVER)
