@@ -12,6 +12,7 @@ from tests.kubernetes.cluster import (
     test_gang_simulation,
     test_gang_sources,
     test_gang_starts,
+    test_gang_timeouts,
     test_gangs,
     test_lost_writes,
 )
@@ -140,6 +141,12 @@ MUTANTS = (
         Rule.SHIM_GANG_TIME,
         Replaced(answers.note_placed, nothing),
         (GANGS,),
+    ),
+    Mutant(
+        "what a gang lacked is forgotten when its placeholders time out",
+        Rule.SHIM_GANG_TIME,
+        left_out(answers.ask_timed_out, waiting.note_timed_out),
+        (TestsOf(test_gang_timeouts),),
     ),
     Mutant(
         "a gang that the daemon gives up goes on waiting",

@@ -91,17 +91,18 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
         return
     if event.application_id in model.unanswered:
         return  # an earlier application of this id
+    said = life.in_words(model, application, event.message)
     if event.state == _COMPLETED:
         _completed(model, application)
     elif event.state in _FAILED:
-        message = application.failing or event.message or f"the application is {event.state}"
+        message = application.failing or said or f"the application is {event.state}"
         _fail(model, application, "ApplicationFailed", message)
     elif event.state != _NEW:
         application.has_started = True
-        application.failing = event.message if event.state == _FAILING else ""
+        application.failing = said if event.state == _FAILING else ""
         if application.gang is None or event.state in _RUN_STATES:
             application.failures = 0
-        life.updated(model, application, event.state, event.message)
+        life.updated(model, application, event.state, said)
 
 
 def add_application_again(model: Model, application_id: str) -> None:

@@ -159,28 +159,28 @@ def _write_conditions(model: Model) -> None:
 
 def _write_condition(model: Model, own: OwnPod) -> None:
     reason, backlog = own.reason, model.reasons.backlog
-    said = _said(model, own)
-    if said is None:
+    found = said(model, own)
+    if found is None:
         return
-    if said == reason.condition and not reason.is_lost:
+    if found == reason.condition and not reason.is_lost:
         _want_event(model, own)
         return
     if reason.condition_ns is not None and model.now_ns - reason.condition_ns < EVERY_NS:
         backlog.later(reason.condition_ns + EVERY_NS, own.uid)
         return
-    reason.condition, reason.condition_ns, reason.is_lost = said, model.now_ns, False
-    if not required_node(own.pod) and not _has_condition(own, *said):
+    reason.condition, reason.condition_ns, reason.is_lost = found, model.now_ns, False
+    if not required_node(own.pod) and not _has_condition(own, *found):
         # It tells the next process how long the pod waits. The API server writes one without a time for gates.
         has_time = any(
             one.type == POD_SCHEDULED and one.status == "False" and one.last_transition_time
             for one in own.pod.status.conditions or ()
         )
-        model.effects.append(PatchPodCondition(own.name, POD_SCHEDULED, False, *said, not has_time, own.asked_at_ns))
+        model.effects.append(PatchPodCondition(own.name, POD_SCHEDULED, False, *found, not has_time, own.asked_at_ns))
         backlog.count_write(model.now_ns)
     _want_event(model, own)
 
 
-def _said(model: Model, own: OwnPod) -> tuple[str, str] | None:
+def said(model: Model, own: OwnPod) -> tuple[str, str] | None:
     """Reason and message; None if nothing is known, or nodes are to be counted first."""
     waiting = own.reason.current
     if waiting is None:

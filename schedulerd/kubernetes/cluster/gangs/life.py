@@ -63,6 +63,15 @@ def remove_unwanted(model: Model) -> None:
             slots.remove_pod(model, own)
 
 
+def in_words(model: Model, application: Application, message: str) -> str:
+    """What the daemon says of the application. That the time of its gang is over is said in the words of Kubernetes."""
+    gang = application.gang
+    if gang is None or not message.startswith(FAILED_REASON):
+        return message
+    waiting.note_timed_out(model, application)
+    return f"{FAILED_REASON}: {gang.shortfall}" if gang.shortfall else message
+
+
 def updated(model: Model, application: Application, state: str, message: str) -> None:
     """The daemon says of the application in which state it is."""
     gang = application.gang
