@@ -53,7 +53,7 @@ class _Steps:
         namespace = convert(Namespace, {"metadata": {"name": NAMESPACE, "uid": "n"}})
         nodes = [convert(Node, workload.node(number)) for number in range(workload.nodes)]
         self.step([Put(namespace), *(Put(node) for node in nodes)])
-        self.step([Started()])
+        self.step([Started(0)])
         self.step([NodeAccepted(node.metadata.name) for node in nodes])
 
     def line(self, line: bytes) -> list[Effect]:

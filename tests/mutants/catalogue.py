@@ -11,6 +11,7 @@ from tests.mutants import (
     of_shim_api,
     of_shim_gangs,
     of_shim_pods,
+    of_shim_retries,
     of_time,
     of_waiting,
 )
@@ -24,6 +25,7 @@ MUTANTS = (
     *of_applications_and_gangs.MUTANTS,
     *of_preemption.MUTANTS,
     *of_shim_pods.MUTANTS,
+    *of_shim_retries.MUTANTS,
     *of_shim_gangs.MUTANTS,
     *of_shim_api.MUTANTS,
 )

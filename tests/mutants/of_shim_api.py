@@ -15,7 +15,7 @@ from schedulerd.kubernetes.api.writes.base import Write
 from schedulerd.kubernetes.api.writes.binding import Bind
 from schedulerd.kubernetes.api.writes.creation import Create
 from schedulerd.kubernetes.api.writes.deletion import Delete
-from schedulerd.kubernetes.api.writes.patching import Patch
+from schedulerd.kubernetes.api.writes.patching import Patch, patch_key
 from schedulerd.kubernetes.shim import api_writer
 from tests.kubernetes.api import (
     test_api_writer,
@@ -56,6 +56,10 @@ async def deletes_whatever(original: By, write: Any, caller: Any) -> None:
 
 async def takes_for_a_refusal(original: By, patch: Patch, caller: Any, error: Any) -> Any:
     return Write.refused(patch, error)
+
+
+def of_the_whole(original: By, resource: Any, namespace: str, name: str, subresource: str, part: str) -> Any:
+    return original(resource, namespace, name, subresource, "")
 
 
 async def tried_again_at_once(original: By, reflector: Any, retry_after_s: float | None) -> None:
@@ -118,6 +122,12 @@ MUTANTS = (
         Rule.SHIM_WRITES,
         Replaced(Create._look_up, looks_nothing_up),
         (WRITES,),
+    ),
+    Mutant(
+        "a patch takes the place of one that changes something else",
+        Rule.SHIM_WRITES,
+        Replaced(patch_key, of_the_whole),
+        (POOL,),
     ),
     Mutant(
         "the server is not left alone for as long as it says",

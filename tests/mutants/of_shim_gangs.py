@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedulerd.kubernetes.cluster import failing
 from schedulerd.kubernetes.cluster.gangs import answers, life, membership, placeholder_pods, slots, waiting
 from schedulerd.kubernetes.cluster.model import Application, Model
 from tests.kubernetes.cluster import (
@@ -11,7 +12,9 @@ from tests.kubernetes.cluster import (
     test_gang_simulation,
     test_gang_sources,
     test_gang_starts,
+    test_gang_timeouts,
     test_gangs,
+    test_lost_writes,
 )
 from tests.mutants.changes import By, Compares, Replaced, gives, left_out, nothing
 from tests.mutants.finders import Seeds, TestsOf
@@ -140,10 +143,22 @@ MUTANTS = (
         (GANGS,),
     ),
     Mutant(
+        "a pod that could not be failed stays pending",
+        Rule.SHIM_GANG_TIME,
+        Replaced(failing.fail_again, nothing),
+        (TestsOf(test_lost_writes),),
+    ),
+    Mutant(
         "the time of a gang does not begin",
         Rule.SHIM_GANG_TIME,
         Replaced(answers.note_placed, nothing),
         (GANGS,),
+    ),
+    Mutant(
+        "what a gang lacked is forgotten when its placeholders time out",
+        Rule.SHIM_GANG_TIME,
+        left_out(answers.ask_timed_out, waiting.note_timed_out),
+        (TestsOf(test_gang_timeouts),),
     ),
     Mutant(
         "a gang that the daemon gives up goes on waiting",

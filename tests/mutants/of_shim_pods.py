@@ -353,7 +353,7 @@ MUTANTS = (
     Mutant(
         "a quota that changes is not told",
         Rule.SHIM_NAMESPACES,
-        Replaced(applications.namespace_changed, nothing),
+        Replaced(answers.namespace_changed, nothing),
         (NAMESPACES,),
     ),
     Mutant(

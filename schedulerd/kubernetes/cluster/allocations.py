@@ -76,7 +76,7 @@ def allocated(model: Model, event: Allocated) -> None:
         return
     own.state, own.node, own.uuid = PodState.ASSUMED, event.node, event.uuid
     own.failures = 0
-    model.reasons.silent.pop(own.uid, None)
+    conditions.allocated(model, own)
     own.amounts = own.ask.resources if own.ask is not None and not own.is_ask_rejected else {}
     own.is_reported = own.is_reported_late = False
     asking.stop_using_class(model, own)

@@ -91,17 +91,18 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
         # The other tags come to the daemon behind that end, and make a new application that nothing would end.
         application.is_changing = False
         model.effects.append(RemoveApplication(application.id))
+    said = life.in_words(model, application, event.message)
     if event.state == _COMPLETED:
         _completed(model, application)
     elif event.state in _FAILED:
-        message = application.failing or event.message or f"the application is {event.state}"
+        message = application.failing or said or f"the application is {event.state}"
         _fail(model, application, "ApplicationFailed", message)
     elif event.state != _NEW:
         application.has_started = True
-        application.failing = event.message if event.state == _FAILING else ""
+        application.failing = said if event.state == _FAILING else ""
         if application.gang is None or event.state in _RUN_STATES:
             application.failures = 0
-        life.updated(model, application, event.state, event.message)
+        life.updated(model, application, event.state, said)
 
 
 def add_application_again(model: Model, application_id: str) -> None:
@@ -113,6 +114,17 @@ def add_application_again(model: Model, application_id: str) -> None:
         _resubmit(model, application)
     else:
         asking.consider_all(model, applications.forget(model, application))
+
+
+def namespace_changed(model: Model, namespace: str) -> None:
+    """Applications of the namespace follow its annotations. One that waits is tried at once, as the daemon has rejected
+    it with other ones."""
+    for application in [one for one in model.applications.values() if one.namespace == namespace]:
+        if application.state is not ApplicationState.WAITING:
+            applications.follow_namespace(model, application)
+        elif applications.has_other_tags(model, application):
+            application.failures = 0
+            add_application_again(model, application.id)
 
 
 def ask_rejected(model: Model, event: AskRejected) -> None:
@@ -154,7 +166,7 @@ def ask_again(model: Model, uid: str) -> None:
         return
     for node in [node for node, until_ns in own.avoided_nodes.items() if until_ns <= model.now_ns]:
         del own.avoided_nodes[node]
-    if own.state is PodState.ASKED:
+    if own.state in (PodState.ASKED, PodState.HELD):
         asking.consider(model, own, again=True)
     elif own.state is PodState.BOUND and own.uuid:
         pods.follow_resize(model, own)

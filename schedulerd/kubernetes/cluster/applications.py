@@ -106,10 +106,10 @@ def submit(model: Model, application: Application) -> None:
     _tell(model, application, _add(model, application))
 
 
-def namespace_changed(model: Model, namespace: str) -> None:
-    """Applications of the namespace that have pods follow its annotations."""
-    for application in [one for one in model.applications.values() if one.namespace == namespace]:
-        follow_namespace(model, application)
+def has_other_tags(model: Model, application: Application) -> bool:
+    """The namespace says something else than when the daemon was told of the application."""
+    found = namespace_tags(model.namespaces.get(application.namespace))
+    return application.added is not None and found.tags != _namespace_tags_of(application.added)
 
 
 def follow_namespace(model: Model, application: Application) -> None:
@@ -117,11 +117,11 @@ def follow_namespace(model: Model, application: Application) -> None:
     old = application.added
     if old is None or application.state is not ApplicationState.ACCEPTED or application.is_changing:
         return
+    if not application.pods or not has_other_tags(model, application):
+        return
     found = namespace_tags(model.namespaces.get(application.namespace))
     tags = {name: text for name, text in old.tags.items() if not name.startswith(_NAMESPACE_TAG_PREFIX)}
     tags.update(found.tags)
-    if tags == old.tags or not application.pods:
-        return
     first = membership.first_pod(application)
     for problem in found.problems:
         model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
@@ -136,6 +136,10 @@ def change_answered(model: Model, application: Application, problem: str = "") -
         first = membership.first_pod(application)
         model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
     follow_namespace(model, application)
+
+
+def _namespace_tags_of(added: AddApplication) -> dict[str, str]:
+    return {name: text for name, text in added.tags.items() if name.startswith(_NAMESPACE_TAG_PREFIX)}
 
 
 def _tell(model: Model, application: Application, added: AddApplication) -> None:

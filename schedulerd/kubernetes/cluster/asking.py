@@ -11,6 +11,7 @@ from functools import lru_cache
 
 from schedulerd.kubernetes.cluster import applications, claims, conditions
 from schedulerd.kubernetes.cluster.class_use import stop_using_class as stop_using_class
+from schedulerd.kubernetes.cluster.conditions import POD_SCHEDULED
 from schedulerd.kubernetes.cluster.effects import Amounts, Ask, ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import ClassKey
@@ -35,6 +36,8 @@ REQUIRED_NODE_TAG = "yunikorn.apache.org/requiredNode"
 NODE_SELECTOR_TAG = "schedulerd.io/node-selector"
 PREDICATES_TAG = "schedulerd.io/predicates"
 NO_PREDICATES = "none"
+SCHEDULING_GATED = "SchedulingGated"
+"""Reason of the condition that the API server gives to pods with scheduling gates."""
 PREEMPTION_PREDICATES = "preemption"
 RETRY_FIRST_NS = SECOND_NS
 RETRY_MOST_NS = 60 * SECOND_NS
@@ -43,7 +46,7 @@ RETRY_MOST_NS = 60 * SECOND_NS
 def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
     """Asks for a node, changes the ask, or withdraws it, as the pod is now. `again`: also if nothing has changed."""
     pod = own.pod
-    if pod.metadata.deletion_timestamp is not None:
+    if pod.metadata.deletion_timestamp is not None or own.failure is not None:
         withdraw(model, own, PodState.LEAVING)
         return
     if pod.spec.scheduling_gates:
@@ -79,6 +82,10 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
     if own.volumes is not None and own.volumes.again_ns > model.now_ns:
         own.state, own.ask = PodState.HELD, None  # what has failed with its volumes says why
         return
+    if own.avoided_nodes and (node := required_node(pod)) in own.avoided_nodes:
+        own.state, own.ask = PodState.HELD, None
+        conditions.waits(model, own, held(f"node {node} has refused the pod, which is tried again soon"))
+        return
     _send(model, own, resources, again=again)
 
 
@@ -90,8 +97,26 @@ def hold(model: Model, own: OwnPod, why: Waiting) -> None:
 
 def ask_again(model: Model, own: OwnPod) -> None:
     """The allocation was given back: the daemon looks for another node. The pod keeps its age."""
-    own.state, own.ask, own.keeps_age = PodState.NEW, None, True
+    own.state, own.ask = PodState.NEW, None
+    keep_age(own)
     consider(model, own)
+
+
+def keep_age(own: OwnPod) -> None:
+    """Further asks of the pod are as old as its first one."""
+    own.asked_at_ns = own.asked_at_ns or _began_to_wait_ns(own.pod)
+    own.keeps_age = bool(own.asked_at_ns)
+
+
+def _began_to_wait_ns(pod: Pod) -> int:
+    """When an earlier process asked for the pod first, as far as the pod says: its scheduling gates may have been
+    lifted long after its creation. 0: just now."""
+    said = pod.status.conditions or ()
+    condition = next((one for one in said if one.type == POD_SCHEDULED and one.status == "False"), None)
+    if pod.spec.scheduling_gates or (condition is not None and condition.reason == SCHEDULING_GATED):
+        return 0  # they are there, or no scheduler has written since why the pod waits
+    began_s = epoch_seconds(condition.last_transition_time) if condition is not None else 0
+    return (began_s or epoch_seconds(pod.metadata.creation_timestamp)) * SECOND_NS
 
 
 def withdraw(model: Model, own: OwnPod, state: PodState) -> None:
@@ -101,6 +126,13 @@ def withdraw(model: Model, own: OwnPod, state: PodState) -> None:
     own.state, own.ask = state, None
     stop_using_class(model, own)
     consider_all(model, applications.leave(model, own))
+
+
+def repeat(model: Model, own: OwnPod) -> None:
+    """Sends the ask of a virtual placeholder once more, as it is."""
+    if own.state is PodState.ASKED and own.ask is not None:
+        own.asks_sent += 1
+        model.effects.append(own.ask)
 
 
 def consider_all(model: Model, pods: list[OwnPod]) -> None:
@@ -135,6 +167,7 @@ def _send(model: Model, own: OwnPod, resources: Amounts, *, again: bool) -> None
     if is_new and own.metadata.problems:
         model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
     own.asks_sent += 1
+    own.asked_at_ns = own.asked_at_ns or model.epoch_ns + model.now_ns
     if own.is_ask_rejected and own.application is not None:
         model.gangs_due[own.application.id] = None  # nothing need stand in for a placeholder any longer
     own.is_ask_rejected = False
@@ -162,7 +195,7 @@ def ask_of(model: Model, own: OwnPod, resources: Amounts, *, is_resize: bool = F
         _own_tags(pod) if is_resize else _tags(model, own),
         may_be_preempted(pod, model.priority_classes.get(pod.spec.priority_class_name)),
         may_preempt(pod),
-        _created_ns(pod) if own.keeps_age and not is_resize else 0,
+        own.asked_at_ns if own.keeps_age and not is_resize else 0,
         own.task_group if is_resize else task_group_of(model, own),
         own.is_placeholder,
         membership.is_originator(own),
@@ -184,10 +217,6 @@ def task_group_of(model: Model, own: OwnPod) -> str:
 
 def class_key(model: Model, own: OwnPod) -> ClassKey:
     return frozenset(scheduler_names(pod_requests(own.pod)).items()), model.view.node_class(own.pod)
-
-
-def _created_ns(pod: Pod) -> int:
-    return epoch_seconds(pod.metadata.creation_timestamp) * SECOND_NS
 
 
 def _own_tags(pod: Pod) -> dict[str, str]:

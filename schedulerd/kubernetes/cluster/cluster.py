@@ -2,7 +2,7 @@
 
     cluster = Cluster(ClusterSettings())
     cluster.step(now_ns, [Put(node), Put(pod), ...])    # what there is; nothing is told yet
-    effects = cluster.step(now_ns, [Started()])         # [Recovery(applications, nodes, asks)]
+    effects = cluster.step(now_ns, [Started(epoch_ns)]) # [Recovery(applications, nodes, asks)]
     effects = cluster.step(now_ns, [Allocated(...)])    # [Bind(...)]
     cluster.next_due_ns                                 # when to step with Tick()
 
@@ -14,7 +14,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from schedulerd.kubernetes.cluster import allocations, answers, conditions, nodes, pods, questions, refused, start
+from schedulerd.kubernetes.cluster import (
+    allocations,
+    answers,
+    conditions,
+    failing,
+    nodes,
+    pods,
+    questions,
+    refused,
+    start,
+)
 from schedulerd.kubernetes.cluster.effects import Effect
 from schedulerd.kubernetes.cluster.events import (
     Allocated,
@@ -26,9 +36,11 @@ from schedulerd.kubernetes.cluster.events import (
     AskReleased,
     AskTimedOut,
     BindEnded,
+    ConditionLost,
     CreateEnded,
     DeleteEnded,
     Event,
+    FailEnded,
     GangSourceServed,
     Gone,
     NodeAccepted,
@@ -43,7 +55,7 @@ from schedulerd.kubernetes.cluster.events import (
     VolumeWritten,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
-from schedulerd.kubernetes.cluster.gangs import life, slots
+from schedulerd.kubernetes.cluster.gangs import declaration, life, slots
 from schedulerd.kubernetes.cluster.gangs.model import GangTime
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.cluster.objects import gone, put
@@ -95,7 +107,7 @@ def _due(model: Model) -> None:
 _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     Put: put,
     Gone: gone,
-    Started: lambda model, event: start.started(model),
+    Started: start.started,
     Tick: lambda model, event: None,
     ReportBegun: answers.report_begun,
     Resynced: lambda model, event: answers.resynced(model),
@@ -114,6 +126,8 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     BindEnded: allocations.bind_ended,
     VolumeWritten: allocations.volume_written,
     DeleteEnded: allocations.delete_ended,
+    FailEnded: failing.fail_ended,
+    ConditionLost: conditions.lost,
     CreateEnded: slots.create_ended,
     GangSourceServed: lambda model, event: model.gang_sources.add(event.source),
 }
@@ -123,6 +137,8 @@ _TIMERS: dict[Due, Callable[[Model, str], None]] = {
     Due.BIND_AGAIN: allocations.bind_again,
     Due.VOLUMES: allocations.volumes_due,
     Due.DELETE_AGAIN: allocations.delete_again,
+    Due.FAIL_AGAIN: failing.fail_again,
+    Due.TELL_GANG: declaration.tell_again,
     Due.TELL_CONDITION: lambda model, key: conditions.timer_rang(model),
     Due.ADD_APPLICATION: answers.add_application_again,
     Due.CREATE_NODE: nodes.create_again,

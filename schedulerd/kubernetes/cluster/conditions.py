@@ -16,7 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
-from schedulerd.kubernetes.cluster.events import PendingReasonTold
+from schedulerd.kubernetes.cluster.events import ConditionLost, PendingReasonTold
+from schedulerd.kubernetes.cluster.gangs.declaration import GANG_CONDITION
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -38,6 +39,8 @@ NUMBERS_EVERY_NS = 300 * SECOND_NS
 """Between two events of one pod that differ in numbers only."""
 REPEAT_NS = 1800 * SECOND_NS
 """Until an event whose reason has not changed is written again."""
+LOST_NS = 10 * SECOND_NS
+"""Until a condition that was not written is written again."""
 SILENT_NS = 10 * SECOND_NS
 """After so long without a word from the daemon, that is the reason."""
 _WAIT = (PodState.ASKED, PodState.HELD)
@@ -73,6 +76,26 @@ def asked(model: Model, own: OwnPod) -> None:
     if own.reason.waiting is None:
         model.reasons.silent[own.uid] = model.now_ns + SILENT_NS
         model.reasons.silent.move_to_end(own.uid)
+    if own.reason.is_lost:
+        model.reasons.backlog.conditions.setdefault(own.uid)
+
+
+def allocated(model: Model, own: OwnPod) -> None:
+    """The pod has a node: if it is asked for again, what it waited for is not known."""
+    model.reasons.silent.pop(own.uid, None)
+    own.reason.waiting = None
+
+
+def lost(model: Model, event: ConditionLost) -> None:
+    """The condition was not written. It is written again, unless there is a newer one or the pod has its node."""
+    own = model.pods.get(event.uid)
+    if own is None:
+        return
+    if event.type == GANG_CONDITION:
+        model.timers.set(model.now_ns + LOST_NS, Due.TELL_GANG, own.uid)
+    elif event.type == POD_SCHEDULED and own.reason.condition == (event.reason, event.message):
+        own.reason.is_lost = True
+        model.reasons.backlog.later(model.now_ns + LOST_NS, own.uid)
 
 
 def done(own: OwnPod) -> None:
@@ -136,24 +159,28 @@ def _write_conditions(model: Model) -> None:
 
 def _write_condition(model: Model, own: OwnPod) -> None:
     reason, backlog = own.reason, model.reasons.backlog
-    said = _said(model, own)
-    if said is None:
+    found = said(model, own)
+    if found is None:
         return
-    if said == reason.condition:
+    if found == reason.condition and not reason.is_lost:
         _want_event(model, own)
         return
     if reason.condition_ns is not None and model.now_ns - reason.condition_ns < EVERY_NS:
         backlog.later(reason.condition_ns + EVERY_NS, own.uid)
         return
-    reason.condition, reason.condition_ns = said, model.now_ns
-    if not required_node(own.pod) and not _has_condition(own, *said):
-        is_known = any(one.type == POD_SCHEDULED and one.status == "False" for one in own.pod.status.conditions or ())
-        model.effects.append(PatchPodCondition(own.name, POD_SCHEDULED, False, *said, not is_known))
+    reason.condition, reason.condition_ns, reason.is_lost = found, model.now_ns, False
+    if not required_node(own.pod) and not _has_condition(own, *found):
+        # It tells the next process how long the pod waits. The API server writes one without a time for gates.
+        has_time = any(
+            one.type == POD_SCHEDULED and one.status == "False" and one.last_transition_time
+            for one in own.pod.status.conditions or ()
+        )
+        model.effects.append(PatchPodCondition(own.name, POD_SCHEDULED, False, *found, not has_time, own.asked_at_ns))
         backlog.count_write(model.now_ns)
     _want_event(model, own)
 
 
-def _said(model: Model, own: OwnPod) -> tuple[str, str] | None:
+def said(model: Model, own: OwnPod) -> tuple[str, str] | None:
     """Reason and message; None if nothing is known, or nodes are to be counted first."""
     waiting = own.reason.current
     if waiting is None:

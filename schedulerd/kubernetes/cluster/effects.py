@@ -177,7 +177,7 @@ class CreatePod(msgspec.Struct, frozen=True, gc=False):
 
 
 class FailPod(msgspec.Struct, frozen=True, gc=False):
-    """The pod has failed before it ran."""
+    """The pod has failed before it ran. Answered by the event FailEnded."""
 
     pod: PodName
     reason: str
@@ -185,6 +185,8 @@ class FailPod(msgspec.Struct, frozen=True, gc=False):
 
 
 class PatchPodCondition(msgspec.Struct, frozen=True, gc=False):
+    """The event ConditionLost says if it was not written."""
+
     pod: PodName
     type: str
     is_true: bool
@@ -192,6 +194,8 @@ class PatchPodCondition(msgspec.Struct, frozen=True, gc=False):
     message: str
     is_transition: bool
     """The condition was not of this status before."""
+    since_ns: int = 0
+    """Of a transition, its wall time; 0 is now."""
 
 
 class ObjectName(msgspec.Struct, frozen=True, gc=False):

@@ -64,6 +64,9 @@ class GangSourceServed(msgspec.Struct, frozen=True, gc=False):
 class Started(msgspec.Struct, frozen=True, gc=False):
     """All objects that were there at the start are put, and the daemon is to be told."""
 
+    epoch_ns: int
+    """Wall time at which the clock of the cluster was 0."""
+
 
 class Tick(msgspec.Struct, frozen=True, gc=False):
     """Time has passed: `Cluster.next_due_ns` was reached."""
@@ -217,6 +220,21 @@ class DeleteEnded(msgspec.Struct, frozen=True, gc=False):
     message: str = ""
 
 
+class FailEnded(msgspec.Struct, frozen=True, gc=False):
+    uid: str
+    is_done: bool
+    message: str = ""
+
+
+class ConditionLost(msgspec.Struct, frozen=True, gc=False):
+    """The condition of a pod was not written, as far as is known: refused, not performed in time, or withdrawn."""
+
+    uid: str
+    type: str
+    reason: str
+    message: str
+
+
 class CreateResult(Enum):
     DONE = "done"
     EXISTS = "exists"
@@ -258,5 +276,7 @@ Event: TypeAlias = (
     | BindEnded
     | VolumeWritten
     | DeleteEnded
+    | FailEnded
+    | ConditionLost
     | CreateEnded
 )

@@ -15,6 +15,7 @@ from schedulerd.kubernetes.cluster.effects import (
     Amounts,
     Ask,
     Effect,
+    FailPod,
     ObjectName,
     PodName,
     RecordEvent,
@@ -49,7 +50,7 @@ class PodState(Enum):
     BOUND = "bound"
     """Is on its node."""
     LEAVING = "leaving"
-    """Is being deleted, and needs no node any longer."""
+    """Is being deleted or failed, and needs no node any longer."""
 
 
 class OwnPod(msgspec.Struct, eq=False):
@@ -83,7 +84,9 @@ class OwnPod(msgspec.Struct, eq=False):
     is_set_aside: bool = False
     """The daemon has rejected its node because of it: it is counted as occupied until it is reported again."""
     keeps_age: bool = False
-    """Its ask is not the first one: its age counts from the creation of the pod."""
+    """Its ask is not the first one: its age counts from that."""
+    asked_at_ns: int = 0
+    """Wall time of its first ask; 0 before that."""
     needs_callback: bool = False
     """A node refused it after it was allocated: the daemon has to ask about every node."""
     avoided_nodes: dict[str, int] = msgspec.field(default_factory=dict)
@@ -110,6 +113,8 @@ class OwnPod(msgspec.Struct, eq=False):
     """A placeholder pod that is being deleted because nobody wants it."""
     cause: Cause | None = None
     """Why the daemon wants its end."""
+    failure: FailPod | None = None
+    """It fails before it runs: what is written of that."""
     volumes: PodVolumes | None = None
     """Once it was allocated with claims that were not bound."""
     reason: PodReason = msgspec.field(default_factory=PodReason)
@@ -224,6 +229,8 @@ class Model:
         """Why pods wait, and what of that is to be written."""
         self.effects: list[Effect] = []
         self.now_ns = 0
+        self.epoch_ns = 0
+        """Wall time at which `now_ns` was 0; known from the start on."""
         self.is_started = False
 
     def record(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from schedulerd.kubernetes.cluster import allocations, applications, nodes, pods
+from schedulerd.kubernetes.cluster import allocations, answers, nodes, pods
 from schedulerd.kubernetes.cluster.events import Gone, Put
 from schedulerd.kubernetes.cluster.gangs import declaration, life
 from schedulerd.kubernetes.cluster.model import Model
@@ -56,7 +56,7 @@ def _note_change(model: Model, thing: object) -> None:
 def _put_namespace(model: Model, namespace: Namespace) -> None:
     model.namespaces[namespace.metadata.name] = namespace
     model.view.put_namespace(namespace)
-    applications.namespace_changed(model, namespace.metadata.name)
+    answers.namespace_changed(model, namespace.metadata.name)
     wake_refused(model)
 
 

@@ -33,7 +33,10 @@ def put(model: Model, pod: Pod) -> None:
     if is_terminal(pod):
         gone(model, pod)
         return
+    had_node = model.view.has_node(pod.metadata.uid)
     is_changed = model.view.put_pod(pod)
+    if had_node and is_changed:
+        wake_refused(model)  # it is being deleted, or has other labels
     if pod.spec.scheduler_name not in model.settings.scheduler_names:
         if pod.spec.node_name:
             model.nodes.occupy(pod.metadata.uid, pod.spec.node_name, requests(pod))

@@ -38,6 +38,8 @@ def ask_refused_again(model: Model) -> None:
         own = model.pods.get(uid)
         if own is not None and own.state is PodState.ASKED:
             asking.consider(model, own, again=True)
+        elif (placeholder := model.virtual.get(uid)) is not None:
+            asking.repeat(model, placeholder)
     refused.woken = min(refused.woken - len(woken), len(refused.pods))  # others need no node any longer
     if refused.woken:
         _set_timer(model, refused.not_before_ns)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, nodes
-from schedulerd.kubernetes.cluster.asking import consider
+from schedulerd.kubernetes.cluster.asking import consider, keep_age
 from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, CreateNode, Effect, Recovery
+from schedulerd.kubernetes.cluster.events import Started
 from schedulerd.kubernetes.cluster.gangs import life
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 
 
-def started(model: Model) -> None:
+def started(model: Model, event: Started) -> None:
     """All objects are known: what follows from them is put into one report."""
     assert not model.is_started
     assert not model.effects
+    model.epoch_ns = event.epoch_ns
     pods = sorted(model.pods.values(), key=_age)
     real = [own for own in pods if not own.is_placeholder]
     for own in real:
@@ -21,7 +23,7 @@ def started(model: Model) -> None:
             applications.join(model, own)
     for own in real:
         if not own.node:
-            own.keeps_age = True
+            keep_age(own)
             consider(model, own)
     life.review(model)
     life.remove_unwanted(model)

@@ -1,7 +1,7 @@
 """Quotas that a namespace carries in its annotations, as tags of its applications.
 
-An annotation that cannot be read sets nothing, and is told as a problem; so does a quota that is zero altogether, as
-it has always been with YuniKorn.
+An annotation that cannot be read sets nothing, and is told as a problem. A quota of zero is a quota of nothing, also if
+all of it is zero.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def namespace_tags(namespace: Namespace | None) -> NamespaceTags:
         ("namespace.resourcequota", quota),
         ("namespace.resourceguaranteed", _amounts(namespace, GUARANTEED, problems)),
     ):
-        if amounts and any(amounts.values()):
+        if amounts:
             tags[tag] = _as_resource(amounts)
     most = annotation(namespace.metadata, MAX_APPS)
     if most.isascii() and most.isdecimal():

@@ -116,6 +116,11 @@ class ClusterView:
         if known is not None and not known.pod.spec.node_name:
             self._unplace(known)
 
+    def has_node(self, uid: str) -> bool:
+        """The pod is on a node, or assumed there."""
+        known = self._pods.get(uid)
+        return known is not None and known.node is not None
+
     def node_facts(self, name: str) -> NodeFacts | None:
         """What decides whether a class admits the node; None if the node is not known."""
         node = self.state.nodes.get(name)

@@ -21,6 +21,8 @@ class PodReason(msgspec.Struct, eq=False):
     """Reason and message of the condition that was written last."""
     condition_ns: int | None = None
     """When."""
+    is_lost: bool = False
+    """It has not come to the API server."""
     event_kind: tuple[object, ...] = ()
     """Kind of the reason in the last event."""
     event_ns: int = 0

@@ -14,6 +14,7 @@ from schedulerd.kubernetes.api.resources import PODS
 from schedulerd.kubernetes.api.writes import Bind as BindWrite
 from schedulerd.kubernetes.api.writes import Create, Delete, Patch, Reference
 from schedulerd.kubernetes.api.writes.patching import patch_key
+from schedulerd.kubernetes.cluster.conditions import POD_SCHEDULED
 from schedulerd.kubernetes.cluster.effects import (
     Bind,
     BindVolume,
@@ -28,10 +29,12 @@ from schedulerd.kubernetes.cluster.effects import (
 from schedulerd.kubernetes.cluster.events import (
     BindEnded,
     BindResult,
+    ConditionLost,
     CreateEnded,
     CreateResult,
     DeleteEnded,
     Event,
+    FailEnded,
 )
 from schedulerd.kubernetes.objects.decode import MalformedObject, decode
 from schedulerd.kubernetes.objects.pod import Pod
@@ -51,6 +54,7 @@ _CREATE_RESULTS = {
     Result.REFUSED: CreateResult.REFUSED,
 }
 """All others are FAILED; a pod that is there all the same is found by the next creation."""
+_WRITTEN_OR_GONE = (Result.DONE, Result.GONE)
 _OVER = (Result.CLOSED, Result.NOT_LEADER)
 """This process is about to end: nothing is to be done about it."""
 CONDITION_SECONDS_MAX = 3.0
@@ -63,7 +67,7 @@ class ApiWriter:
         self._recorder = recorder
         self._handle = handle
         self._ended: list[Event] = []
-        """Ends of bindings that came in this turn of the loop: the cluster is told of them together."""
+        """Ends of writes that came in this turn of the loop: the cluster is told of them together."""
         self._volumes = VolumeWriter(pool, handle)
         self.performers: dict[type[Effect], Callable[[Any], None]] = {
             Bind: self._bind,
@@ -91,13 +95,12 @@ class ApiWriter:
 
     def _bind(self, effect: Bind) -> None:
         """A binding makes PodScheduled true, so a condition that says why the pod waits must not come after it."""
-        pod = effect.pod
-        if pod.uid in self._patches:
-            under_way = self._pool.withdraw(patch_key(PODS, pod.namespace, pod.name))
-            if under_way is not None:
-                under_way.add_done_callback(lambda _: self._bind_now(effect))
-                return
-        self._bind_now(effect)
+        key = patch_key(PODS, effect.pod.namespace, effect.pod.name, part=POD_SCHEDULED)
+        under_way = self._pool.withdraw(key)
+        if under_way is not None:
+            under_way.add_done_callback(lambda _: self._bind_now(effect))
+        else:
+            self._bind_now(effect)
 
     def _bind_now(self, effect: Bind) -> None:
         pod = effect.pod
@@ -107,11 +110,14 @@ class ApiWriter:
             if outcome.result in _OVER:
                 return
             result = _BIND_RESULTS.get(outcome.result, BindResult.UNKNOWN)
-            if not self._ended:
-                done.get_loop().call_soon(self._tell_ended)
-            self._ended.append(BindEnded(pod.uid, effect.node, result, outcome.message, outcome.node))
+            self._tell_soon(BindEnded(pod.uid, effect.node, result, outcome.message, outcome.node))
 
         self._pool.submit(BindWrite(pod.namespace, pod.name, pod.uid, effect.node)).add_done_callback(ended)
+
+    def _tell_soon(self, event: Event) -> None:
+        if not self._ended:
+            asyncio.get_running_loop().call_soon(self._tell_ended)
+        self._ended.append(event)
 
     def _tell_ended(self) -> None:
         ended, self._ended = self._ended, []
@@ -162,8 +168,15 @@ class ApiWriter:
 
     def _fail(self, effect: FailPod) -> None:
         pod = effect.pod
+
+        def ended(done: asyncio.Future[Outcome]) -> None:
+            outcome = done.result()
+            if outcome.result not in _OVER:
+                self._tell_soon(FailEnded(pod.uid, outcome.result in _WRITTEN_OR_GONE, outcome.message))
+
         status = {"phase": "Failed", "reason": effect.reason, "message": effect.message}
-        self._pool.submit(Patch(PODS, pod.namespace, pod.name, pod.uid, {"status": status}))
+        patch = Patch(PODS, pod.namespace, pod.name, pod.uid, {"status": status}, part="phase")
+        self._pool.submit(patch).add_done_callback(ended)
 
     def _patch(self, effect: PatchPodCondition) -> None:
         pod = effect.pod
@@ -174,13 +187,16 @@ class ApiWriter:
             "message": effect.message,
         }
         if effect.is_transition:
-            condition["lastTransitionTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            since_s = min(effect.since_ns / 1e9, time.time()) if effect.since_ns else time.time()
+            condition["lastTransitionTime"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(since_s))
         patch = {"status": {"conditions": [condition]}}
-        done = self._pool.submit(Patch(PODS, pod.namespace, pod.name, pod.uid, patch))
+        done = self._pool.submit(Patch(PODS, pod.namespace, pod.name, pod.uid, patch, part=effect.type))
         self._patches[pod.uid] = done
 
         def ended(done: asyncio.Future[Outcome]) -> None:
             if self._patches.get(pod.uid) is done:
                 del self._patches[pod.uid]
+            if done.result().result not in (*_WRITTEN_OR_GONE, *_OVER):
+                self._tell_soon(ConditionLost(pod.uid, effect.type, effect.reason, effect.message))
 
         done.add_done_callback(ended)

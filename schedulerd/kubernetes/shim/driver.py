@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 
 from schedulerd.client import AllocationRelease, Client
@@ -67,7 +68,8 @@ class Driver:
 
     async def start(self) -> None:
         """Reports everything to the daemon; returns when all asks are queued."""
-        for effect in self._step([Started()]):
+        epoch_ns = time.time_ns() - int(self._loop.time() * NS)
+        for effect in self._step([Started(epoch_ns)]):
             if isinstance(effect, Recovery):
                 await self._report(effect)
             else:

@@ -139,6 +139,28 @@ async def test_the_newest_patch_of_an_object_is_the_one_that_leaves() -> None:
         assert pod["status"]["message"] == "three"
 
 
+async def test_patches_of_different_parts_of_an_object_all_leave() -> None:
+    async with World() as world:
+        world.cluster.pod("a")
+        pool = world.pool(PoolSettings(in_flight_max=1))
+        world.cluster.faults.add(Fault("hang"), method="DELETE")
+        pool.submit(Delete(r.PODS, "default", "x", U))
+        conditions = [{"type": kind, "status": "False", "reason": "R"} for kind in ("One", "Two", "One")]
+        done = [
+            pool.submit(Patch(r.PODS, "default", "a", "", {"status": {"conditions": [one]}}, part=one["type"]))
+            for one in conditions
+        ]
+        done.append(pool.submit(patch("a", "m")))
+        await pause()
+        world.cluster.faults.released.set()
+        results = [outcome.result for outcome in await asyncio.gather(*done)]
+        assert results == [Result.SUPERSEDED, Result.DONE, Result.DONE, Result.DONE]
+        pod = world.cluster.get(r.PODS, "a")
+        assert pod is not None
+        assert sorted(one["type"] for one in pod["status"]["conditions"]) == ["One", "Two"]
+        assert pod["status"]["message"] == "m"
+
+
 async def test_patches_of_an_object_leave_one_after_the_other() -> None:
     async with World() as world:
         world.cluster.pod("a")

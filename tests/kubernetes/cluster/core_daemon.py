@@ -41,9 +41,9 @@ from schedulerd.wire.callback import CallBuilder, InterfaceVersion, read_hello
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
+from tests.kubernetes.cluster.play import EPOCH_NS
 
 RM_ID = "kubernetes"
-EPOCH_NS = 1_800_000_000_000_000_000
 QUEUES = """
 partitions:
   - name: default

@@ -337,9 +337,11 @@ class GangWorld(ToyWorld):
             case e.CreatePod():
                 self._ends.append(self._create(effect))
             case e.FailPod(pod):
-                if pod.uid in self.pods:
+                is_done = self.is_calm or self.random.random() < 0.7
+                if is_done and pod.uid in self.pods:
                     self.failed.append(pod.uid)
                     self._remove(pod.uid)
+                self._ends.append(v.FailEnded(pod.uid, is_done, "denied"))
             case e.DeletePod(pod) if pod.uid in self.pods and is_placeholder(self.pods[pod.uid].metadata):
                 self._remove(pod.uid)
                 self._ends.append(v.DeleteEnded(pod.uid, True))

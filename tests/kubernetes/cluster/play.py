@@ -30,6 +30,8 @@ from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import JSON, containers, pod
 
 EffectT = TypeVar("EffectT")
+EPOCH_NS = 1_767_225_600 * SECOND_NS
+"""2026-01-01, when the pods are created and the plays begin."""
 
 
 def own(name: str = "p", cpu: str = "1", meta: JSON | None = None, **spec: Any) -> Pod:
@@ -69,7 +71,7 @@ class Play:
 
     def start(self, *things: object) -> Recovery:
         assert self.put(*things) == []
-        (report,) = self.tell(Started())
+        (report,) = self.tell(Started(EPOCH_NS))
         assert isinstance(report, Recovery)
         return report
 

@@ -131,6 +131,20 @@ def test_a_bind_that_fails_again_and_again_is_tried_less_and_less_often(play: Pl
     assert waits == [2, 4, 8, 16, 32, 60, 60]
 
 
+def test_a_daemon_pod_has_no_other_node_and_waits(play: Play) -> None:
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d"}
+    daemon = own("p", meta={"ownerReferences": [owner], "labels": {"queue": "root.q"}}, affinity=affinity)
+    play.put(daemon)
+    for seconds in (2, 4, 8):
+        play.allocate("p", "n")
+        assert play.tell(BindEnded("p", "n", BindResult.FAILED, "no")) == [ReleaseAllocation(APP, "p", "u-p", "no")]
+        assert play.put(daemon) == play.wait(seconds - 1) == []
+        assert the_ask(play.wait(1)).tags["yunikorn.apache.org/requiredNode"] == "n"
+    assert play.allocate("p", "n") == [Bind(POD, "n")]
+
+
 def test_an_ask_from_before_the_confirmed_release_is_repeated(play: Play) -> None:
     """A daemon that has lost its state meanwhile was told of the allocation, and took the ask for its resize."""
     play.put(own("p"))

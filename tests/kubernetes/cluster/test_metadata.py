@@ -153,5 +153,7 @@ def test_quotas_that_cannot_be_read_are_told_and_ignored(annotations: dict[str, 
     assert len(found.problems) == 1
 
 
-def test_a_quota_of_nothing_is_none() -> None:
-    assert namespace_tags(namespace(namespace_quota='{"cpu": 0}')).tags == {}
+def test_a_quota_of_zero_is_a_quota_of_nothing() -> None:
+    found = namespace_tags(namespace(namespace_quota='{"cpu": 0}', namespace_max_cpu="1"))
+    assert found.tags == {"namespace.resourcequota": '{"resources":{"vcore":{"value":0}}}'}
+    assert namespace_tags(namespace(namespace_quota="{}")).tags == {}

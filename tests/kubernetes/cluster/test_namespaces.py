@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.kubernetes.cluster.effects import AddApplication, RecordEvent, RemoveApplication
+from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, RecordEvent, RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
     ApplicationRejected,
@@ -72,6 +72,20 @@ def test_tags_that_are_rejected_are_told_as_a_warning_and_the_application_goes_o
     assert (event.reason, event.note, event.is_warning) == ("NamespaceAnnotation", "namespace: too many", True)
     play.bind("p", "n")
     assert len(of(play.put(space("4")), AddApplication)) == 1
+
+
+def test_an_application_that_was_rejected_is_added_again_at_once_when_the_annotations_change() -> None:
+    play = Play()
+    play.start(node("n"), space("0"), own("p"))
+    play.tell(ApplicationRejected(APP, "too many"))
+    assert play.put(space("0")) == [], "they have not"
+    added, ask = play.put(space("3"))
+    assert isinstance(added, AddApplication)
+    assert isinstance(ask, Ask)
+    assert added.tags[MOST] == "3"
+    assert play.cluster.model.applications[APP].failures == 0
+    play.tell(ApplicationAccepted(APP))
+    assert play.wait(100) == []
 
 
 def test_annotations_that_cannot_be_read_are_told_as_a_warning(play: Play) -> None:

@@ -17,7 +17,7 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes import builders
 from tests.kubernetes.builders import JSON, containers, pod
-from tests.kubernetes.cluster.play import own
+from tests.kubernetes.cluster.play import EPOCH_NS, own
 
 TURNS = 400
 TASK_GROUPS = '[{"name": "g", "minMember": 3, "minResource": {"cpu": "1"}}]'
@@ -83,7 +83,7 @@ class History:
 
 def report(cluster: Cluster, now_ns: int) -> dict[str, Any]:
     """What is told, without the order in which nodes have come."""
-    told, *others = cluster.step(now_ns, [Started()])
+    told, *others = cluster.step(now_ns, [Started(EPOCH_NS)])
     assert isinstance(told, Recovery)
     existing = {node.name: sorted(node.existing, key=lambda one: one.key) for node in told.nodes}
     nodes = {node.name: replace(node, existing=()) for node in told.nodes}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from schedulerd.kubernetes.cluster.effects import (
     AddApplication,
     CreateNode,
@@ -14,12 +16,19 @@ from schedulerd.kubernetes.cluster.effects import (
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
     ApplicationUpdated,
+    BindEnded,
+    BindResult,
     NodeAccepted,
     Put,
     Resynced,
 )
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.objects.pod import Pod, PodCondition
+from schedulerd.kubernetes.reasons.waiting import State, Waiting
 from tests.kubernetes.builders import bound, containers, node, placed
-from tests.kubernetes.cluster.play import Play, own, the_node
+from tests.kubernetes.cluster.play import EPOCH_NS, Play, own, the_ask, the_node
+from tests.kubernetes.reasons.reader import FAILED, Reader
 
 APP = "yunikorn-ns-autogen"
 
@@ -48,6 +57,55 @@ def test_everything_is_reported_by_age() -> None:
     assert (second.existing, second.occupied) == ((), {})
     (attribute,) = {ask.tags["schedulerd.io/node-selector"] for ask in report.asks}
     assert attribute in first.attributes
+
+
+def waited(name: str, reason: str = "Unschedulable", at: str | None = None) -> Pod:
+    """A pod of 2025 with a condition that says why it waits."""
+    condition = PodCondition("PodScheduled", "False", reason, "no room", at)
+    one = own(name, meta={"labels": {"queue": "root.q"}, "creationTimestamp": "2025-01-01T00:00:00Z"})
+    return replace(one, status=replace(one.status, conditions=(condition,)))
+
+
+def test_a_pod_is_as_old_as_its_condition_as_its_gates_may_have_been_lifted_late() -> None:
+    late = "2025-06-01T00:00:00Z"
+    report = Play().start(
+        waited("said", at=late), waited("timeless"), waited("lifted", "SchedulingGated", late), node("n")
+    )
+    assert {ask.key: ask.asked_at_ns for ask in report.asks} == {
+        "said": epoch_seconds(late) * SECOND_NS,
+        "timeless": epoch_seconds("2025-01-01T00:00:00Z") * SECOND_NS,
+        "lifted": 0,  # now
+    }
+
+
+def test_a_pod_that_is_asked_for_again_is_as_old_as_its_first_ask() -> None:
+    play = Play()
+    play.start(node("n"), node("m"), own("gated", schedulingGates=[{"name": "g"}]))
+    play.wait(3600)
+    assert the_ask(play.put(own("gated"))).asked_at_ns == 0, "now"
+    play.wait(60)
+    play.allocate("gated", "n")
+    again = the_ask(play.tell(BindEnded("gated", "n", BindResult.FAILED, "no")))
+    assert again.asked_at_ns == EPOCH_NS + 3600 * SECOND_NS
+    assert the_ask(play.wait(2)).asked_at_ns == again.asked_at_ns
+
+
+def test_the_first_condition_says_since_when_the_pod_waits() -> None:
+    """So the next process knows it. What the API server writes of gates has no time."""
+    reader = Reader()
+    reader.start(node("n", cpu="1"))
+    reader.pass_time(50)
+    reader.all(Put(waited("p", "SchedulingGated")))
+    reader.pass_time(5)
+    reader.say("p", FAILED)
+    reader.pass_time(5)
+    told = reader.conditions["p"]
+    assert told.is_transition
+    assert told.since_ns == EPOCH_NS + 50 * SECOND_NS
+    reader.all(Put(waited("p", told.reason, "2026-01-01T00:00:50Z")))
+    reader.say("p", Waiting(State.READY, queue="root.q"))
+    reader.pass_time(5)
+    assert not reader.conditions["p"].is_transition
 
 
 def test_a_pod_that_was_running_at_the_start_is_released_at_its_end() -> None:

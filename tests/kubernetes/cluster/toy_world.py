@@ -17,7 +17,7 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import node, placed, terminating
-from tests.kubernetes.cluster.play import own
+from tests.kubernetes.cluster.play import EPOCH_NS, own
 
 MOVES_MAX = 100_000
 """Histories have some thousands."""
@@ -179,7 +179,7 @@ class ToyWorld:
         return node(name, {"disk": name}, cpu="1")
 
     def start(self) -> None:
-        self._carry_out(self.cluster.step(0, [v.Started()]))
+        self._carry_out(self.cluster.step(0, [v.Started(EPOCH_NS)]))
 
     def turn(self) -> None:
         """Something happens somewhere."""

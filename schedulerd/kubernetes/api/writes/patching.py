@@ -17,8 +17,8 @@ class Patch(Write):
     """DONE (`object` is the result), GONE, CONFLICT (another resource version), REFUSED.
 
     Strategic merge patches keep lists such as `conditions` apart by their keys: no read is needed, and nothing that
-    others have written is lost. Custom resources know merge patches only. Of several patches for one object and
-    subresource only the newest leaves, so it has to say everything that the older ones said.
+    others have written is lost. Custom resources know merge patches only. Of several patches that change the same part
+    of an object only the newest leaves, so it has to say everything that the older ones said.
     """
 
     kind = "status"
@@ -34,12 +34,14 @@ class Patch(Write):
         patch: Mapping[str, Any],
         *,
         subresource: str = "status",
+        part: str = "",
         resource_version: str = "",
         content_type: str = STRATEGIC_MERGE_PATCH,
     ) -> None:
-        """With `resource_version` it is done only if the object is still of that version."""
+        """`part` of the subresource is changed; empty: all of it. With `resource_version` the patch is done only if the
+        object is still of that version."""
         self.resource, self.namespace, self.name, self.uid = resource, namespace, name, uid
-        self._subresource = subresource
+        self._subresource, self._part = subresource, part
         self._content_type = content_type
         # The server answers 409 if the object has another UID by now.
         precondition = {"uid": uid} | ({"resourceVersion": resource_version} if resource_version else {})
@@ -48,7 +50,7 @@ class Patch(Write):
 
     @property
     def key(self) -> Hashable:
-        return patch_key(self.resource, self.namespace, self.name, self._subresource)
+        return patch_key(self.resource, self.namespace, self.name, self._subresource, self._part)
 
     async def attempt(self, caller: Caller) -> Outcome | Retry:
         path = self.resource.path(self.namespace, self.name, self._subresource)
@@ -88,9 +90,9 @@ class PatchVolume(Patch):
     urgency = Urgency.BIND
 
 
-def patch_key(resource: Resource, namespace: str, name: str, subresource: str = "status") -> Hashable:
-    """The key of patches of this object."""
-    return "patch", resource, namespace, name, subresource
+def patch_key(resource: Resource, namespace: str, name: str, subresource: str = "status", part: str = "") -> Hashable:
+    """The key of patches of this part of an object."""
+    return "patch", resource, namespace, name, subresource, part
 
 
 class _Metadata(msgspec.Struct):

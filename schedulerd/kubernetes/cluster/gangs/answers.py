@@ -88,9 +88,7 @@ def ask_released(model: Model, event: AskReleased) -> bool:
     own = _virtual(model, event.key, event.application_id)
     if own is None:
         return False
-    if own.state is PodState.ASKED and own.ask is not None:
-        own.asks_sent += 1
-        model.effects.append(own.ask)
+    asking.repeat(model, own)
     return True
 
 
@@ -98,6 +96,7 @@ def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
     """The time of the gang is over. Asks of placeholders that are allocated end as well; their release follows."""
     own = _virtual(model, event.key, event.application_id)
     if own is not None:
+        waiting.note_timed_out(model, own.application)
         if not own.uuid:
             spend(model, own)
         elif own.slot is not None:
@@ -106,6 +105,7 @@ def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
     pod = model.pods.get(event.key)
     if pod is None or not pod.is_placeholder:
         return False
+    waiting.note_timed_out(model, pod.application)
     if not pod.uuid:
         slots.remove_pod(model, pod)
     elif pod.slot is not None:

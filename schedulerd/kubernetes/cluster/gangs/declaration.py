@@ -120,6 +120,14 @@ def check(model: Model, own: OwnPod) -> str:
     return ""
 
 
+def tell_again(model: Model, uid: str) -> None:
+    """The condition about task groups that cannot be used was not written."""
+    own = model.pods.get(uid)
+    if own is not None:
+        own.has_told_gang = False
+        check(model, own)
+
+
 def known_group(model: Model, key: GroupKey) -> KnownGroup | None:
     found = model.gang_groups.get(_object_key(key))
     if found is None:

@@ -6,8 +6,7 @@ a batch, or of a start, before it is declared.
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, asking, conditions
-from schedulerd.kubernetes.cluster.effects import FailPod
+from schedulerd.kubernetes.cluster import applications, asking, conditions, failing
 from schedulerd.kubernetes.cluster.gangs import membership, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.declaration import known_group
 from schedulerd.kubernetes.cluster.gangs.model import (
@@ -64,6 +63,15 @@ def remove_unwanted(model: Model) -> None:
             slots.remove_pod(model, own)
 
 
+def in_words(model: Model, application: Application, message: str) -> str:
+    """What the daemon says of the application. That the time of its gang is over is said in the words of Kubernetes."""
+    gang = application.gang
+    if gang is None or not message.startswith(FAILED_REASON):
+        return message
+    waiting.note_timed_out(model, application)
+    return f"{FAILED_REASON}: {gang.shortfall}" if gang.shortfall else message
+
+
 def updated(model: Model, application: Application, state: str, message: str) -> None:
     """The daemon says of the application in which state it is."""
     gang = application.gang
@@ -85,7 +93,7 @@ def failed(model: Model, application: Application, message: str, *, is_rejected:
         for own in _real_pods(application):
             if not own.node:
                 model.record(own, "ApplicationFailed", "Scheduling", message, is_warning=True)
-                model.effects.append(FailPod(own.name, FAILED_REASON, message))
+                failing.fail(model, own, FAILED_REASON, message)
     start_over(model, application)
 
 
@@ -195,7 +203,7 @@ def _form(model: Model, application: Application, gang: Gang) -> bool:
         applications.submit(model, application)
     for own in found:
         if not own.node:
-            own.keeps_age = True
+            asking.keep_age(own)
             asking.consider(model, own)
     if gang.is_past:
         _open(model, application, gang, GangStage.OVER)

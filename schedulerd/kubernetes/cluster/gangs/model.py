@@ -197,12 +197,15 @@ class Gang:
     """All its real pods had left; a new one forms it anew."""
     said: str = ""
     """Why it is not formed, as the last event says."""
+    shortfall: str = ""
+    """When its time was over: how many placeholders had no node, and what they waited for."""
     not_before_ns: int = 0
     """When it may be formed."""
 
     def clear_slots(self) -> None:
         self.slots, self.to_come, self.standing_in = {}, {}, {}
         self.without_room.clear()
+        self.shortfall = ""
 
     def add_slot(self, group: str, index: int, name: str) -> None:
         self.slots[name] = Slot(self, group, index, name)

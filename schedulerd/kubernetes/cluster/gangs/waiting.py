@@ -9,9 +9,12 @@ their gang.
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import conditions
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
+from schedulerd.kubernetes.pod_resources import PODS
+from schedulerd.kubernetes.reasons.amounts import amount_text, resource_name
 from schedulerd.kubernetes.reasons.sentences import SKIPPED, UNSCHEDULABLE, condition_reason
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
@@ -66,6 +69,33 @@ def virtual_told(model: Model, own: OwnPod, waiting: Waiting) -> None:
     else:
         gang.without_room.pop(own.uid, None)
     model.gangs_due[own.application.id] = None
+
+
+def note_timed_out(model: Model, application: Application | None) -> None:
+    """The time of the gang is over: what its placeholders without a node waited for, before they are given up."""
+    gang = application.gang if application is not None else None
+    if application is None or gang is None or gang.shortfall:
+        return
+    short = [slot for slot in gang.slots.values() if slot.own is None or not slot.own.uuid]
+    if not short:
+        return
+    group = gang.groups[short[0].group]
+    asked = ((resource_name(name), amount_text(name, amount)) for name, amount in group.resources.items())
+    amounts = ", ".join(f"{name} {amount}" for name, amount in asked if name != PODS)
+    time_s, placed = gang.timeout_s or model.settings.gang_timeout_ns / SECOND_NS, len(gang.slots) - len(short)
+    waits_for = next(
+        (said[1] for own in _telling(application, gang, short) if (said := conditions.said(model, own))), ""
+    )
+    gang.shortfall = f"{placed} of {len(gang.slots)} placeholders were placed in {time_s:g} s; "
+    gang.shortfall += f"the next one, of task group {group.name!r}, asks for {amounts or 'a pod'}"
+    gang.shortfall += f": {waits_for}" if waits_for else ""
+
+
+def _telling(application: Application, gang: Gang, short: list[Slot]) -> list[OwnPod]:
+    """Pods that show what these placeholders wait for."""
+    if gang.kind is PlaceholderKind.VIRTUAL:
+        return [own for own in application.pods.values() if own.reason.shared is not None]
+    return [slot.own for slot in short if slot.own is not None and slot.own.state is PodState.ASKED]
 
 
 def forget(model: Model, own: OwnPod) -> None:

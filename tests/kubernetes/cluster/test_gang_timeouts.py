@@ -1,0 +1,99 @@
+"""The time of a gang is over: what people are told of it, in the words of Kubernetes."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
+from tests.kubernetes.builders import node
+from tests.kubernetes.cluster.gang_play import made, member
+from tests.kubernetes.cluster.play import of
+from tests.kubernetes.reasons.reader import FAILED, Reader
+
+RAW = "ResourceReservationTimeout: after 100 s task group g has 1 of 2 placeholders: the next one wants vcore 1000"
+TEXT = (
+    "ResourceReservationTimeout: 1 of 2 placeholders were placed in 100 s; "
+    "the next one, of task group 'g', asks for cpu 1: "
+)
+NO_ROOM = "0/1 nodes are available: 1 node(s) had room only for other pods."
+
+
+def short_gang(kind: str, style: str, waiting: Waiting | None = FAILED) -> tuple[Reader, str]:
+    """The first of two placeholders is placed; the key of the second, which waits for this."""
+    reader = Reader()
+    reader.start(node("n", cpu="8"))
+    pods = [member(name, style=style, placeholders=kind) for name in ("w0", "w1")]
+    reader.put(*pods)
+    for one in of(reader.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", "")), e.CreatePod):
+        reader.put(made(one))
+    model = reader.cluster.model
+    first, second = [uid for uid, own in (*model.pods.items(), *model.virtual.items()) if own.is_placeholder]
+    reader.tell(v.Allocated("a", first, "u", "n"))
+    if waiting is not None:
+        reader.all(v.PendingReasonTold("a", second, waiting))
+    reader.pass_time(100)
+    return reader, second
+
+
+def failures(effects: list[e.Effect]) -> set[str]:
+    return {one.message for one in of(effects, e.FailPod)}
+
+
+@pytest.mark.parametrize("kind", ["pods", "virtual"])
+@pytest.mark.parametrize("is_ask_first", [True, False])
+def test_a_hard_gang(kind: str, is_ask_first: bool) -> None:
+    reader, key = short_gang(kind, "Hard")
+    timed_out = v.AskTimedOut("a", key)
+    if is_ask_first:
+        reader.all(timed_out)
+    effects = reader.all(v.ApplicationUpdated("a", "Failing", RAW))
+    if not is_ask_first:
+        reader.all(timed_out)
+    effects += reader.all(v.ApplicationUpdated("a", "Failed", RAW))
+    assert failures(effects) == {TEXT + NO_ROOM}
+    notes = {
+        one.note for one in of(effects, e.RecordEvent) if one.reason in ("ApplicationFailed", "GangSchedulingFailed")
+    }
+    assert notes == {TEXT + NO_ROOM}
+
+
+@pytest.mark.parametrize("kind", ["pods", "virtual"])
+def test_a_requeued_gang(kind: str) -> None:
+    reader, _ = short_gang(kind, "Requeue")
+    reader.all(v.ApplicationUpdated("a", "Failing", RAW), v.ApplicationUpdated("a", "Failed", RAW))
+    reader.pass_time(5)
+    assert {reader.told(name)[1] for name in ("w0", "w1")} == {TEXT + NO_ROOM}
+
+
+def test_a_soft_gang() -> None:
+    reader, _ = short_gang("pods", "Soft")
+    reader.all(v.ApplicationUpdated("a", "Resuming", RAW))
+    assert reader.last_event("w0") == ("GangSchedulingFailed", TEXT + NO_ROOM)
+
+
+def test_a_gang_that_waited_for_a_quota() -> None:
+    quota = Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.q", "vcore", 4000, 0, 2000, 4000)
+    reader, _ = short_gang("virtual", "Hard", quota)
+    effects = reader.all(v.ApplicationUpdated("a", "Failed", RAW))
+    why = "0/1 nodes are available: quota of queue root.q: cpu 4 used + 2 asked is more than max 4."
+    assert failures(effects) == {TEXT + why}
+
+
+def test_a_placeholder_of_which_nothing_is_known() -> None:
+    reader, key = short_gang("virtual", "Hard", None)
+    effects = reader.all(v.AskTimedOut("a", key), v.ApplicationUpdated("a", "Failed", RAW))
+    assert failures(effects) == {TEXT.removesuffix(": ")}
+
+
+def test_any_other_end_is_told_as_the_daemon_says_it() -> None:
+    reader, _ = short_gang("pods", "Hard")
+    effects = reader.all(v.ApplicationUpdated("a", "Failed", "queue root.q is gone"))
+    assert failures(effects) == {"queue root.q is gone"}
+
+
+def test_a_gang_that_was_placed_when_its_time_ended() -> None:
+    reader, key = short_gang("pods", "Hard")
+    reader.all(v.Allocated("a", key, "u2", "n"))
+    assert failures(reader.all(v.ApplicationUpdated("a", "Failed", RAW))) == {RAW}
