@@ -31,7 +31,7 @@ from tests.packaging.dockerfile import parse
 pytestmark = needs_helm
 JSON = dict[str, Any]
 ALONE = {"replicas": 1, "leaderElection": {"enabled": False}}
-EVERYTHING = {
+EVERYTHING: JSON = {
     "fullnameOverride": "batch",
     "commonLabels": {"team": "platform"},
     "image": {"repository": "registry.example/schedulerd", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
