@@ -85,7 +85,8 @@ async def _answers_nothing_else(target: str) -> None:
 
 async def _code(channel: grpc.aio.Channel, method: str) -> grpc.StatusCode:
     """Of a call with an empty message."""
-    call: Any = channel.unary_unary(method)(b"", timeout=10)
+    begin: Any = channel.unary_unary(method)
+    call = begin(b"", timeout=10)
     code: grpc.StatusCode = await call.code()
     return code
 
