@@ -6,6 +6,7 @@ import asyncio
 import base64
 import contextlib
 import json
+import socket
 import ssl
 import time
 from collections.abc import AsyncIterator
@@ -323,6 +324,18 @@ async def test_large_bodies_are_bounded_together_and_small_ones_pass(
             while served.server._large_bytes:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.01)
         assert (await served.post(large))[0] == 200
+
+
+@pytest.mark.skipif(not socket.has_ipv6, reason="there is no IPv6 here")
+async def test_an_address_of_ipv6_is_for_both_families(real_loop: None) -> None:
+    certificates = made()
+    server = WebhookServer("[::]:0", {"mutate": decide}, AdmissionMetrics())
+    server.use(server_context(certificates.certificate, certificates.key))
+    port = await server.start()
+    for host in ("::1", "127.0.0.1"):
+        _, writer = await asyncio.open_connection(host, port, ssl=trusting(certificates), server_hostname=HOST)
+        writer.close()
+    await server.stop(0.1)
 
 
 async def connect(served: Served) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
