@@ -33,7 +33,7 @@ class HttpAccess(StrEnum):
     """Which clients get an answer on an HTTP path."""
 
     AUTO = "auto"
-    """All clients if `http_bind` is a loopback address, otherwise none."""
+    """Clients on this machine: all if `http_bind` is a loopback address."""
     ON = "on"
     """All clients that reach the port."""
     TOKEN = "token"
@@ -143,8 +143,9 @@ class Settings(BaseModel):
     )
     grpc_tls_bind: Address | None = Field(
         default=None,
-        description="HOST:PORT of a second address of the gRPC server, with TLS, when grpc_bind is a socket file. "
-        "Needs tls_cert_file and tls_key_file.",
+        description="HOST:PORT of a second address of the gRPC server, with TLS, when grpc_bind is a socket file. It "
+        "tells what a queue file would change (Admin.ValidateConfiguration), and nothing else. Needs tls_cert_file and "
+        "tls_key_file.",
     )
     http_bind: Address = Field(
         default="0.0.0.0:9080",
@@ -153,7 +154,7 @@ class Settings(BaseModel):
     http_loglevel: Annotated[HttpAccess, BeforeValidator(lower)] = Field(
         default=HttpAccess.AUTO,
         description="Which clients may change the log level with PUT /loglevel. on: every client; off: none; token: "
-        "clients with the token of http_token_file; auto: on if http_bind is a loopback address, otherwise off.",
+        "clients with the token of http_token_file; auto: clients on the same machine.",
     )
     http_debug_state: Annotated[HttpAccess, BeforeValidator(lower)] = Field(
         default=HttpAccess.ON,

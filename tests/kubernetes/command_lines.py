@@ -31,6 +31,11 @@ def settings_of(container: dict[str, Any], folder: Path) -> BaseModel:
         tls.mkdir(exist_ok=True)
         for file in TLS_FILES:
             (tls / file).touch()
+    for volume in container.get("volumeMounts") or ():
+        if volume["name"] == "http-tokens":
+            tokens = folder.with_name(f"{folder.name}-tokens")
+            tokens.mkdir(exist_ok=True)
+            (tokens / "t").touch()
     name, *flags = (one.replace("/etc/schedulerd", str(folder)) for one in container["args"])
     command = cli.get_command(click.Context(cli), name)
     assert command is not None

@@ -17,12 +17,20 @@
 {{- end }}
 
 {{- define "schedulerd.labels" -}}
+{{- include "schedulerd.labelsWith" (list . dict) }}
+{{- end }}
+
+{{- /* The context, and labels that win over the common ones. */ -}}
+{{- define "schedulerd.labelsWith" -}}
+{{- $more := mergeOverwrite (deepCopy (default dict (index . 0).Values.commonLabels)) (default dict (index . 1)) }}
+{{- with index . 0 -}}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/name: {{ include "schedulerd.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
-{{- with .Values.commonLabels }}
+{{- end }}
+{{- with $more }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}
@@ -31,6 +39,18 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/name: {{ include "schedulerd.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/component: scheduler
+{{- end }}
+
+{{- /* Of the pods with these labels: over zones, and over the nodes of a zone. */ -}}
+{{- define "schedulerd.spread" -}}
+{{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+- topologyKey: {{ . }}
+  maxSkew: 1
+  whenUnsatisfiable: ScheduleAnyway
+  labelSelector:
+    matchLabels:
+      {{- $ | nindent 6 }}
+{{- end }}
 {{- end }}
 
 {{- define "schedulerd.image" -}}
@@ -76,6 +96,41 @@ said to be there, and the version of Kubernetes decides. */ -}}
 {{- end -}}
 {{- end -}}
 {{ $found }}
+{{- end }}
+
+{{- /* The endpoints of a PodMonitor: the context, and the names of ports. */ -}}
+{{- define "schedulerd.endpoints" -}}
+{{- $monitor := (index . 0).Values.podMonitor }}
+{{- range slice . 1 }}
+- port: {{ . }}
+  interval: {{ $monitor.interval }}
+  {{- with $monitor.scrapeTimeout }}
+  scrapeTimeout: {{ . }}
+  {{- end }}
+  {{- with $monitor.relabelings }}
+  relabelings:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with $monitor.metricRelabelings }}
+  metricRelabelings:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* "true" if PodMonitors are to be made. */ -}}
+{{- define "schedulerd.podMonitor" -}}
+{{- $has := .Capabilities.APIVersions.Has "monitoring.coreos.com/v1/PodMonitor" -}}
+{{- with .Values.podMonitor }}{{ if and .enabled (or .force $has) }}true{{ end }}{{ end -}}
+{{- end }}
+
+{{- /* Egress to the API server, and to the DNS by which it may be named. */ -}}
+{{- define "schedulerd.egress" -}}
+{{- range .Values.networkPolicy.apiServers }}
+- ports: [{protocol: TCP, port: {{ .port }}}]
+  to: [{ipBlock: {cidr: {{ .cidr | quote }}}}]
+{{- end }}
+- ports: [{protocol: UDP, port: 53}, {protocol: TCP, port: 53}]
 {{- end }}
 
 {{- /* Values that fit each other, beyond what a schema can say. */ -}}

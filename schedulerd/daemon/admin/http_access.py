@@ -23,6 +23,7 @@ TOKEN_LENGTH_MIN = 16
 """Minimum length of a token, in characters."""
 
 _SCHEME = "bearer"
+_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -74,11 +75,11 @@ class Gate:
         match access:
             case HttpAccess.OFF:
                 raise HTTPException(403, f"{what} is off: the setting {setting} is off; on and token turn it on")
-            case HttpAccess.AUTO if not self._is_loopback:
+            case HttpAccess.AUTO if not self._is_loopback and not is_local(request):
                 raise HTTPException(
                     403,
-                    f"{what} is off: the setting {setting} is auto, and http_bind is no loopback address; "
-                    f"set {setting} to token with http_token_file, or to on",
+                    f"{what} is off for other machines: the setting {setting} is auto, and http_bind is no loopback "
+                    f"address; set {setting} to token with http_token_file, or to on",
                 )
             case HttpAccess.TOKEN if self._token is None or not self._token.is_in(request):
                 raise HTTPException(
@@ -86,6 +87,13 @@ class Gate:
                     f"{what} needs the header Authorization: Bearer TOKEN with the token of http_token_file",
                     headers={"WWW-Authenticate": "Bearer"},
                 )
+
+
+def is_local(request: Request) -> bool:
+    """Whether the client is on this machine, and no proxy speaks for another one."""
+    client = request.client
+    is_here = client is not None and is_loopback(client.host)
+    return is_here and not any(name in request.headers for name in _FORWARDED)
 
 
 def is_loopback(host: str) -> bool:

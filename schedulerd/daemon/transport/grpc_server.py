@@ -1,18 +1,25 @@
-"""The gRPC server: port, TLS, limits, health and reflection."""
+"""The gRPC server: ports, TLS, limits, health and reflection.
+
+The second address (`grpc_tls_bind`) is a server of its own with one method: whoever asks what a queue file would change
+needs a certificate, and one that is good for that question must not be good for acting as a resource manager.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 
 import grpc
 from grpc_health.v1 import health, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd.address import split_address, unix_path
 from schedulerd.config import Settings
 from schedulerd.daemon.access.admission import Admission
@@ -31,6 +38,22 @@ OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.keepalive_permit_without_calls", 1),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
 )
+
+
+ADMIN = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
+CHECKS = frozenset({f"/{ADMIN.full_name}/{ADMIN.methods_by_name['ValidateConfiguration'].name}"})
+"""Methods that the second address has, beside health."""
+
+
+class _Only(grpc.GenericRpcHandler):
+    """Some methods of another handler; to clients there are no others."""
+
+    def __init__(self, inner: grpc.GenericRpcHandler, methods: frozenset[str]) -> None:
+        self._inner = inner
+        self._methods = methods
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler[object, object] | None:
+        return self._inner.service(handler_call_details) if handler_call_details.method in self._methods else None
 
 
 class GrpcServer:
@@ -60,19 +83,24 @@ class GrpcServer:
             ("grpc.http2.ping_timeout_ms", sign_ms),
         ]
         refusals = admission.refusals
-        self._server = grpc.aio.server(
-            interceptors=[
-                StandardStreams(admission, handlers.keys()),
-                RequestReader(refusals),
-                IdentityInterceptor(admission.identities, refusals),
-            ],
-            options=[*OPTIONS, *limits],
-            maximum_concurrent_rpcs=settings.calls_max,
-        )
-        for each in handlers.values():
-            self._server.add_generic_rpc_handlers(tuple(each))
         self._health = Health(frozenset({"", SCHEDULER_SERVICE}))
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+
+        def server(services: Iterable[grpc.GenericRpcHandler]) -> grpc.aio.Server:
+            made = grpc.aio.server(
+                interceptors=[
+                    StandardStreams(admission, handlers.keys()),
+                    RequestReader(refusals),
+                    IdentityInterceptor(admission.identities, refusals),
+                ],
+                options=[*OPTIONS, *limits],
+                maximum_concurrent_rpcs=settings.calls_max,
+            )
+            made.add_generic_rpc_handlers(tuple(services))
+            health_pb2_grpc.add_HealthServicer_to_server(self._health, made)
+            return made
+
+        self._server = server(chain(*handlers.values()))
+        self._servers = [self._server]
         if settings.grpc_reflection:
             names = (*handlers, health.SERVICE_NAME, reflection.SERVICE_NAME)
             reflection.enable_server_reflection(names, self._server)
@@ -80,10 +108,13 @@ class GrpcServer:
         self.tls_port = None
         """Of `grpc_tls_bind`."""
         if settings.grpc_tls_bind is not None:
-            self.tls_port = _listen(self._server, settings.grpc_tls_bind, tls, "grpc_tls_bind")
+            checks = server(_Only(one, CHECKS) for one in handlers[ADMIN.full_name])
+            self.tls_port = _listen(checks, settings.grpc_tls_bind, tls, "grpc_tls_bind")
+            self._servers.append(checks)
 
     async def start(self) -> None:
-        await self._server.start()
+        for server in self._servers:
+            await server.start()
         self._health.set_serving(True)
 
     def not_serving(self) -> None:
@@ -92,7 +123,7 @@ class GrpcServer:
 
     async def stop(self, grace_seconds: float) -> None:
         """Refuses new calls at once, and cancels calls that still run after the grace period."""
-        await self._server.stop(grace_seconds)
+        await asyncio.gather(*(server.stop(grace_seconds) for server in self._servers))
 
 
 def unnoticed_seconds(settings: Settings) -> float:

@@ -12,6 +12,7 @@ import logging
 import ssl
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from enum import Enum
 from typing import Any
 
 import msgspec
@@ -40,6 +41,14 @@ TRIES_MAX = 5
 """To be the first who writes the Secret."""
 
 JSON = dict[str, Any]
+
+
+class Told(Enum):
+    """Whether a webhook configuration has the authorities."""
+
+    CURRENT = "current"
+    NOBODY = "nobody asks"
+    FAILED = "failed"
 
 
 class CertificateInUse:
@@ -121,32 +130,34 @@ class CertificateKeeper:
         """
         kept = await self._renew()
         told = [await self._tell(resource, name, kept) for resource, name in self._configurations]
-        self._in_use.offer(kept.certificate, kept.key)
-        return all(told)
+        # Callers may not trust a new certificate yet. The first one is taken: there is nothing better to show.
+        if Told.FAILED not in told or not self._in_use.is_there.is_set():
+            self._in_use.offer(kept.certificate, kept.key)
+        return all(one is Told.CURRENT for one in told)
 
     async def _renew(self) -> Certificates:
         """What the Secret has, after it was renewed if that was due."""
         for _ in range(TRIES_MAX):
             found = await self._get(SECRETS, self._secret)
-            kept = None if found is None else Certificates.of_data(_decoded(found.get("data")))
+            if found is None:
+                raise AnswerUnusable(
+                    f"there is no secret {self._namespace}/{self._secret}: helm upgrade, or kubectl apply of "
+                    "rbac.yaml, makes it again, empty"
+                )
+            kept = Certificates.of_data(_decoded(found.get("data")))
             wanted = renewed(kept, self._hosts, self._wall())
             if wanted is kept or await self._write(found, wanted):
                 return wanted
         raise AnswerUnusable(f"secret {self._secret}: somebody else was faster {TRIES_MAX} times")
 
-    async def _write(self, found: JSON | None, wanted: Certificates) -> bool:
+    async def _write(self, found: JSON, wanted: Certificates) -> bool:
         """False if somebody else was faster."""
         data = {name: base64.b64encode(value).decode() for name, value in wanted.as_data().items()}
-        if found is None:
-            metadata = {"name": self._secret, "namespace": self._namespace}
-            secret = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}
-            method, path = "POST", SECRETS.path(self._namespace)
-        else:
-            # The resourceVersion in its metadata makes it a conflict if it has changed meanwhile.
-            secret = {**found, "data": {**(found.get("data") or {}), **data}}
-            method, path = "PUT", SECRETS.path(self._namespace, self._secret)
+        # The resourceVersion in its metadata makes it a conflict if it has changed meanwhile.
+        secret = {**found, "data": {**(found.get("data") or {}), **data}}
+        path = SECRETS.path(self._namespace, self._secret)
         try:
-            await self._transport.request(Request(method, SECRETS, path, body=msgspec.json.encode(secret)))
+            await self._transport.request(Request("PUT", SECRETS, path, body=msgspec.json.encode(secret)))
         except Refused as error:
             if error.status.code == 409:
                 return False
@@ -154,20 +165,21 @@ class CertificateKeeper:
         LOG.info("certificates in secret %s/%s were renewed: %r", self._namespace, self._secret, wanted)
         return True
 
-    async def _tell(self, resource: Resource, name: str, kept: Certificates) -> bool:
+    async def _tell(self, resource: Resource, name: str, kept: Certificates) -> Told:
         """Makes the webhooks of a configuration trust the authorities."""
-        is_current = False
+        told = Told.FAILED
         try:
             found = await self._get(resource, name)
             if found is None:
                 LOG.warning("there is no %s %s: nobody asks these webhooks", resource.kind, name)
+                told = Told.NOBODY
             else:
                 await self._patch(resource, name, found, base64.b64encode(kept.ca_certificates).decode())
-                is_current = True
+                told = Told.CURRENT
         except ApiError as error:
             LOG.warning("%s %s does not get the authorities of the certificates: %s", resource.kind, name, error)
-        self._metrics.bundle_current.labels(resource.plural).set(is_current)
-        return is_current
+        self._metrics.bundle_current.labels(resource.plural).set(told is Told.CURRENT)
+        return told
 
     async def _patch(self, resource: Resource, name: str, found: JSON, bundle: str) -> None:
         stale = [

@@ -6,6 +6,7 @@
 | server certificate | 90 days | 30 days before its end |
 
 A new authority is trusted before it signs: it joins the bundle of trusted ones at once, and signs from a day later on.
+Meanwhile a server certificate that is due waits; only one that cannot be used at all is signed earlier.
 An authority leaves the bundle when it ends. So at every moment the bundle of a day ago verifies the certificate in use.
 """
 
@@ -34,6 +35,8 @@ _USES = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
 """Webhooks show it to the daemon too, when they ask it."""
 AUTHORITIES_MAX = 5
 """In the bundle."""
+HOSTS_MAX = 40
+"""Names of a certificate: those of an earlier one are dropped first."""
 
 CA_CERTIFICATES, CA_KEY, CERTIFICATE, KEY = "ca.crt", "ca.key", "tls.crt", "tls.key"
 """Keys of the Secret: authorities (the newest first), key of the newest, server certificate, its key. All PEM."""
@@ -89,14 +92,14 @@ def renewed(kept: Certificates | None, hosts: Sequence[str], now: datetime) -> C
     if authority.certificates[0].not_valid_after_utc - now < AUTHORITY_RENEWED_BEFORE:
         # The key of the older authority is not kept: what it has to sign for the time until then, it signs now.
         if not _is_usable(kept, authority.certificates, hosts, now):
-            kept = _signed(authority, hosts, now)
+            kept = _signed(authority, _names_of_all(kept, authority.certificates, hosts, now), now)
         authority = _new_authority(authority.certificates, now)
         return Certificates(_bundle(authority.certificates), _pem_key(authority.key), kept.certificate, kept.key)
     newest = authority.certificates[0]
-    signs = newest if now - newest.not_valid_before_utc >= CLOCKS_APART + TRUSTED_FIRST else None
-    trusted = [newest] if signs is not None else authority.certificates
-    if not _is_usable(kept, trusted, hosts, now):
-        return _signed(authority, hosts, now)
+    may_sign = now - newest.not_valid_before_utc >= CLOCKS_APART + TRUSTED_FIRST
+    trusted, left = ([newest], SERVER_RENEWED_BEFORE) if may_sign else (authority.certificates, TRUSTED_FIRST)
+    if not _is_usable(kept, trusted, hosts, now, left):
+        return _signed(authority, _names_of_all(kept, trusted, hosts, now, left), now)
     bundle = _bundle(authority.certificates)
     if bundle != kept.ca_certificates:  # one has ended
         return Certificates(bundle, kept.ca_key, kept.certificate, kept.key)
@@ -118,17 +121,40 @@ def _authority(kept: Certificates, now: datetime) -> _Authority | None:
         return None
 
 
-def _is_usable(kept: Certificates, trusted: Sequence[x509.Certificate], hosts: Sequence[str], now: datetime) -> bool:
-    """Whether the server certificate lives for long enough, has these names, and is signed by one of `trusted`."""
+def _names_of_all(
+    kept: Certificates,
+    trusted: Sequence[x509.Certificate],
+    hosts: Sequence[str],
+    now: datetime,
+    left: timedelta = SERVER_RENEWED_BEFORE,
+) -> Sequence[str]:
+    """`hosts`, and before them the names of a certificate that lacks nothing but those: replicas with other names share
+    it during a rollout, and would replace it in turn. The next renewal drops them."""
+    if not _is_usable(kept, trusted, (), now, left):
+        return hosts
+    names = x509.load_pem_x509_certificate(kept.certificate).extensions.get_extension_for_class(
+        x509.SubjectAlternativeName
+    )
+    return list(dict.fromkeys([*(str(name.value) for name in names.value), *hosts]))[-HOSTS_MAX:]
+
+
+def _is_usable(
+    kept: Certificates,
+    trusted: Sequence[x509.Certificate],
+    hosts: Sequence[str],
+    now: datetime,
+    left: timedelta = SERVER_RENEWED_BEFORE,
+) -> bool:
+    """Whether the server certificate has so much time left, has these names, and is signed by one of `trusted`."""
     try:
         certificate = x509.load_pem_x509_certificate(kept.certificate)
         key = serialization.load_pem_private_key(kept.key, None)
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        if certificate.public_key() != key.public_key() or list(names) != _names(hosts):
+        if certificate.public_key() != key.public_key() or not set(_names(hosts)) <= set(names):
             return False
     except (*_UNUSABLE, x509.ExtensionNotFound):
         return False
-    if certificate.not_valid_after_utc - now < SERVER_RENEWED_BEFORE:
+    if certificate.not_valid_after_utc - now < left:
         return False
     return any(_has_signed(one, certificate) for one in trusted)
 

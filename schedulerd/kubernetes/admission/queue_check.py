@@ -11,10 +11,12 @@ from schedulerd.kubernetes.admission.metrics import AdmissionMetrics
 from schedulerd.kubernetes.admission.rules.queues import (
     BREAK_GLASS_LABEL,
     FILES_MAX,
+    QUEUE_FILES_LABEL,
     QueueFileResult,
     QueueRules,
     breaks_glass,
     decide,
+    leaves_validation,
     queue_files,
 )
 from schedulerd.kubernetes.admission.rules.review import ALLOWED, AdmissionRequest, Decision, UserInfo
@@ -53,8 +55,9 @@ class QueueCheck:
     async def decide(self, request: AdmissionRequest) -> Decision:
         if not self._rules.concerns(request):
             return ALLOWED
-        if breaks_glass(request):
-            return await self._break_glass(request)
+        for label, is_asked in ((BREAK_GLASS_LABEL, breaks_glass), (QUEUE_FILES_LABEL, leaves_validation)):
+            if is_asked(request):
+                return await self._break_glass(request, label)
         files = queue_files(request)
         if len(files) > FILES_MAX:
             return Decision(
@@ -87,15 +90,15 @@ class QueueCheck:
         changes = impact.changes or ("nothing changes for queues and running work",)
         return Decision(warnings=(*(f"impact: {change}" for change in changes), *decision.warnings))
 
-    async def _break_glass(self, request: AdmissionRequest) -> Decision:
+    async def _break_glass(self, request: AdmissionRequest, label: str) -> Decision:
         rules = self._rules
         try:
             may = await self._may_break_glass(request.user_info, rules.namespace, rules.config_map)
         except ApiError as error:
-            return Decision(f"label {BREAK_GLASS_LABEL}: whether you may set it cannot be found out: {error}")
+            return Decision(f"label {label}: whether you may change it cannot be found out: {error}")
         if not may:
             return Decision(
-                f"label {BREAK_GLASS_LABEL}: you have to be allowed the verb {VERB!r} for {RESOURCE}.{GROUP} "
-                f"{rules.config_map!r} in namespace {rules.namespace!r}; without the label, queue files are validated"
+                f"label {label}: to have queue files stored that are not validated, you have to be allowed the verb "
+                f"{VERB!r} for {RESOURCE}.{GROUP} {rules.config_map!r} in namespace {rules.namespace!r}"
             )
-        return Decision(warnings=(f"label {BREAK_GLASS_LABEL}: the queue files are not validated",))
+        return Decision(warnings=(f"label {label}: the queue files are not validated",))

@@ -1,7 +1,11 @@
 """The HTTPS server of the webhooks.
 
-Whoever reaches the port may ask. So everything is bounded: connections, the time until one asks for something, reviews
-at a time, size and time of a body. A large review is read in a thread, so that it does not hold the event loop.
+Whoever reaches the port may ask. So everything is bounded: connections from the moment they are accepted, in all and
+for each address, the time until one asks for something, size and time of a body, the memory of large bodies together,
+and reviews at a time. A large review is read in a thread, so that it does not hold the event loop.
+
+A body that has not arrived yet takes no place among the reviews, and none in the memory for large ones until it is
+large: clients that send nothing cannot keep others from being answered.
 """
 
 from __future__ import annotations
@@ -10,11 +14,10 @@ import asyncio
 import logging
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from typing import cast
 
 from aiohttp import web
 
-from schedulerd.address import split_address
+from schedulerd.kubernetes.admission.listener import Listener
 from schedulerd.kubernetes.admission.metrics import AdmissionMetrics
 from schedulerd.kubernetes.admission.rules.review import (
     BODY_BYTES_MAX,
@@ -27,18 +30,18 @@ from schedulerd.kubernetes.admission.rules.review import (
 
 LOG = logging.getLogger(__name__)
 
-CONNECTIONS_MAX = 500
 FIRST_REQUEST_SECONDS = 10.0
 """From the connection, with its TLS handshake, until it has sent the head of a request."""
 IDLE_SECONDS = 100.0
 """Between two requests; the API server closes connections after 90 s."""
-HANDSHAKE_SECONDS = 5.0
 BODY_SECONDS = 5.0
 REVIEWS_MAX = 100
-"""That are read or decided at a time."""
+"""That are read or decided at a time, after their bodies have arrived."""
 LARGE_BYTES = 64 * 1024
 """From this size on, a review is read in a thread."""
 LARGE_AT_A_TIME = 2
+LARGE_BYTES_MAX = 4 * BODY_BYTES_MAX
+"""Of all bodies from this size on together, until they are decided. The objects in them take ten times as much."""
 
 Handle = Callable[[AdmissionRequest], Awaitable[Decision]]
 
@@ -48,15 +51,15 @@ class WebhookServer:
 
     def __init__(self, address: str, webhooks: Mapping[str, Handle], metrics: AdmissionMetrics) -> None:
         """`webhooks` are the handlers by the name that is their path."""
-        self._host, self._port = split_address(address)
+        self._listener = Listener(address, self._context(), self._connected, metrics.connections_refused.inc)
         self._webhooks = webhooks
         self._metrics = metrics
         self._current: ssl.SSLContext | None = None
         self._silent: set[asyncio.BaseProtocol] = set()
         self._reviews = 0
+        self._large_bytes = 0
         self._large = asyncio.Semaphore(LARGE_AT_A_TIME)
         self._runner: web.AppRunner | None = None
-        self._server: asyncio.Server | None = None
 
     def use(self, context: ssl.SSLContext) -> None:
         """Certificate and key for connections that are made from now on."""
@@ -69,20 +72,11 @@ class WebhookServer:
             app.router.add_post(f"/{name}", self._handler(name, handle))
         self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_SECONDS)
         await self._runner.setup()
-        loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(
-            self._connected,
-            self._host,
-            self._port,
-            ssl=self._context(),
-            ssl_handshake_timeout=HANDSHAKE_SECONDS,
-        )
-        return int(self._server.sockets[0].getsockname()[1])
+        return self._listener.start()
 
     async def stop(self, seconds: float) -> None:
         """Takes no new connections; requests that are under way have so many seconds."""
-        if self._server is not None:
-            self._server.close()
+        await self._listener.stop()
         if self._runner is not None:
             assert self._runner.server is not None
             transports = [protocol.transport for protocol in self._runner.server.connections]
@@ -106,13 +100,10 @@ class WebhookServer:
         context.sni_callback = choose
         return context
 
-    def _connected(self) -> asyncio.BaseProtocol:
+    def _connected(self) -> asyncio.Protocol:
         assert self._runner is not None
         assert self._runner.server is not None
-        protocol = cast(asyncio.Protocol, self._runner.server())
-        if len(self._runner.server.connections) >= CONNECTIONS_MAX:
-            self._metrics.connections_refused.inc()
-            return _Refused()
+        protocol = self._runner.server()
         self._silent.add(protocol)
         asyncio.get_running_loop().call_later(FIRST_REQUEST_SECONDS, self._end_silent, protocol)
         return protocol
@@ -127,32 +118,51 @@ class WebhookServer:
     def _handler(self, name: str, handle: Handle) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
             self._silent.discard(request.protocol)
-            if self._reviews >= REVIEWS_MAX:
-                self._metrics.failed(name, "busy")
-                return web.Response(status=503, text=f"more than {REVIEWS_MAX} reviews at a time\n")
-            self._reviews += 1
+            body = _Body()
             try:
-                return await self._answer(name, handle, request)
+                return await self._answer(name, handle, request, body)
+            except TimeoutError:
+                self._metrics.failed(name, "slow")
+                return web.Response(status=408, text=f"the body took longer than {BODY_SECONDS:g} s\n")
+            except web.HTTPRequestEntityTooLarge:
+                self._metrics.failed(name, "too_large")
+                return web.Response(status=413, text=f"at most {BODY_BYTES_MAX} bytes are read\n")
+            except ReviewUnusable as error:
+                self._metrics.failed(name, "unusable")
+                return web.Response(status=400, text=f"{error}\n")
+            except _Busy as error:
+                self._metrics.failed(name, "busy")
+                return web.Response(status=503, text=f"{error}\n")
             finally:
-                self._reviews -= 1
+                self._large_bytes -= body.counted
 
         return answer
 
-    async def _answer(self, name: str, handle: Handle, request: web.Request) -> web.Response:
+    async def _answer(self, name: str, handle: Handle, request: web.Request, body: _Body) -> web.Response:
         started_s = asyncio.get_running_loop().time()
+        async with asyncio.timeout(BODY_SECONDS):
+            await self._receive(request, body)
+        if self._reviews >= REVIEWS_MAX:
+            raise _Busy(f"more than {REVIEWS_MAX} reviews at a time")
+        self._reviews += 1
         try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await request.read()
-            review = await self._read(body)
-        except TimeoutError:
-            self._metrics.failed(name, "slow")
-            return web.Response(status=408, text=f"the body took longer than {BODY_SECONDS:g} s\n")
-        except web.HTTPRequestEntityTooLarge:
-            self._metrics.failed(name, "too_large")
-            return web.Response(status=413, text=f"at most {BODY_BYTES_MAX} bytes are read\n")
-        except ReviewUnusable as error:
-            self._metrics.failed(name, "unusable")
-            return web.Response(status=400, text=f"{error}\n")
+            return await self._decide(name, handle, body.take(), started_s)
+        finally:
+            self._reviews -= 1
+
+    async def _receive(self, request: web.Request, body: _Body) -> None:
+        async for part in request.content.iter_any():
+            body.content += part
+            if len(body.content) > BODY_BYTES_MAX:
+                raise web.HTTPRequestEntityTooLarge(BODY_BYTES_MAX, len(body.content))
+            if len(body.content) >= LARGE_BYTES:
+                self._large_bytes += len(body.content) - body.counted
+                body.counted = len(body.content)
+                if self._large_bytes > LARGE_BYTES_MAX:
+                    raise _Busy(f"large bodies have more than {LARGE_BYTES_MAX} bytes together")
+
+    async def _decide(self, name: str, handle: Handle, body: bytes, started_s: float) -> web.Response:
+        review = await self._read(body)
         try:
             decision = await handle(review)
         except Exception:
@@ -176,8 +186,20 @@ class WebhookServer:
             return await asyncio.to_thread(read_review, body)
 
 
-class _Refused(asyncio.Protocol):
-    """Of one connection too many."""
+class _Busy(Exception):
+    """Too much at a time; the text says of what."""
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        cast(asyncio.Transport, transport).abort()
+
+class _Body:
+    """Of a request, as far as it has arrived."""
+
+    def __init__(self) -> None:
+        self.content = bytearray()
+        self.counted = 0
+        """Bytes that count among those of large bodies."""
+
+    def take(self) -> bytes:
+        """The content, of which nothing is left here."""
+        content = bytes(self.content)
+        self.content.clear()
+        return content

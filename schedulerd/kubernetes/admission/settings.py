@@ -22,7 +22,7 @@ from schedulerd.kubernetes.admission.rules.patterns import Patterns
 from schedulerd.kubernetes.admission.rules.pods import PodRules
 from schedulerd.kubernetes.admission.rules.queues import QueueRules
 from schedulerd.kubernetes.admission.rules.users import TrustedUsers
-from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, CUSTOM, parse_workload
+from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, parse_workload
 from schedulerd.settings.values import Address, LogFormat, LogFormatName, LogLevel, LogLevelName, Target, listed
 
 ENVIRONMENT_PREFIX = "SCHEDULERD_ADMISSION_"
@@ -52,16 +52,6 @@ def _workloads(texts: tuple[str, ...]) -> tuple[str, ...]:
 Texts = Annotated[tuple[str, ...], BeforeValidator(listed), Field(max_length=LIST_MAX)]
 PatternTexts = Annotated[Texts, AfterValidator(_patterns)]
 Name = Annotated[str, Field(min_length=1, max_length=253)]
-
-DEFAULT_CUSTOM = tuple(f"{one.group}/{one.resource}={'+'.join('.'.join(path) for path in one.paths)}" for one in CUSTOM)
-OPERATORS = (
-    "jobset-system/jobset-controller-manager",
-    "kubeflow/training-operator",
-    "kuberay-system/kuberay-operator",
-    "mpi-operator/mpi-operator",
-    "spark-operator/spark-operator-controller",
-)
-"""Service accounts of the operators of the default custom resources, as their own manifests name them."""
 
 
 class AdmissionSettings(BaseModel):
@@ -122,13 +112,15 @@ class AdmissionSettings(BaseModel):
     )
     trusted_groups: PatternTexts = Field(default=(), description="The same for groups of users.")
     trusted_service_accounts: Annotated[Texts, AfterValidator(_accounts)] = Field(
-        default=OPERATORS,
-        description="The same for service accounts, as NAMESPACE/NAME: operators that make pods for other people.",
+        default=(),
+        description="The same for service accounts, as NAMESPACE/NAME: operators that make pods for other people. The "
+        "chart has those of its custom resources.",
     )
     custom_resources: Annotated[Texts, AfterValidator(_workloads)] = Field(
-        default=DEFAULT_CUSTOM,
+        default=(),
         description="Custom resources whose pods get the user: GROUP/RESOURCE=PATH, with + between several paths. A "
-        "path leads to a pod template or to annotations; * is every element.",
+        "path leads to a pod template, to annotations, or to sparkConf; * is every element. The chart has values for "
+        "those of Spark, Ray, Kubeflow, JobSet and MPI.",
     )
     queue_config_map: Name = Field(
         default="schedulerd-queues",

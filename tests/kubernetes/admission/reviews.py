@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+from pathlib import Path
 from typing import Any
+
+from ruamel.yaml import YAML
 
 from schedulerd.kubernetes.admission.rules.pods import PodRules
 from schedulerd.kubernetes.admission.rules.review import AdmissionRequest, read_review
+from schedulerd.kubernetes.admission.rules.workloads import parse_workload
 from schedulerd.kubernetes.admission.settings import AdmissionSettings
 
 JSON = dict[str, Any]
@@ -17,6 +21,11 @@ APP_ID = "schedulerd.io/app-id"
 GROUPS = ["dev", "system:authenticated"]
 SYSTEM = "scheduling-system"
 """The namespace in which schedulerd runs."""
+VALUES: JSON = YAML(typ="safe").load(Path(__file__).parents[3] / "charts" / "schedulerd" / "values.yaml")["admission"]
+CUSTOM_TEXTS = [f"{one['group']}/{one['resource']}={'+'.join(one['paths'])}" for one in VALUES["customResources"]]
+CUSTOM = [parse_workload(text) for text in CUSTOM_TEXTS]
+"""The custom resources of the chart."""
+OF_CHART: JSON = {"custom_resources": CUSTOM_TEXTS, "trusted_service_accounts": VALUES["trustedServiceAccounts"]}
 
 
 def user_info(name: str, groups: list[str] | None = None) -> str:
@@ -24,7 +33,8 @@ def user_info(name: str, groups: list[str] | None = None) -> str:
 
 
 def rules(namespace: str = SYSTEM, **settings: Any) -> PodRules:
-    return AdmissionSettings(**settings).pod_rules(namespace)
+    """With the custom resources of the chart."""
+    return AdmissionSettings(**OF_CHART | settings).pod_rules(namespace)
 
 
 def review(

@@ -21,7 +21,7 @@ from schedulerd.kubernetes.admission.certificate_keeper import (
     CertificateKeeper,
 )
 from schedulerd.kubernetes.admission.metrics import AdmissionMetrics
-from schedulerd.kubernetes.api import Refused, Transport, Unreachable
+from schedulerd.kubernetes.api import AnswerUnusable, Refused, Transport, Unreachable
 from schedulerd.kubernetes.api.status import Status
 from schedulerd.kubernetes.api.transport import Answer, Request
 from tests.kubernetes.admission.test_certificates import HOSTS, START, verify
@@ -39,6 +39,7 @@ class Server:
         self.is_away = False
         self.forbidden: set[str] = set()
         self._version = 0
+        self.put(SECRET, {"metadata": {"name": "tls"}})  # as the chart makes it
 
     async def request(self, request: Request) -> Answer:
         await asyncio.sleep(0.01)
@@ -47,14 +48,11 @@ class Server:
         if request.method in self.forbidden:
             raise refused(request, 403)
         body: JSON = msgspec.json.decode(request.body) if request.body else {}
-        path = f"{request.path}/{body['metadata']['name']}" if request.method == "POST" else request.path
+        path = request.path
         found = self.objects.get(path)
-        if request.method == "POST":
-            if found is not None:
-                raise refused(request, 409)
-        elif found is None:
+        if found is None:
             raise refused(request, 404)
-        elif request.method == "PUT" and body["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+        if request.method == "PUT" and body["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
             raise refused(request, 409)
         if request.method == "GET":
             return Answer(200, msgspec.json.encode(found))
@@ -144,8 +142,7 @@ async def test_two_replicas_over_three_years() -> None:
         certificates.add(one.certificate)
     assert one.loaded == other.loaded == len(certificates)
     assert 3 * 365 / 60 <= len(certificates) <= 3 * 365 / 60 + 4
-    assert server.writes["POST"] == 1
-    # The other renewals, and the two authorities that were added or have ended.
+    # Each renewal, and the two authorities that were added or have ended.
     assert server.writes["PUT"] <= len(certificates) + 4
     webhook = server.objects[HOOKS]["webhooks"][0]
     assert (webhook["rules"], webhook["clientConfig"]["service"]) == ([], {"name": "s"}), "the rest is left alone"
@@ -160,7 +157,6 @@ async def test_a_secret_that_is_there_empty_is_filled() -> None:
     secret = server.objects[SECRET]
     assert (secret["metadata"]["labels"], secret["data"]["other"]) == ({"a": "b"}, "AAAA")
     assert set(secret["data"]) == {"other", "ca.crt", "ca.key", "tls.crt", "tls.key"}
-    assert server.writes["POST"] == 0
 
 
 @pytest.mark.parametrize("content", ["!", "", None, "AAAA"])
@@ -190,6 +186,32 @@ async def test_a_bundle_that_somebody_overwrote_is_put_back() -> None:
     writes = server.writes.total()
     assert await replica.keeper.check()
     assert server.writes.total() == writes, "nothing is written that is there"
+
+
+async def test_a_secret_that_somebody_deleted_is_said_with_what_to_do() -> None:
+    server = Server()
+    server.configure()
+    del server.objects[SECRET]
+    with pytest.raises(AnswerUnusable, match="there is no secret ns/tls: helm upgrade"):
+        await Replica(server, Clock()).keeper.check()
+
+
+async def test_a_certificate_waits_until_its_authority_is_told() -> None:
+    """A new authority, as somebody has emptied the Secret: callers would refuse what it signs."""
+    server, clock = Server(), Clock()
+    server.configure()
+    replica = Replica(server, clock)
+    await replica.keeper.check()
+    before = replica.certificate
+    server.put(SECRET, {"metadata": {"name": "tls"}})
+    server.forbidden = {"PATCH"}
+    assert not await replica.keeper.check()
+    assert (replica.loaded, replica.certificate) == (1, before)
+    server.forbidden = set()
+    assert await replica.keeper.check()
+    (bundle,) = server.bundles()
+    verify(bundle, replica.certificate, clock.now)
+    assert (replica.loaded, replica.certificate != before) == (2, True)
 
 
 async def test_without_configurations_it_serves_and_says_so() -> None:

@@ -10,9 +10,13 @@ from cryptography.x509.verification import PolicyBuilder, Store, VerificationErr
 
 from schedulerd.kubernetes.admission.certificates import (
     AUTHORITIES_MAX,
+    AUTHORITY_LIFE,
+    AUTHORITY_RENEWED_BEFORE,
     CERTIFICATE,
+    HOSTS_MAX,
     KEY,
     SERVER_LIFE,
+    SERVER_RENEWED_BEFORE,
     TRUSTED_FIRST,
     Certificates,
     renewed,
@@ -93,6 +97,40 @@ def test_after_years_without_anybody_all_is_new() -> None:
     made = renewed(kept, HOSTS, late)
     verify(made.ca_certificates, made.certificate, late)
     assert len(x509.load_pem_x509_certificates(made.ca_certificates)) == 1
+
+
+def test_a_server_certificate_that_is_due_waits_for_a_new_authority() -> None:
+    """It is due half a day after the authority was renewed: nobody may be shown one of an authority of that day."""
+    kept = renewed(None, HOSTS, START)
+    due = START + AUTHORITY_LIFE - AUTHORITY_RENEWED_BEFORE + timedelta(hours=12)
+    kept = renewed(kept, [HOST, "other"], due - (SERVER_LIFE - SERVER_RENEWED_BEFORE))
+    now = START
+    while len(x509.load_pem_x509_certificates(kept.ca_certificates)) == 1:
+        now = START + AUTHORITY_LIFE - AUTHORITY_RENEWED_BEFORE + timedelta(hours=1)
+        kept = renewed(kept, [HOST, "other"], now)
+    assert renewed(kept, [HOST, "other"], due + timedelta(hours=1)) is kept
+    after = renewed(kept, [HOST, "other"], now + TRUSTED_FIRST)
+    assert after.certificate != kept.certificate
+    verify(kept.ca_certificates, after.certificate, now + TRUSTED_FIRST)
+
+
+def test_replicas_with_other_names_share_one_certificate() -> None:
+    """As during a rollout: neither replaces what the other one has made, and a renewal forgets the old names."""
+    old, new = [HOST, "old.svc", "10.0.0.1"], [HOST, "new.svc"]
+    kept = renewed(renewed(None, old, START), new, START)
+    for hosts in (old, new, [HOST]):
+        assert renewed(kept, hosts, START + DAY) is kept
+    for host in (HOST, "old.svc", "new.svc"):
+        verify(kept.ca_certificates, kept.certificate, START, host)
+    later = START + SERVER_LIFE - SERVER_RENEWED_BEFORE + DAY
+    kept = renewed(kept, new, later)
+    with pytest.raises(VerificationError):
+        verify(kept.ca_certificates, kept.certificate, later, "old.svc")
+    for number in range(2 * HOSTS_MAX):
+        kept = renewed(kept, [HOST, f"n{number}.svc"], later)
+    names = issued(kept.certificate).extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert len(list(names)) == HOSTS_MAX
+    verify(kept.ca_certificates, kept.certificate, later, HOST)
 
 
 def test_another_name_makes_another_certificate() -> None:

@@ -16,10 +16,21 @@ from ruamel.yaml import YAML
 
 from schedulerd.kubernetes.admission.rules.pods import check_users
 from schedulerd.kubernetes.admission.rules.users import value_of
-from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, CUSTOM, PODS, Workload
+from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, PODS, Workload
 from tests.kubernetes.admission.expressions import ExpressionFailed, Policy, evaluate, is_asked, selects
-from tests.kubernetes.admission.reviews import GROUPS, JSON, OWN, YUNIKORN, pod, request, review, rules, user_info
-from tests.kubernetes.chart.helm import needs_helm, render
+from tests.kubernetes.admission.reviews import (
+    CUSTOM,
+    GROUPS,
+    JSON,
+    OWN,
+    YUNIKORN,
+    pod,
+    request,
+    review,
+    rules,
+    user_info,
+)
+from tests.kubernetes.chart.helm import admission, needs_helm
 from tests.kubernetes.rights import MANIFESTS
 
 SYSTEM = "schedulerd"
@@ -157,7 +168,7 @@ def test_the_policy_wants_what_schedulerd_writes() -> None:
 
 @needs_helm
 def test_trust_is_that_of_the_values() -> None:
-    objects = render(
+    objects = admission(
         {
             "admission": {
                 "trustedUsers": [r"ci-\d+", r"a.b|c"],

@@ -6,13 +6,19 @@ import socket
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import grpc
 import pytest
+from grpc_health.v1 import health_pb2
 
+from schedulerd._generated.schedulerd.v1 import admin_pb2, callback_pb2
+from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import Client, ResourceManager
 from schedulerd.kubernetes.admission.impact import DaemonAddress, Impact, ImpactUnknown, ask_impact
 from tests.contract.daemon_process import DaemonProcess
 
+SERVING = health_pb2.HealthCheckResponse.SERVING
 CLIENT = ("ca.pem", "client.pem", "client.key")
 TLS = Path(__file__).parents[2] / "contract" / "tls"
 QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues: [{name: a}, {name: b}]\n"
@@ -55,6 +61,34 @@ async def test_a_daemon_whose_shim_uses_a_socket_file(real_loop: None, tmp_path:
                 assert await ask_impact(address, QUEUES, 10.0) == Impact("", ())
                 with pytest.raises(ImpactUnknown, match=r"does not tell|not answered"):
                     await ask_impact(replace(address, cert_file=None, key_file=None), QUEUES, 3.0)
+                await _answers_nothing_else(address.target)
+
+
+async def _answers_nothing_else(target: str) -> None:
+    """Whoever has a certificate for that question is no resource manager, and sees no state."""
+    ca, certificate, key = ((TLS / one).read_bytes() for one in CLIENT)
+    async with grpc.aio.secure_channel(target, grpc.ssl_channel_credentials(ca, key, certificate)) as channel:
+        files = (si_pb2.DESCRIPTOR, admin_pb2.DESCRIPTOR, callback_pb2.DESCRIPTOR)
+        methods = [
+            f"/{service.full_name}/{method.name}"
+            for file in files
+            for service in file.services_by_name.values()
+            for method in service.methods
+        ]
+        assert "/si.v1.Scheduler/RegisterResourceManager" in methods
+        answered = {method: await _code(channel, method) for method in methods}
+        assert answered.pop("/schedulerd.v1.Admin/ValidateConfiguration") is not grpc.StatusCode.UNIMPLEMENTED
+        assert set(answered.values()) == {grpc.StatusCode.UNIMPLEMENTED}
+        check: Any = channel.unary_unary("/grpc.health.v1.Health/Check")
+        assert health_pb2.HealthCheckResponse.FromString(await check(b"", timeout=10)).status == SERVING
+
+
+async def _code(channel: grpc.aio.Channel, method: str) -> grpc.StatusCode:
+    """Of a call with an empty message."""
+    begin: Any = channel.unary_unary(method)
+    call = begin(b"", timeout=10)
+    code: grpc.StatusCode = await call.code()
+    return code
 
 
 async def test_what_would_change(real_loop: None, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from schedulerd.kubernetes.admission.queue_check import QueueCheck
 from schedulerd.kubernetes.admission.rules.queues import (
     BREAK_GLASS_LABEL,
     FILES_MAX,
+    QUEUE_FILES_LABEL,
     QueueFileResult,
     QueueRules,
 )
@@ -33,6 +34,7 @@ from tests.kubernetes.admission.reviews import JSON, request
 VALID = "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n          - name: a\n"
 INVALID = VALID.replace("name: a", "name: a b")
 MAPS = ("", "configmaps")
+REFUSED = "you have to be allowed the verb 'break-glass' for queueconfigurations.schedulerd.io"
 NOTHING_CHANGES = ("impact: nothing changes for queues and running work",)
 
 
@@ -189,13 +191,31 @@ async def test_the_glass_is_broken_by_those_who_may(real_loop: None) -> None:
     broken = config_map({"queues.yaml": INVALID}, labels={BREAK_GLASS_LABEL: "true"})
     refused = await Check(may=may)(broken)
     assert asked == [("ann", "scheduling", "schedulerd")]
-    assert "you have to be allowed the verb 'break-glass' for queueconfigurations.schedulerd.io" in refused.refusal
+    assert REFUSED in refused.refusal
     assert "cannot be found out: no answer" in (await Check(may=unknown)(broken)).refusal
     check = Check(may=may)
     allowed = await check._check.decide(request(broken, namespace="scheduling", resource=MAPS, user="olga"))
     assert allowed == Decision(warnings=(f"label {BREAK_GLASS_LABEL}: the queue files are not validated",))
     other = config_map({"queues.yaml": INVALID}, labels={BREAK_GLASS_LABEL: "false"})
     assert "is not valid" in (await Check(may=may)(other)).refusal
+
+
+async def test_the_glass_cannot_be_walked_around(real_loop: None) -> None:
+    """Labels decide whether the API server asks: to change them first, and the data then, takes the same right."""
+
+    async def olga(user: UserInfo, namespace: str, name: str) -> bool:
+        return user.username == "olga"
+
+    watched = config_map(labels={QUEUE_FILES_LABEL: "true", "a": "b"})
+    for labels in ({}, {QUEUE_FILES_LABEL: "false"}, {QUEUE_FILES_LABEL: "true", BREAK_GLASS_LABEL: "true"}):
+        for data in ({"queues.yaml": VALID}, {"queues.yaml": INVALID}):
+            changed = config_map(data, labels=labels)
+            assert REFUSED in (await Check(may=olga)(changed, watched)).refusal
+            check = Check(may=olga)
+            asked = request(changed, watched, namespace="scheduling", resource=MAPS, user="olga")
+            assert (await check._check.decide(asked)).is_allowed
+    assert await Check(may=olga)(config_map(labels={QUEUE_FILES_LABEL: "true"}), watched) == ALLOWED
+    assert await Check(may=olga)(watched, config_map()) == ALLOWED
 
 
 def test_warnings_are_what_the_api_server_passes_on() -> None:

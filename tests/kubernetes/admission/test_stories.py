@@ -15,9 +15,9 @@ import httpx
 import pytest
 
 from schedulerd.kubernetes.admission.certificates import renewed
-from schedulerd.kubernetes.admission.rules.workloads import ANNOTATIONS, ANY, CUSTOM, Workload, pod_templates
+from schedulerd.kubernetes.admission.rules.workloads import ANNOTATIONS, ANY, SPARK_CONF, Workload, pod_templates
 from tests.kubernetes.admission.cluster import NAMESPACE, Cluster, Webhooks, bundle
-from tests.kubernetes.admission.reviews import APP_ID, JSON, OWN, user_info
+from tests.kubernetes.admission.reviews import APP_ID, CUSTOM, CUSTOM_TEXTS, JSON, OWN, user_info
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer, assets, free_ports
 
@@ -51,7 +51,7 @@ def cluster(port: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clu
 @pytest.fixture(scope="module")
 def webhooks(cluster: Cluster, port: int) -> Iterator[Webhooks]:
     """One process for all stories in which it is there; those in which it is not come last."""
-    with Webhooks(cluster, port) as running:
+    with Webhooks(cluster, port, f"--custom-resources={','.join(CUSTOM_TEXTS)}") as running:
         until(lambda: httpx.get(f"{running.http_url}/readyz").status_code == 200)
         yield running
 
@@ -197,9 +197,10 @@ class TestWithWebhooks:
         bob = {OWN: '{"user":"bob","groups":["dev"]}'}
         for one in CUSTOM:
             assert FORGED in cluster.refused(custom(one, bob)), one
-            assert annotations_in(cluster.create(custom(one, {"a": "b"})), one) == ["ann"] * len(one.paths), one
+            owners = ["ann"] * len(template_paths(one))
+            assert annotations_in(cluster.create(custom(one, {"a": "b"})), one) == owners, one
             changed = cluster.replace(custom(one, {"a": "c"}), "bob")
-            assert annotations_in(changed, one) == ["ann"] * len(one.paths), one
+            assert annotations_in(changed, one) == owners, one
             assert FORGED in cluster.refused(custom(one, bob), verb="replace"), one
 
     def test_the_queue_files(self, cluster: Cluster) -> None:
@@ -249,8 +250,9 @@ class TestWithoutWebhooks:
             started_s = time.monotonic()
             cluster("patch", "mutatingwebhookconfiguration", "schedulerd", "-p", one_second("pods.schedulerd.io"))
             cluster("patch", "validatingwebhookconfiguration", "schedulerd", "-p", one_second("users.schedulerd.io"))
+            answer(cluster, "Fail")
             assert "users.schedulerd.io" in cluster.refused(pod("p", "without")), "forged or not: nobody can tell"
-            ignore(cluster)
+            answer(cluster, "Ignore")
             stored = as_it_is(cluster, pod("p", "without"))
             assert time.monotonic() - started_s < LIMIT_SECONDS
         assert stored["spec"]["schedulerName"] == "default-scheduler"
@@ -303,8 +305,9 @@ def one_second(webhook: str) -> str:
     return json.dumps({"webhooks": [{"name": webhook, "timeoutSeconds": 1}]})
 
 
-def ignore(cluster: Cluster) -> None:
-    patch = {"webhooks": [{"name": "users.schedulerd.io", "failurePolicy": "Ignore"}]}
+def answer(cluster: Cluster, policy: str) -> None:
+    """What the API server does without an answer."""
+    patch = {"webhooks": [{"name": "users.schedulerd.io", "failurePolicy": policy}]}
     cluster("patch", "validatingwebhookconfiguration", "schedulerd", "-p", json.dumps(patch))
 
 
@@ -333,12 +336,16 @@ def definition(kind: tuple[str, str]) -> JSON:
     }
 
 
+def template_paths(kind: Workload) -> list[tuple[str, ...]]:
+    return [path for path in kind.paths if path[-1] != SPARK_CONF]
+
+
 def custom(kind: Workload, annotations: JSON) -> JSON:
     """An object with a template, or annotations, at each of the paths."""
     metadata = {"name": "o", "namespace": "custom"}
     version, made = f"{kind.group}/v1", kind.resource.removesuffix("s").title()
     document: JSON = {"apiVersion": version, "kind": made, "metadata": metadata}
-    for path in kind.paths:
+    for path in template_paths(kind):
         at: Any = document
         for step, after in itertools.pairwise(path):
             if step != ANY:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from typing import Any
 
 import pytest
 
 from schedulerd.kubernetes.admission.rules.pods import check_users, mutate
 from schedulerd.kubernetes.admission.rules.review import Decision
-from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, CUSTOM, parse_workload
-from tests.kubernetes.admission.reviews import JSON, OWN, YUNIKORN, patched, request, rules, user_info
+from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, SPARK_CONF, Workload, parse_workload
+from tests.kubernetes.admission.reviews import CUSTOM, JSON, OWN, YUNIKORN, patched, request, rules, user_info
 
 RULES = rules()
 APPS = {"apps": ["deployments", "replicasets", "statefulsets", "daemonsets"], "batch": ["jobs", "cronjobs"]}
 ANN, BOB = user_info("ann"), user_info("bob")
 DEPLOYMENTS = ("apps", "deployments")
+SPARK_APPLICATIONS = ("sparkoperator.k8s.io", "sparkapplications")
 
 
 def at(path: str, value: Any) -> JSON:
@@ -54,7 +56,12 @@ def after(new: JSON, old: JSON | None = None, resource: tuple[str, str] = DEPLOY
 
 @pytest.mark.parametrize(
     ("resource", "path"),
-    [((one.group, one.resource), ".".join(path)) for one in (*BUILT_IN, *CUSTOM) for path in one.paths],
+    [
+        ((one.group, one.resource), ".".join(path))
+        for one in (*BUILT_IN, *CUSTOM)
+        for path in one.paths
+        if path[-1] != SPARK_CONF
+    ],
 )
 def test_every_kind_gets_its_user_where_its_pods_take_it_from(resource: tuple[str, str], path: str) -> None:
     is_template = not path.endswith("annotations")
@@ -176,6 +183,49 @@ def test_executors_of_spark_are_the_drivers_business() -> None:
     application: JSON = {"spec": {"driver": {}, "executor": {}}}
     stored = after(application, resource=("sparkoperator.k8s.io", "sparkapplications"))
     assert stored == {"spec": {"driver": {"annotations": {OWN: ANN}}, "executor": {}}}
+
+
+SPARK = [(kind, path) for kind in CUSTOM for path in kind.paths if path[-1] == SPARK_CONF]
+PROPERTY = "spark.kubernetes.{}.annotation.{}"
+
+
+@pytest.mark.parametrize(("kind", "path"), SPARK, ids=lambda one: getattr(one, "group", None))
+def test_properties_of_spark_name_nobody_else(kind: Workload, path: tuple[str, ...]) -> None:
+    """The operator, who is trusted, makes annotations of them."""
+    resource, where = (kind.group, kind.resource), ".".join(path)
+
+    def refusal(properties: JSON, before: JSON | None = None, **more: Any) -> str:
+        old = None if before is None else at(where, before)
+        asked = request(at(where, properties), old, resource=resource, **more)
+        assert (check_users(RULES, asked).refusal == "") is mutate(RULES, asked, None).is_allowed
+        return check_users(RULES, asked).refusal
+
+    for role, key in itertools.product(("driver", "executor"), (OWN, YUNIKORN)):
+        name = PROPERTY.format(role, key)
+        assert f"{where}: annotation {key} names somebody else" in refusal({name: BOB})
+        assert refusal({name: ANN}) == refusal({name: ""}) == refusal({name: BOB}, {name: BOB}) == ""
+        assert refusal({name: BOB}, {name: ANN}) != ""
+        assert refusal({name: BOB}, user="system:serviceaccount:kube-system:x") == ""
+        # Key and value are joined by "=", and split at the first.
+        assert "names somebody else" in refusal({f'{name}={{"user":"bob","x":"': '"}'})
+    file = "spark.kubernetes.driver.podTemplateFile"
+    for forged in ({file: "s3a://bob/pod.yaml"}, {f"{file}=s3a://bob": ""}):
+        assert "leads to a pod template that cannot be checked" in refusal(forged)
+        assert refusal(forged, forged) == ""
+    assert refusal({"spark.kubernetes.executor.podTemplateFile": "a", "spark.executor.memory": "1g"}) == ""
+    assert mutate(RULES, request(at(where, {"a": "b"}), resource=resource), None).patch == ()
+
+
+def test_a_key_that_an_operator_would_split_is_refused() -> None:
+    annotations = {f'{OWN}={{"user":"bob","x":"': '"}'}
+    asked = request({"spec": {"driver": {"annotations": annotations}}}, resource=SPARK_APPLICATIONS)
+    assert "spec.driver.annotations: annotation schedulerd.io/user.info" in check_users(RULES, asked).refusal
+
+
+def test_the_template_of_a_driver_gets_the_user_too() -> None:
+    stored = after({"spec": {"driver": {"template": template()}}}, resource=SPARK_APPLICATIONS)
+    driver = stored["spec"]["driver"]
+    assert driver["annotations"] == driver["template"]["metadata"]["annotations"] == {OWN: ANN}
 
 
 @pytest.mark.parametrize(

@@ -101,8 +101,9 @@ def scheduler(values: JSON | None = None, **options: Any) -> list[JSON]:
 
 
 def admission(values: JSON | None = None, **options: Any) -> list[JSON]:
-    """Those of the webhooks."""
-    found = render_text(values, **options)
+    """Those of the webhooks, which are turned on unless the values say otherwise."""
+    values = values or {}
+    found = render_text({**values, "admission": {"enabled": True, **values.get("admission", {})}}, **options)
     return _objects(text for name, text in found.items() if name.startswith("admission/"))
 
 

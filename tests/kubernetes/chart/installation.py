@@ -152,8 +152,7 @@ class Installation:
         return await self._apply("upgrade", values)
 
     async def _apply(self, command: str, values: JSON) -> str:
-        off = {"admission": {"enabled": False}}
-        given = {"schedulerNames": [self.name], "leaderElection": SHORT_LEASE, **off, **values}
+        given = {"schedulerNames": [self.name], "leaderElection": SHORT_LEASE, **values}
         return await self.helm(command, self.name, str(CHART), "--wait", f"--timeout={LIMIT_SECONDS:g}s", values=given)
 
     async def uninstall(self) -> None:

@@ -12,9 +12,9 @@ from typing import Any
 from tests.kubernetes.chart.helm import render_text
 from tests.kubernetes.rights import MANIFESTS
 
-VALUES: dict[str, Any] = {"gangs": {"podGroups": True}, "admission": {"enabled": False}}
+VALUES: dict[str, Any] = {"gangs": {"podGroups": True}}
 """The server is not asked what it has."""
-OF_ADMISSION: dict[str, Any] = {"admission": {"impact": {"enabled": False}}}
+OF_ADMISSION: dict[str, Any] = {"admission": {"enabled": True, "impact": {"enabled": False}}}
 """Which is applied to a scheduler that has been made without it."""
 
 

@@ -66,6 +66,7 @@ class World:
 async def a_world(real: RealServer, folder: Path, name: str, **admission: Any) -> AsyncIterator[World]:
     async with Installation(real, name) as installation:
         await installation.node("a")
+        admission = {"enabled": True, **admission}
         await installation.install(admission=admission, queueFile={"text": QUEUES}, fullnameOverride="batch")
         yield World(installation, Cluster(real, folder))
 
@@ -81,7 +82,7 @@ def in_queue(document: JSON) -> JSON:
     return document
 
 
-async def test_with_its_default_values(alone: RealServer, real_loop: None, tmp_path: Path) -> None:
+async def test_turned_on_with_default_values(alone: RealServer, real_loop: None, tmp_path: Path) -> None:
     async with a_world(alone, tmp_path, "first") as world:
         await world.team("team")
         # A pod is given to the scheduler, belongs to its maker, and is placed.
@@ -117,7 +118,7 @@ async def test_with_its_default_values(alone: RealServer, real_loop: None, tmp_p
 
 
 async def test_upgrades_while_the_webhooks_are_down(alone: RealServer, real_loop: None, tmp_path: Path) -> None:
-    async with a_world(alone, tmp_path, "second") as world:
+    async with a_world(alone, tmp_path, "second", forgedUsers={"failurePolicy": "Fail"}) as world:
         release = world.release
         await world.team("down")
         await world.until("create", "-f", "-", user="ann", given=pod("before", "down"))
@@ -131,7 +132,9 @@ async def test_upgrades_while_the_webhooks_are_down(alone: RealServer, real_loop
         assert "users.schedulerd.io" in refused.error, "this server has no policy that could decide without them"
         # An upgrade passes, with another queue file, and brings them back with the certificates that they had.
         await release.upgrade(
-            admission={"logLevel": "debug"}, queueFile={"text": QUEUES + "# other\n"}, fullnameOverride="batch"
+            admission={"enabled": True, "logLevel": "debug"},
+            queueFile={"text": QUEUES + "# other\n"},
+            fullnameOverride="batch",
         )
         await world.until("create", "-f", "-", user="ann", given=pod("after", "down"))
         after = await world.try_("get", "mutatingwebhookconfiguration", "batch", "-o", "yaml")

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, CUSTOM, PODS
+from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, PODS
 from schedulerd.kubernetes.admission.settings import AdmissionSettings
 from tests.kubernetes.admission.expressions import Policy, is_asked
-from tests.kubernetes.admission.reviews import OWN, pod, review, user_info
-from tests.kubernetes.chart.helm import HelmFailed, admission, needs_helm, one_of, render, scheduler
+from tests.kubernetes.admission.reviews import CUSTOM, OF_CHART, OWN, pod, review, user_info
+from tests.kubernetes.chart.helm import HelmFailed, admission, needs_helm, one_of, render
 from tests.kubernetes.chart.test_templates import MATRIX, OFF
 from tests.kubernetes.command_lines import settings_of
 from tests.kubernetes.rights import rights_of
@@ -31,8 +31,13 @@ OF_THE_INSTALLATION = {
     "daemon_cert_file",
     "daemon_key_file",
     "certificate_names",
+    *OF_CHART,
 }
 """Settings that the chart gives because it knows them."""
+
+
+def with_admission(values: JSON) -> JSON:
+    return {**values, "admission": {"enabled": True, **values.get("admission", {})}}
 
 
 def settings(values: JSON, folder: Path) -> AdmissionSettings:
@@ -51,7 +56,7 @@ def test_the_defaults_of_the_values_are_those_of_the_settings(tmp_path: Path) ->
     assert found.scheduler_name == default.scheduler_name
 
 
-@pytest.mark.parametrize("name", [name for name in MATRIX if MATRIX[name].get("admission") != OFF])
+@pytest.mark.parametrize("name", [name for name in MATRIX if MATRIX[name].get("admission", OFF) != OFF])
 def test_the_command_line_is_understood(name: str, tmp_path: Path) -> None:
     values = MATRIX[name]
     found = settings(values, tmp_path)
@@ -70,9 +75,14 @@ def test_everything_that_can_be_set_arrives(tmp_path: Path) -> None:
     assert found.scheduler_name == ("schedulerd", "yunikorn")
 
 
-def test_it_is_left_out_by_value() -> None:
-    assert admission({"admission": OFF}) == []
-    daemon, _ = one_of(scheduler({"admission": OFF}), "Deployment")["spec"]["template"]["spec"]["containers"]
+@pytest.mark.parametrize("values", [{}, {"admission": OFF}])
+def test_it_is_there_by_value_only(values: JSON) -> None:
+    """An installation with default values changes no pod of anybody."""
+    objects = render(values)
+    names = {one["metadata"]["name"] for one in objects}
+    assert not [name for name in names if "admission" in name or "break-glass" in name]
+    assert not [one["kind"] for one in objects if one["apiVersion"].startswith("admissionregistration.k8s.io/")]
+    daemon, _ = one_of(objects, "Deployment")["spec"]["template"]["spec"]["containers"]
     assert not [one for one in daemon["args"] if "tls" in one]
 
 
@@ -112,6 +122,7 @@ COMBINATIONS: list[tuple[Any, ...]] = list(
         ("own", "cert-manager"),
         ([], None),
         ([], [".*"]),
+        ([], ["cni", "kube-system"]),
     )
 )
 
@@ -120,8 +131,10 @@ COMBINATIONS: list[tuple[Any, ...]] = list(
 @pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
 def test_what_is_never_touched(combination: tuple[Any, ...]) -> None:
     """In every combination of values: kube-system, the namespace of the release, and so schedulerd's own pods."""
-    version, refused_by, failure, source, custom, patterns = combination
+    version, refused_by, failure, source, custom, patterns, excluded = combination
     values: JSON = {
+        "enabled": True,
+        "excludedNamespaces": excluded,
         "forgedUsers": {"refusedBy": refused_by, "failurePolicy": failure},
         "certificates": {"source": source},
         "processNamespaces": patterns,
@@ -133,7 +146,7 @@ def test_what_is_never_touched(combination: tuple[Any, ...]) -> None:
     }
     objects = render({"admission": values}, namespace="batch", kube_version=version)
     forged = pod({OWN: user_info("bob")})
-    for namespace, is_touched in (("kube-system", False), ("batch", False), ("team", True)):
+    for namespace, is_touched in (("kube-system", False), ("batch", False), ("cni", not excluded), ("team", True)):
         asked = review(forged, namespace=namespace)["request"]
         found = webhooks(objects)
         assert is_asked(found["pods.schedulerd.io"], asked) is is_touched
@@ -148,16 +161,17 @@ def test_what_is_never_touched(combination: tuple[Any, ...]) -> None:
 
 
 def test_failure_policies() -> None:
-    """Forged users never pass, and everything else goes on without webhooks."""
-    for version in (BEFORE_POLICIES, "1.30"):
-        objects = admission(kube_version=version)
+    """Everything goes on without webhooks, unless the value says that forged users never pass."""
+    for version, value in itertools.product((BEFORE_POLICIES, "1.30"), ("Fail", "Ignore", None)):
+        forged = {} if value is None else {"forgedUsers": {"failurePolicy": value}}
+        objects = admission({"admission": forged}, kube_version=version)
         found = {name: one["failurePolicy"] for name, one in webhooks(objects).items()}
-        expected = {"pods.schedulerd.io": "Ignore", "users.schedulerd.io": "Fail", "queues.schedulerd.io": "Ignore"}
+        expected = dict.fromkeys(found, "Ignore") | {"users.schedulerd.io": value or "Ignore"}
         assert found == expected
         policies = [one for one in objects if one["kind"] == "ValidatingAdmissionPolicy"]
         assert [one["spec"]["failurePolicy"] for one in policies] == ([] if version == BEFORE_POLICIES else ["Fail"])
     with pytest.raises(HelmFailed, match="policy needs ValidatingAdmissionPolicy"):
-        render({"admission": {"forgedUsers": {"refusedBy": "policy"}}}, kube_version=BEFORE_POLICIES)
+        admission({"admission": {"forgedUsers": {"refusedBy": "policy"}}}, kube_version=BEFORE_POLICIES)
 
 
 def test_the_queue_file_is_the_one_that_is_validated() -> None:
@@ -198,7 +212,7 @@ def test_who_may_break_the_glass() -> None:
 def test_certificates_of_its_own_are_in_a_secret_that_is_there_first() -> None:
     objects = admission()
     assert "data" not in one_of(objects, "Secret", "schedulerd-admission-tls")
-    for one in [*scheduler(), *objects]:
+    for one in render(with_admission({})):
         if one["kind"] == "Deployment":
             (volume,) = [each for each in one["spec"]["template"]["spec"]["volumes"] if each["name"] == "tls"]
             assert {item["key"] for item in volume["secret"]["items"]} == {"tls.crt", "tls.key", "ca.crt"}
@@ -226,9 +240,10 @@ def test_the_daemon_is_asked_by_its_leader_with_certificates(tmp_path: Path) -> 
     assert found.daemon == "schedulerd-leader.schedulerd.svc:3333"
     assert found.certificate_names == ("schedulerd-leader.schedulerd.svc",)
     assert None not in (found.daemon_ca_file, found.daemon_cert_file, found.daemon_key_file)
-    ports = one_of(render(), "Service", "schedulerd-leader")["spec"]["ports"]
+    objects = render(with_admission({}))
+    ports = one_of(objects, "Service", "schedulerd-leader")["spec"]["ports"]
     assert {"name": "grpc", "port": 3333, "targetPort": "grpc", "protocol": "TCP"} in ports
-    ingress = one_of(render(), "NetworkPolicy", "schedulerd")["spec"]["ingress"]
+    ingress = one_of(objects, "NetworkPolicy", "schedulerd")["spec"]["ingress"]
     (rule,) = [one for one in ingress if one["ports"][0]["port"] == "grpc"]
     labels = one_of(admission(), "Deployment")["spec"]["template"]["metadata"]["labels"]
     assert rule["from"][0]["podSelector"]["matchLabels"].items() <= labels.items()

@@ -41,7 +41,8 @@ async def test_a_newcomers_hour(real_loop: None) -> None:
         assert wanted.split() in commands
     (events,) = [out for command, out in said if command.startswith("kubectl get events")]
     assert "Successfully assigned default/hello to schedulerd-a" in events
-    (shown,) = [out for command, out in said if "jsonpath" in command]
+    name, shown = (out for command, out in said if "jsonpath" in command)
+    assert name == "schedulerd", "the pod of a team names no scheduler itself"
     assert json.loads(shown) == {"user": "contract", "groups": ["system:masters", "system:authenticated"]}
     assert all("Running" in out for command, out in said if command == "kubectl get pod hello")
 

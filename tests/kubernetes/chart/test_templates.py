@@ -13,7 +13,17 @@ from kubernetes_validate.utils import all_versions, major_minor
 from ruamel.yaml import YAML
 
 import schedulerd
-from tests.kubernetes.chart.helm import CHART, CUSTOM, HelmFailed, needs_helm, one_of, render, run, scheduler
+from tests.kubernetes.chart.helm import (
+    CHART,
+    CUSTOM,
+    HelmFailed,
+    needs_helm,
+    one_of,
+    render,
+    render_text,
+    run,
+    scheduler,
+)
 from tests.kubernetes.command_lines import settings_of
 from tests.kubernetes.rights import SCHEDULING_GROUPS, Right, granted, rights_of
 from tests.packaging.dockerfile import parse
@@ -21,15 +31,25 @@ from tests.packaging.dockerfile import parse
 pytestmark = needs_helm
 JSON = dict[str, Any]
 ALONE = {"replicas": 1, "leaderElection": {"enabled": False}}
-EVERYTHING = {
+EVERYTHING: JSON = {
     "fullnameOverride": "batch",
     "commonLabels": {"team": "platform"},
     "image": {"repository": "registry.example/schedulerd", "digest": f"sha256:{'0' * 64}", "pullPolicy": "Always"},
     "imagePullSecrets": [{"name": "registry"}],
     "schedulerNames": ["schedulerd", "yunikorn"],
     "gangs": {"podGroups": True, "schedulingGroups": True},
-    "daemon": {"extraArgs": ["--retention-days=1"], "extraEnv": [{"name": "SCHEDULERD_INBOX_MAX", "value": "500"}]},
-    "shim": {"extraArgs": ["--writes-per-s=500"], "extraEnv": [{"name": "TZ", "value": "UTC"}]},
+    "daemon": {
+        "extraArgs": ["--retention-days=1"],
+        "extraEnv": [{"name": "SCHEDULERD_INBOX_MAX", "value": "500"}],
+        "extraVolumeMounts": [{"name": "journal", "mountPath": "/var/lib/schedulerd"}],
+        "httpTokens": {"existingSecret": "tokens", "key": "t"},
+        "debugState": False,
+    },
+    "shim": {
+        "extraArgs": ["--writes-per-s=500"],
+        "extraEnv": [{"name": "TZ", "value": "UTC"}],
+        "extraVolumeMounts": [{"name": "journal", "mountPath": "/var/lib/schedulerd"}],
+    },
     "serviceAccount": {"annotations": {"a/b": "c"}},
     "podLabels": {"p": "q"},
     "podAnnotations": {"r": "s"},
@@ -39,11 +59,34 @@ EVERYTHING = {
     "podDisruptionBudget": {"maxUnavailable": "50%"},
     "networkPolicy": {
         "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+        "webhooksFrom": [{"ipBlock": {"cidr": "10.1.2.3/32"}}],
         "apiServers": [{"cidr": "10.1.2.3/32", "port": 6443}],
     },
-    "podMonitor": {"labels": {"release": "prometheus"}, "interval": "15s"},
+    "podMonitor": {
+        "labels": {"release": "prometheus", "team": "monitoring"},
+        "interval": "15s",
+        "scrapeTimeout": "10s",
+        "relabelings": [{"action": "labeldrop", "regex": "pod_.*"}],
+        "metricRelabelings": [{"action": "drop", "regex": "x", "sourceLabels": ["__name__"]}],
+    },
     "prometheusRule": {"runbookUrl": "https://docs.example/runbooks/"},
+    "bindAddress": "[::]",
+    "resourceQuota": {"enabled": True, "pods": 7},
+    "revisionHistoryLimit": 3,
+    "service": {"annotations": {"a/b": "c"}, "type": "NodePort"},
+    "extraVolumes": [{"name": "journal", "emptyDir": {}}],
     "admission": {
+        "enabled": True,
+        "excludedNamespaces": ["cni", "storage"],
+        "extraVolumes": [{"name": "more", "emptyDir": {}}],
+        "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
+        "ports": {"webhooks": 10443, "http": 10082},
+        "podLabels": {"u": "v"},
+        "nodeSelector": {"infra": "true"},
+        "tolerations": [{"key": "infra", "operator": "Exists"}],
+        "topologySpreadConstraints": [
+            {"topologyKey": "kubernetes.io/hostname", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
+        ],
         "processNamespaces": ["team-.*"],
         "labelNamespaces": ["team-.*"],
         "noLabelNamespaces": ["team-x"],
@@ -61,11 +104,14 @@ EVERYTHING = {
 OFF: JSON = {"enabled": False}
 MATRIX: dict[str, JSON] = {
     "defaults": {},
+    "webhooks": {"admission": {"enabled": True}},
+    "webhooks on the network of nodes": {"admission": {"enabled": True, "hostNetwork": True}},
     "alone": ALONE,
     "everything": EVERYTHING,
     "virtual placeholders": {"gangs": {"placeholders": "virtual", "podGroups": "false"}},
     "objects of others": {
         "queueFile": {"existingConfigMap": "yunikorn-configs"},
+        "admission": {"enabled": True},
         "serviceAccount": {"create": False, "name": "theirs"},
         "rbac": {"create": False},
     },
@@ -77,16 +123,18 @@ MATRIX: dict[str, JSON] = {
         "priorityClassName": "",
         "podSecurityContext": None,
     },
-    "certificates of cert-manager": {"admission": {"certificates": {"source": "cert-manager"}}},
+    "certificates of cert-manager": {"admission": {"enabled": True, "certificates": {"source": "cert-manager"}}},
     "certificates of an issuer": {
         "admission": {
+            "enabled": True,
             "certificates": {"source": "cert-manager", "issuer": {"name": "ours", "kind": "ClusterIssuer"}},
             "impact": OFF,
         }
     },
     "webhooks alone": {
         "admission": {
-            "forgedUsers": {"refusedBy": "webhook", "failurePolicy": "Ignore"},
+            "enabled": True,
+            "forgedUsers": {"refusedBy": "webhook", "failurePolicy": "Fail"},
             "customResources": [],
             "url": "https://webhooks.example:8443",
         }
@@ -157,7 +205,7 @@ def test_the_user_is_that_of_the_image() -> None:
 
 
 def test_the_shim_alone_has_a_token_and_the_daemon_alone_the_queue_file() -> None:
-    daemon, shim = one_of(scheduler(), "Deployment")["spec"]["template"]["spec"]["containers"]
+    daemon, shim = one_of(scheduler(MATRIX["webhooks"]), "Deployment")["spec"]["template"]["spec"]["containers"]
     assert [one["name"] for one in daemon["volumeMounts"]] == ["run", "queues", "tls"]
     assert [one["name"] for one in shim["volumeMounts"]] == ["run", "api-access"]
 
@@ -256,6 +304,19 @@ def test_kinds_that_the_server_lacks_are_left_out() -> None:
         ({"prometheusRule": {"runbookUrl": "https://x"}}, "/prometheusRule/runbookUrl"),
         ({"queueFile": {"text": ""}}, "/queueFile/text"),
         ({"podLabels": {"a": 1}}, "/podLabels/a"),
+        ({"podLabels": {"app.kubernetes.io/name": "x"}}, "/podLabels/app.kubernetes.io/name"),
+        ({"podLabels": {"schedulerd.io/role": "leader"}}, "/podLabels/schedulerd.io/role"),
+        ({"commonLabels": {"helm.sh/chart": "x"}}, "/commonLabels"),
+        ({"helmTest": {"podLabels": {"app.kubernetes.io/instance": "x"}}}, "/helmTest/podLabels"),
+        ({"queueFile": {"key": "queues.yml"}}, "/queueFile/key"),
+        ({"bindAddress": "::"}, "/bindAddress"),
+        ({"service": {"type": "ExternalName"}}, "/service/type"),
+        ({"extraVolumes": [{"emptyDir": {}}]}, "/extraVolumes/0"),
+        ({"daemon": {"extraVolumeMounts": [{"name": "a"}]}}, "/daemon/extraVolumeMounts/0"),
+        ({"daemon": {"debugState": "token"}}, "/daemon/debugState"),
+        ({"admission": {"excludedNamespaces": ["team-.*"]}}, "/admission/excludedNamespaces/0"),
+        ({"admission": {"ports": {"webhooks": 0}}}, "/admission/ports/webhooks"),
+        ({"podMonitor": {"scrapeTimeout": "soon"}}, "/podMonitor/scrapeTimeout"),
         ({"admission": {"trustedUsers": ["a,b"]}}, "/admission/trustedUsers/0"),
         ({"admission": {"trustedServiceAccounts": ["operator"]}}, "/admission/trustedServiceAccounts/0"),
         ({"admission": {"customResources": [{"group": "a.b", "resource": "c"}]}}, "/admission/customResources/0"),
@@ -275,7 +336,95 @@ def test_kinds_that_the_server_lacks_are_left_out() -> None:
 def test_wrong_values_are_refused_by_name(values: JSON, words: str) -> None:
     with pytest.raises(HelmFailed) as refused:
         render(values)
-    assert words.replace("/", ".").strip(".") in re.sub(r"/", ".", str(refused.value))
+    assert words.replace("/", ".").strip(".") in re.sub(r"/|~1", ".", str(refused.value))
+
+
+@pytest.mark.parametrize("name", MATRIX)
+def test_no_key_is_there_twice(name: str) -> None:
+    """YAML that a strict parser refuses; this one does."""
+    for text in render_text(MATRIX[name], api_versions=CUSTOM).values():
+        assert list(YAML(typ="safe").load_all(text))
+
+
+def test_labels_of_a_monitor_win_over_common_ones() -> None:
+    monitors = [one for one in render(EVERYTHING, api_versions=CUSTOM) if one["kind"] == "PodMonitor"]
+    assert [one["metadata"]["labels"]["team"] for one in monitors] == ["monitoring"] * 2
+    endpoints = [each for one in monitors for each in one["spec"]["podMetricsEndpoints"]]
+    assert {each["port"] for each in endpoints} == {"daemon", "shim", "http"}
+    for each in endpoints:
+        assert (each["interval"], each["scrapeTimeout"]) == ("15s", "10s")
+        assert each["relabelings"] == EVERYTHING["podMonitor"]["relabelings"]
+        assert each["metricRelabelings"] == EVERYTHING["podMonitor"]["metricRelabelings"]
+
+
+def test_kinds_are_made_without_a_look_at_the_server() -> None:
+    forced = {"podMonitor": {"force": True}, "prometheusRule": {"force": True}}
+    assert {"PodMonitor", "PrometheusRule"} <= {one["kind"] for one in render(forced)}
+
+
+def test_tokens_and_volumes_are_mounted(tmp_path: Path) -> None:
+    pod = one_of(scheduler(EVERYTHING), "Deployment")["spec"]["template"]["spec"]
+    volumes = {one["name"]: one for one in pod["volumes"]}
+    assert volumes["http-tokens"]["secret"] == {"secretName": "tokens", "items": [{"key": "t", "path": "t"}]}
+    assert volumes["journal"] == {"name": "journal", "emptyDir": {}}
+    daemon, shim = pod["containers"]
+    mounts = {one["name"]: one["mountPath"] for one in daemon["volumeMounts"]}
+    assert f"--http-tokens-file={mounts['http-tokens']}/t" in daemon["args"]
+    assert "--http-debug-state=off" in daemon["args"]
+    assert mounts["journal"] == shim["volumeMounts"][-1]["mountPath"] == "/var/lib/schedulerd"
+    daemon, _ = one_of(scheduler(), "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert "--http-debug-state=auto" in daemon["args"], "for clients in the pod alone"
+
+
+def test_everything_listens_where_the_value_says() -> None:
+    for values, host in (({"admission": {"enabled": True}}, "0.0.0.0"), (EVERYTHING, "[::]")):
+        pods = [one["spec"]["template"]["spec"] for one in render(values) if one["kind"] == "Deployment"]
+        flags = [each for pod in pods for one in pod["containers"] for each in one["args"] if "bind=" in each]
+        addresses = [each.partition("=")[2].rpartition(":")[0] for each in flags if "unix:" not in each]
+        assert addresses == [host] * 5
+
+
+def test_pods_are_spread_over_zones_and_nodes() -> None:
+    for one in render({"admission": {"enabled": True}}):
+        if one["kind"] == "Deployment":
+            template = one["spec"]["template"]
+            spread = template["spec"]["topologySpreadConstraints"]
+            assert [each["topologyKey"] for each in spread] == ["topology.kubernetes.io/zone", "kubernetes.io/hostname"]
+            for each in spread:
+                assert each["labelSelector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+
+
+def test_a_quota_for_the_priority_class() -> None:
+    quota = one_of(render(EVERYTHING), "ResourceQuota")["spec"]
+    assert quota["hard"] == {"pods": "7"}
+    assert quota["scopeSelector"]["matchExpressions"][0]["values"] == ["system-cluster-critical"]
+    assert not [one for one in render() if one["kind"] == "ResourceQuota"]
+
+
+def test_what_the_pods_reach() -> None:
+    """The API server, by a name too."""
+    for one in (each for each in render(EVERYTHING) if each["kind"] == "NetworkPolicy"):
+        ports = {port["port"] for rule in one["spec"]["egress"] for port in rule["ports"]}
+        assert {6443, 53} <= ports
+
+
+@pytest.mark.parametrize(
+    ("values", "said", "unsaid"),
+    [
+        ({}, ["and no others", "write any user", "service/schedulerd-leader 9080", "WARNING: image.repository"], []),
+        (ALONE, ["port-forward deployment/schedulerd 9080"], ["-leader"]),
+        ({"replicas": 0}, ["nothing is scheduled until"], []),
+        ({"image": {"repository": "registry.example/schedulerd"}}, [], ["WARNING"]),
+        ({"image": {"repository": "someone/schedulerd"}}, ["WARNING"], []),
+        ({"admission": {"enabled": True}}, ["in EVERY namespace", "but: kube-system, schedulerd;"], ["and no others"]),
+        (EVERYTHING, ["in the namespaces team-.*", "kube-system, schedulerd, cni, storage;"], ["EVERY", "WARNING"]),
+    ],
+)
+def test_the_notes_say_what_is_scheduled_now(values: JSON, said: list[str], unsaid: list[str]) -> None:
+    flags = ("--namespace", "schedulerd", "--dry-run=client", "--values", "-")
+    notes = run("install", "schedulerd", str(CHART), *flags, given=json.dumps(values)).partition("\nNOTES:\n")[2]
+    assert all(one in notes for one in said), notes
+    assert not [one for one in unsaid if one in notes], notes
 
 
 def test_the_versions_are_those_of_the_package() -> None:

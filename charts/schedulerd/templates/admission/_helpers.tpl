@@ -52,7 +52,7 @@ template` knows the version alone. */ -}}
 matchExpressions:
   - key: kubernetes.io/metadata.name
     operator: NotIn
-    values: {{ list "kube-system" .Release.Namespace | uniq | toJson }}
+    values: {{ concat (list "kube-system" .Release.Namespace) .Values.admission.excludedNamespaces | uniq | toJson }}
 {{- end }}
 
 {{- /* Kubernetes' own kinds from which controllers make pods. */ -}}

@@ -20,7 +20,7 @@ from starlette.requests import Request
 
 from schedulerd.config import Settings
 from schedulerd.daemon.admin.api.tokens import Caller, Role, Tokens
-from schedulerd.daemon.admin.http_access import is_loopback
+from schedulerd.daemon.admin.http_access import is_local
 
 COOKIE = "schedulerd_session"
 SESSION_SECONDS_MAX = 12 * 3_600.0
@@ -28,7 +28,6 @@ SESSION_SECONDS_MAX = 12 * 3_600.0
 SESSIONS_MAX = 1_000
 """Open sessions; the oldest ends for a new one."""
 
-_FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _TOKEN_NAMES = frozenset({"token", "access_token", "authorization", "bearer"})
 
@@ -111,7 +110,7 @@ class Access:
         return self._tokens.still_valid(session.caller)
 
     def _anonymous(self, request: Request) -> Caller | None:
-        if self._tokens is None and _is_local(request):
+        if self._tokens is None and is_local(request):
             return Caller("", Role.OPERATE)
         return Caller("", Role.VIEW) if self._anonymous_view else None
 
@@ -121,13 +120,6 @@ _ELSEWHERE = (
     "everybody read"
 )
 _NO_TOKEN = "needs the header Authorization: Bearer TOKEN with a token of http_tokens_file"
-
-
-def _is_local(request: Request) -> bool:
-    """Whether the client is on this machine, and no proxy speaks for another one."""
-    client = request.client
-    is_here = client is not None and is_loopback(client.host)
-    return is_here and not any(name in request.headers for name in _FORWARDED)
 
 
 def _host_of(header: str) -> str:

@@ -31,6 +31,7 @@ from schedulerd.kubernetes.metadata.gangs import COSCHEDULING_LABELS
 from schedulerd.kubernetes.metadata.names import APP_ID, APP_ID_LABELS, OWN_PREFIX, PREFIXES
 from schedulerd.kubernetes.metadata.pods import UNIQUE_SUFFIX, default_application_ids
 from schedulerd.kubernetes.objects.meta import ObjectMeta
+from schedulerd.settings.problems import shorten
 
 DEFAULT_SCHEDULER = "default-scheduler"
 APP_ID_LABEL = OWN_PREFIX + APP_ID
@@ -83,6 +84,12 @@ def check_users(rules: PodRules, request: AdmissionRequest) -> Decision:
         keys = [*users.forged(template.annotations, old.annotations if old else {}, request.user_info)]
         if keys:
             return Decision(users.refusal(keys, request.user_info, ".".join(map(str, template.annotations_path))))
+        if template.unread and template.unread != (old.unread if old else ""):
+            where = ".".join(map(str, template.annotations_path))
+            return Decision(
+                f"{where}: {shorten(template.unread)!r} leads to a pod template that cannot be checked for forged "
+                "users; write the template into the object, or let an administrator trust this account"
+            )
     return ALLOWED
 
 

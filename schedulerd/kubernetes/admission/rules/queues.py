@@ -6,6 +6,7 @@ import base64
 import binascii
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from schedulerd.kubernetes.admission.rules.review import AdmissionRequest, Decision
 from schedulerd.kubernetes.admission.rules.workloads import CONFIG_MAPS
@@ -17,6 +18,8 @@ FILES_MAX = 20
 PROBLEMS_MAX = 10
 """That a refusal lists."""
 BREAK_GLASS_LABEL = "schedulerd.io/break-glass"
+QUEUE_FILES_LABEL = "schedulerd.io/queue-files"
+"""By which the API server knows that it has to ask about a ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +31,7 @@ class QueueRules:
     """Whose file the cluster's shim uses; empty: `queues`."""
 
     def concerns(self, request: AdmissionRequest) -> bool:
-        """Whether the request changes queue files."""
+        """Whether the request changes queue files, or whether they are validated."""
         if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or request.object is None:
             return False
         if (request.resource.group, request.resource.resource) != CONFIG_MAPS:
@@ -36,7 +39,11 @@ class QueueRules:
         if (request.namespace, request.name or _name(request)) != (self.namespace, self.config_map):
             return False
         old = request.old_object
-        return old is None or any(old.get(key) != request.object.get(key) for key in ("data", "binaryData"))
+        if old is None or any(old.get(key) != request.object.get(key) for key in ("data", "binaryData")):
+            return True
+        before, after = _labels(old), _labels(request.object)
+        is_set = after.get(BREAK_GLASS_LABEL) == "true" != before.get(BREAK_GLASS_LABEL)
+        return is_set or leaves_validation(request)
 
     @property
     def file_in_use(self) -> str:
@@ -56,8 +63,13 @@ class QueueFileResult:
 
 def breaks_glass(request: AdmissionRequest) -> bool:
     """Whether the ConfigMap asks for not being validated."""
-    metadata = (request.object or {}).get("metadata") or {}
-    return (metadata.get("labels") or {}).get(BREAK_GLASS_LABEL) == "true"
+    return _labels(request.object).get(BREAK_GLASS_LABEL) == "true"
+
+
+def leaves_validation(request: AdmissionRequest) -> bool:
+    """Whether the API server will not ask about the ConfigMap any more."""
+    before, after = _labels(request.old_object), _labels(request.object)
+    return before.get(QUEUE_FILES_LABEL) == "true" != after.get(QUEUE_FILES_LABEL)
 
 
 def queue_files(request: AdmissionRequest) -> dict[str, str | None]:
@@ -96,6 +108,10 @@ def decide(rules: QueueRules, request: AdmissionRequest, results: Sequence[Queue
         if key.endswith(f"{QUEUE_FILE}.gz"):
             warnings.append(f"{key} is not read: queue files must not be compressed")
     return Decision(warnings=tuple(warnings))
+
+
+def _labels(document: dict[str, Any] | None) -> dict[str, Any]:
+    return ((document or {}).get("metadata") or {}).get("labels") or {}
 
 
 def _name(request: AdmissionRequest) -> str:

@@ -80,11 +80,15 @@ def said(annotations: Mapping[str, Any]) -> dict[str, Any]:
 def forged(new: Mapping[str, Any], old: Mapping[str, Any], user: UserInfo) -> Iterator[str]:
     """Names of the annotations about a user that this user may not have written.
 
-    A user may write themselves, with all their groups and no others, and leave what was there before.
+    A user may write themselves, with all their groups and no others, and leave what was there before. No pod has a key
+    with "=" in it, but an operator may join key and value by it (Spark's does), and what is read is split at the first.
     """
-    for key, value in said(new).items():
-        if value != old.get(key) and not _names(value, user):
-            yield key
+    for key, value in new.items():
+        name, joined, _ = key.partition("=")
+        if name not in READ or value == old.get(key) or (not joined and value in (None, "")):
+            continue
+        if joined or not _names(value, user):
+            yield name
 
 
 def refusal(keys: list[str], user: UserInfo, where: str) -> str:

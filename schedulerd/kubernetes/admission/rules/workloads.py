@@ -13,6 +13,9 @@ CONFIG_MAPS = ("", "configmaps")
 POD_TEMPLATES_MAX = 1_000
 """Of one object."""
 ANNOTATIONS = "annotations"
+SPARK_CONF = "sparkConf"
+_SPARK_ANNOTATION = "spark.kubernetes.{}.annotation."
+_SPARK_TEMPLATE = "spark.kubernetes.driver.podTemplateFile"
 ANY = "*"
 _NAMES = ("name", "groupName")
 """By one of these keys, elements of a list are told apart; otherwise by their positions."""
@@ -25,7 +28,8 @@ class Workload:
     group: str
     resource: str
     paths: tuple[tuple[str, ...], ...]
-    """Of pod templates or, where the last step is `annotations`, of the annotations of pods. `*` is every element."""
+    """Of pod templates, or of the annotations of pods if the last step is `annotations`. If it is `sparkConf`, of
+    properties of Spark, of which some become annotations. `*` is every element."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,9 @@ class PodTemplate:
     """Of its pods, where the template says so."""
     annotations: dict[str, Any]
     is_usable: bool
-    """False if a value above the annotations is of a type that no pod template has."""
+    """False if nothing can be written there, as a value above the annotations is of a type that no pod template has."""
+    unread: str = ""
+    """Where pods get more annotations from, if that cannot be read here."""
 
 
 def _workload(group: str, resource: str, *paths: str) -> Workload:
@@ -55,23 +61,6 @@ BUILT_IN = (
     _workload("batch", "jobs", "spec.template"),
     _workload("batch", "cronjobs", "spec.jobTemplate.spec.template"),
 )
-_RAY = ("headGroupSpec.template", "workerGroupSpecs.*.template")
-CUSTOM = (
-    _workload("sparkoperator.k8s.io", "sparkapplications", "spec.driver.annotations"),
-    _workload("sparkoperator.k8s.io", "scheduledsparkapplications", "spec.template.driver.annotations"),
-    _workload("spark.apache.org", "sparkapplications", "spec.driverSpec.podTemplateSpec"),
-    _workload("ray.io", "rayclusters", *(f"spec.{path}" for path in _RAY)),
-    _workload("ray.io", "rayjobs", *(f"spec.rayClusterSpec.{path}" for path in _RAY), "spec.submitterPodTemplate"),
-    _workload("ray.io", "rayservices", *(f"spec.rayClusterConfig.{path}" for path in _RAY)),
-    _workload("kubeflow.org", "pytorchjobs", "spec.pytorchReplicaSpecs.*.template"),
-    _workload("kubeflow.org", "tfjobs", "spec.tfReplicaSpecs.*.template"),
-    _workload("kubeflow.org", "xgboostjobs", "spec.xgbReplicaSpecs.*.template"),
-    _workload("kubeflow.org", "paddlejobs", "spec.paddleReplicaSpecs.*.template"),
-    _workload("kubeflow.org", "jaxjobs", "spec.jaxReplicaSpecs.*.template"),
-    _workload("kubeflow.org", "mpijobs", "spec.mpiReplicaSpecs.*.template"),
-    _workload("jobset.x-k8s.io", "jobsets", "spec.replicatedJobs.*.template.spec.template"),
-)
-"""Spark: the driver alone. Executors are made by the driver, with its service account and for its application."""
 
 
 def parse_workload(text: str) -> Workload:
@@ -93,12 +82,27 @@ def pod_templates(workload: Workload, document: dict[str, Any]) -> list[PodTempl
     """The templates that the object has; none where a path leads nowhere. None: there are too many of them."""
     found: list[PodTemplate] = []
     for path in workload.paths:
+        if path[-1] == SPARK_CONF:
+            for identity, at, content in _walk(document, path):
+                found += [_of_spark(identity, at, content, role) for role in ("driver", "executor")]
+            continue
         is_template = path[-1] != ANNOTATIONS
         for identity, at, content in _walk(document, path if is_template else path[:-1]):
             if len(found) == POD_TEMPLATES_MAX:
                 return None
             found.append(_template(identity, at, content, is_template=is_template))
-    return found
+    return found if len(found) <= POD_TEMPLATES_MAX else None
+
+
+def _of_spark(identity: tuple[str, ...], at: Path, properties: dict[str, Any], role: str) -> PodTemplate:
+    """Annotations that the operator, whom everybody trusts, makes of properties. Only the driver's template is unread:
+    executors are made by the driver, with an account that may not write other users."""
+    prefix = _SPARK_ANNOTATION.format(role)
+    annotations = {key.removeprefix(prefix): one for key, one in properties.items() if key.startswith(prefix)}
+    # The operator writes KEY=VALUE, which Spark splits at the first "=": a key may have a value in it.
+    files = (f"{key}={one}" for key, one in properties.items() if key.partition("=")[0] == _SPARK_TEMPLATE)
+    unread = next(files, "") if role == "driver" else ""
+    return PodTemplate((*identity, role), at, properties, "", annotations, is_usable=False, unread=unread)
 
 
 def _template(identity: tuple[str, ...], at: Path, content: dict[str, Any], *, is_template: bool) -> PodTemplate:

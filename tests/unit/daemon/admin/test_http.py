@@ -77,9 +77,12 @@ class Daemon:
             loop_age_seconds_max=5.0,
         )
 
-    def request(self, method: str, path: str, **options: Any) -> httpx.Response:
+    def request(self, method: str, path: str, *, peer: str = "127.0.0.1", **options: Any) -> httpx.Response:
+        """`peer` is the address of the client."""
+
         async def answer() -> httpx.Response:
-            transport = httpx.ASGITransport(build_app(self.sources()), raise_app_exceptions=False)
+            app = build_app(self.sources())
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(peer, 12_345))
             async with httpx.AsyncClient(transport=transport, base_url="http://daemon") as client:
                 return await client.request(method, path, **options)
 

@@ -19,6 +19,7 @@ from tests.unit.daemon.admin.test_http import Daemon
 
 TOKEN = "0123456789-abcdef"
 LOOPBACK, OPEN = "127.0.0.1:0", "0.0.0.0:0"
+ELSEWHERE = "192.0.2.1"
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_the_log_level_can_be_changed_from_this_machine_only_unless_told_otherwi
 ) -> None:
     given = {"http_bind": bind} | ({} if access is None else {"http_loglevel": access})
     daemon = daemon_with(**given)
-    response = put(daemon)
+    response = put(daemon, peer=ELSEWHERE)
     assert response.status_code == status
     if status == 403:
         assert "http_loglevel" in response.json()["description"]
@@ -73,11 +74,29 @@ def test_the_log_level_can_be_changed_from_this_machine_only_unless_told_otherwi
 def test_the_state_is_shown_unless_told_otherwise(bind: str, access: str | None, status: int) -> None:
     given = {"http_bind": bind} | ({} if access is None else {"http_debug_state": access})
     daemon = daemon_with(**given)
-    response = daemon.request("GET", "/debug/state")
+    response = daemon.request("GET", "/debug/state", peer=ELSEWHERE)
     assert response.status_code == status
     assert len(daemon.queries) == (status == 200)
     if status == 403:
         assert "http_debug_state" in response.json()["description"]
+
+
+@pytest.mark.usefixtures("root_level")
+@pytest.mark.parametrize(
+    ("peer", "headers", "status"),
+    [
+        ("127.0.0.1", {}, 200),
+        ("::1", {}, 200),
+        (ELSEWHERE, {}, 403),
+        ("127.0.0.1", {"X-Forwarded-For": ELSEWHERE}, 403),
+        ("127.0.0.1", {"Forwarded": f"for={ELSEWHERE}"}, 403),
+    ],
+)
+def test_clients_on_the_same_machine_reach_an_open_port(peer: str, headers: dict[str, str], status: int) -> None:
+    """As `kubectl port-forward` does; what a proxy forwards comes from elsewhere."""
+    daemon = daemon_with(http_bind=OPEN, http_debug_state="auto")
+    assert daemon.request("GET", "/debug/state", peer=peer, headers=headers).status_code == status
+    assert put(daemon, peer=peer, headers=headers).status_code == status
 
 
 @pytest.mark.usefixtures("root_level")
