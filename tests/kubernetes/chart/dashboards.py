@@ -322,6 +322,21 @@ TEAMS: dict[str, list[Graph]] = {
     ],
 }
 DASHBOARDS = {"operators": OPERATORS, "teams": TEAMS}
+WEBHOOKS = "operators: Webhooks: "
+"""How the names of queries about the webhooks begin."""
+MAY_BE_ZERO = {
+    "operators: Replicas: resource managers lost": "no shim is lost",
+    "operators: Webhooks: Reviews without a decision: {{webhook}} {{cause}}": "all reviews are decided",
+    "operators: Changes of the leader: all": "the leader stays",
+    "operators: Reasons not written yet: pods": "reasons are written at once",
+    "operators: Waiting messages: in {{pod}}": "it is scraped when nothing is under way",
+    "operators: Waiting messages: out {{pod}}": "it is scraped when nothing is under way",
+    "operators: Refused by the API server: {{method}} {{resource}} {{code}}": "the chart grants all rights",
+    "operators: Refused by the daemon: {{object}} {{code}}": "the daemon rejects nothing of the story",
+}
+"""Queries that may be 0 throughout the story, and why. All others are above 0 in one of its scrapes."""
+ALERTS_PANEL = "operators: Alerts that fire: {{alertname}}"
+"""The stories evaluate no rules."""
 
 
 def panel(graph: Graph, number: int) -> Panel:
@@ -359,11 +374,11 @@ def text(name: str) -> str:
 
 
 def queries() -> dict[str, str]:
-    """Every query by dashboard, panel and legend."""
+    """Every query by dashboard, row (only of the webhooks), panel and legend."""
     return {
-        f"{name}: {graph.title}: {legend}": query
+        f"{name}: {'Webhooks: ' if row == 'Webhooks' else ''}{graph.title}: {legend}": query
         for name, rows in DASHBOARDS.items()
-        for graphs in rows.values()
+        for row, graphs in rows.items()
         for graph in graphs
         for legend, query in graph.queries.items()
     }

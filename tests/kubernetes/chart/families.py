@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
 
 from prometheus_client.metrics import MetricWrapperBase
 
@@ -30,7 +29,7 @@ _SELECTED = re.compile(
 _OF_THE_DAEMON = {one.name for one in OF_THE_DAEMON}
 
 
-def of_any_daemon(query: str) -> Collection[str]:
+def of_any_daemon(query: str) -> set[str]:
     """Metrics of the daemon that the query does not only take from the pod of the leader."""
     found = _SELECTED.finditer(query)
     return {one["name"] for one in found if one["name"] in _OF_THE_DAEMON and not one["gate"]}

@@ -12,7 +12,7 @@ import pytest
 
 from schedulerd.kubernetes.api.metrics import WAIT_SECONDS
 from schedulerd.observe.families import FAMILIES as OF_THE_DAEMON
-from tests.kubernetes.chart.alerts import ALERTS, RULES, SELECTORS, WITHOUT_DATA
+from tests.kubernetes.chart.alerts import ALERTS, OF_WEBHOOKS, RULES, WITHOUT_DATA
 from tests.kubernetes.chart.dashboards import EACH_DAEMON, queries
 from tests.kubernetes.chart.families import LABELS, of_any_daemon
 from tests.kubernetes.chart.helm import CHART, CUSTOM, needs_helm, one_of, render
@@ -286,8 +286,8 @@ def test_a_query_that_is_not_of_the_leader_alone_is_noticed(query: str) -> None:
     assert of_any_daemon(query)
 
 
-def test_what_has_no_data_in_the_story_is_selected_by_an_alert() -> None:
-    assert WITHOUT_DATA.keys() <= set(SELECTORS)
+def test_what_has_no_data_in_the_story_is_an_alert() -> None:
+    assert {*WITHOUT_DATA, *OF_WEBHOOKS} <= ALERTS.keys()
 
 
 def rules_of(**values: object) -> list[dict[str, Any]]:
