@@ -34,5 +34,16 @@ USER 10001:10001
 EXPOSE 3333 9080
 HEALTHCHECK --interval=10s --timeout=3s --start-period=10s --retries=3 \
     CMD ["python", "-c", "import http.client, sys; c = http.client.HTTPConnection('127.0.0.1', 9080, timeout=2); c.request('GET', '/livez'); sys.exit(c.getresponse().status != 200)"]
+# What an image is made of: docker build --build-arg REVISION="$(git rev-parse HEAD)" --build-arg SOURCE=URL .
+# The version is that of the package, which `make dist` compares. Last, so that other labels make no other layers.
+ARG VERSION=0.1.0
+ARG REVISION=
+ARG SOURCE=
+LABEL org.opencontainers.image.title="schedulerd" \
+    org.opencontainers.image.description="A deterministic batch scheduler daemon" \
+    org.opencontainers.image.licenses="Apache-2.0" \
+    org.opencontainers.image.version="$VERSION" \
+    org.opencontainers.image.revision="$REVISION" \
+    org.opencontainers.image.source="$SOURCE"
 ENTRYPOINT ["schedulerd"]
 CMD ["serve", "--config", "/etc/schedulerd/queues.yaml"]

@@ -33,14 +33,14 @@ kubernetes: $(READY)
 test: $(READY)
 	$(PYTEST) -m "not slow" --hypothesis-profile=short $(ARGS)
 
-# What CI runs, the fastest checks first.
+# What CI runs, the fastest checks first. Tests that are skipped are listed with the reason.
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports
 	$(BIN)/python protos/generate.py --check
 	$(BIN)/mypy
-	$(PYTEST)
+	$(PYTEST) -rs
 
 # The recorded scenarios of YuniKorn: make conformance ARGS="sort_fifo_basic --level order -v"
 conformance: $(READY)
@@ -115,7 +115,8 @@ manifests: $(READY)
 	$(BIN)/python -m tests.kubernetes.chart.values_table
 	$(BIN)/python -m tests.kubernetes.chart.dashboards
 
-# What a release consists of, in dist/: wheels (interpreted and compiled), chart, SBOM and checksums of the commit.
+# What a release consists of, in dist/: wheels (interpreted and compiled), chart, SBOM of the Python packages and checksums
+# of the commit, which must have the tag of its version (v0.1.0).
 dist: $(READY)
 	$(BIN)/python release/dist.py $(ARGS)
 

@@ -2,12 +2,13 @@
 
 - a wheel for every machine, whose core is interpreted, and one for this machine and Python, whose core is compiled;
 - the Helm chart;
-- the SBOM of the wheels and of the image (CycloneDX), made of requirements.lock;
+- the SBOM (CycloneDX) of the Python packages that wheels and image depend on, made of requirements.lock. The Debian
+  packages of an image are those of its base image, and known only once it is built: scan the image for them;
 - SHA256SUMS.
 
 What is committed is built, in a copy, and nothing else. The same commit gives the same bytes; for the compiled wheel
 that needs the same compiler. The version is that of `schedulerd/__init__.py`, and a tag `v...` of the commit must say
-the same.
+the same: without one, the commit is some other than the release of that version, and nothing is made of it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 VERSION_FILES = {
     "schedulerd/__init__.py": r'^__version__ = "(.+)"$',
     "charts/schedulerd/Chart.yaml": r"^version: (.+)$",
+    "Dockerfile": r"^ARG VERSION=(.+)$",
 }
 """Where the version is written, and as what."""
 
@@ -44,19 +46,23 @@ def git(repository: Path, *arguments: str) -> bytes:
 
 
 def version(repository: Path) -> str:
-    """The version that all files agree on, and the tag of the commit, if it has one. Raises `Unreleasable`."""
+    """The version that all files and the tag of the commit agree on. Raises `Unreleasable`."""
     found = {}
     for name, pattern in VERSION_FILES.items():
         match = re.search(pattern, git(repository, "show", f"HEAD:{name}").decode(), re.MULTILINE)
         if match is None:
             raise Unreleasable(f"{name} has no version: it must have a line like {pattern}")
         found[name] = match[1]
-    for tag in git(repository, "tag", "--points-at", "HEAD", "--list", "v*").decode().split():
+    tags = git(repository, "tag", "--points-at", "HEAD", "--list", "v*").decode().split()
+    for tag in tags:
         found[f"the tag {tag}"] = tag.removeprefix("v")
     if len(set(found.values())) > 1:
         said = ", ".join(f"{where} has {one}" for where, one in found.items())
         raise Unreleasable(f"there must be one version, but {said}")
-    return next(iter(found.values()))
+    number = next(iter(found.values()))
+    if not tags:
+        raise Unreleasable(f"the commit has no tag v{number}: tag it with `git tag v{number}` if it is that release")
+    return number
 
 
 def wheels(repository: Path, output: Path, *, compiled: bool) -> None:
@@ -97,7 +103,7 @@ def chart(repository: Path, output: Path) -> None:
 
 
 def sbom(repository: Path, output: Path) -> None:
-    """What the wheels and the image depend on, with the hashes that pip checks. Without a time or a random number."""
+    """The Python packages that wheels and image depend on, with the hashes that pip checks. Nothing in it is random."""
     with tempfile.TemporaryDirectory() as folder:
         for name in ("requirements.lock", "pyproject.toml"):
             Path(folder, name).write_bytes(git(repository, "show", f"HEAD:{name}"))

@@ -209,7 +209,7 @@ class Settings(BaseModel):
     http_standby: bool = Field(
         default=False,
         description="This daemon is one of several replicas of which one leads: while no resource manager is "
-        "registered here, /api/v1 and /ws/v1 answer 503.",
+        "registered here, /api/v1, /ws/v1 and /debug/state answer 503.",
     )
     log_level: LogLevelName = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."

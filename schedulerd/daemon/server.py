@@ -51,6 +51,7 @@ from schedulerd.daemon.admin.event_service import EventService
 from schedulerd.daemon.admin.http import HttpServer, Sources, build_app, metrics_endpoint
 from schedulerd.daemon.admin.http_access import BearerToken, Gate
 from schedulerd.daemon.admin.scrapes import Scrapes
+from schedulerd.daemon.admin.standby import Standby
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.admin.state_service import StateService
 from schedulerd.daemon.admin.ui.assembly import make_ui
@@ -200,6 +201,9 @@ class Daemon:
         metrics.watch_checksums(self._reloads.checksums)
         metrics.watch_state(resource_managers.values)
         looks = StateQueries(debug_state(self._scheduler, settings.recount_items_max))
+        self._standby = Standby(lambda: settings.http_standby and not resource_managers)
+        if settings.http_standby:
+            self._owner.attach(self._standby.observe)
         handlers = self._handlers(admission, queue_files, validator.load, callbacks, metrics, looks)
         tls_watch = FileWatch(lambda: tls_files(settings), settings.queue_file_poll_s)
         tls = ServerTls.of(settings)
@@ -225,7 +229,9 @@ class Daemon:
         self._history = rest.history
         self._owner.attach(rest.observe)
         self._ui = make_ui(
-            self._scheduler, looks, self._events, access, metrics.placements, has_tokens=tokens is not None
+            *(self._scheduler, looks, self._events, access, metrics.placements),
+            has_tokens=tokens is not None,
+            leader=lambda: self._standby.leader,
         )
         self._owner.attach(self._ui.sources.queue_files.observe)
         self._http = _http_server(
@@ -242,7 +248,7 @@ class Daemon:
                     ApiSources(self._scheduler, looks, self._events, access, self._owner.submit, validator.load)
                 ),
                 rest=rest,
-                is_standby=lambda: settings.http_standby and not state.resource_managers,
+                standby=self._standby,
                 web_root=settings.web_root,
                 ui=self._ui.app(),
             ),
@@ -273,7 +279,12 @@ class Daemon:
         events = EventService(self._events, identities)
         return {
             SCHEDULER_SERVICE: scheduler.handlers(),
-            ADMIN_SERVICE: [*admin.handlers(), *state.handlers(), *events.handlers()],
+            ADMIN_SERVICE: [
+                *admin.handlers(),
+                *state.handlers(),
+                *events.handlers(),
+                *self._standby.handlers(),
+            ],
             CALLBACK_SERVICE: CallbackService(
                 callbacks, metrics.callbacks, admission, sessions, owner, limits
             ).handlers(),

@@ -15,7 +15,8 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from itertools import product
+from typing import Any, get_args
 
 from schedulerd.core import facts as f
 from schedulerd.core.commands import TerminationType
@@ -25,6 +26,7 @@ from schedulerd.core.gangs import facts as g
 from schedulerd.core.lifecycles import TERMINAL_STATES, ResourceManagerState
 from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
+from schedulerd.core.step_context import Item
 from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
@@ -37,6 +39,11 @@ STOPPED_KEPT = 64
 
 UNREGISTERED = ""
 """Label for a client that has not registered. Its name is not used: names could be made up to create series."""
+
+REJECTED = ("node", "application", "ask")
+"""What is rejected."""
+CHECKED = tuple(item.__name__ for item in get_args(Item))
+"""What is checked."""
 
 _SECONDS_PER_NS = 1e-9
 _TERMINATION_LABELS = {termination: termination.name.lower() for termination in TerminationType}
@@ -82,6 +89,7 @@ class Tally:
         self.counters: dict[families.Family, Counts] = {family: defaultdict(int) for family in families.FACT_COUNTERS}
         self.counters[families.UNSCHEDULABLE_REQUEST_CLASSES][()] = 0
         self.counters[families.CYCLES_CUT][()] = 0
+        self._expect_checks(UNREGISTERED)
         self.queues: defaultdict[QueueKey, QueueTally] = defaultdict(QueueTally)
         self.nodes: defaultdict[PartitionKey, NodesTally] = defaultdict(NodesTally)
         self.resource_managers: dict[str, ResourceManagerState] = {}
@@ -151,6 +159,7 @@ class Tally:
     def _resource_manager_changed(self, fact: f.ResourceManagerChanged) -> None:
         rm_id = fact.rm_id
         if fact.state is ResourceManagerState.INIT:
+            self._expect_rejections(rm_id)
             self.last_reloads[rm_id] = LastReload(self._now.wall_ns, True)
         elif fact.state is ResourceManagerState.STOPPED:
             self.last_reloads.pop(rm_id, None)
@@ -166,6 +175,16 @@ class Tally:
         if len(stopped) > STOPPED_KEPT:
             self._forget_resource_manager(stopped[0])
 
+    def _expect_rejections(self, rm_id: str) -> None:
+        """Starts its counters at 0, so that a rate sees their first event too."""
+        for rejected in product([rm_id], REJECTED, f.RejectCode):
+            self.counters[families.REJECTIONS].setdefault(rejected, 0)
+        self._expect_checks(rm_id)
+
+    def _expect_checks(self, rm_id: str) -> None:
+        for item in CHECKED:
+            self.counters[families.CHECKS_FAILED].setdefault((rm_id, item), 0)
+
     def _forget_resource_manager(self, rm_id: str) -> None:
         del self.resource_managers[rm_id]
         self.preemption.forget_resource_manager(rm_id)
@@ -177,6 +196,7 @@ class Tally:
         key = (fact.rm_id, fact.partition)
         if key not in self.nodes:
             self.preemption.expect(*key)
+            self._expect_gangs(*key)
         self.nodes[key].change(fact.node_id, fact.state, fact.capacity, fact.occupied)
 
     def _node_recommended(self, fact: NodeRecommended) -> None:
@@ -227,7 +247,7 @@ class Tally:
         else:
             self._asks_added[fact.rm_id, fact.partition] += count
         if fact.placeholder:
-            self._expect_gangs(fact.rm_id, fact.partition, queue)
+            self._has_gangs(fact.rm_id, fact.partition, queue)
             self._placeholders[fact.rm_id, fact.partition, PlaceholderEvent.ASKED] += count
             queue.pending_placeholders += count
         queue.pending_asks += count
@@ -288,21 +308,24 @@ class Tally:
             allocated[name] += amount
 
     def _placeholder_allocated(self, fact: f.Allocated, queue: QueueTally) -> None:
-        self._expect_gangs(fact.rm_id, fact.partition, queue)
+        self._has_gangs(fact.rm_id, fact.partition, queue)
         event = PlaceholderEvent.RECOVERED if fact.recovered else PlaceholderEvent.PLACED
         self._placeholders[fact.rm_id, fact.partition, event] += 1
         queue.allocated_placeholders += 1
         if not fact.recovered:
             queue.pending_placeholders -= 1
 
-    def _expect_gangs(self, rm_id: str, partition: str, queue: QueueTally) -> None:
-        """Starts its counters at 0, so that a rate sees their first event too."""
+    def _has_gangs(self, rm_id: str, partition: str, queue: QueueTally) -> None:
         if not queue.has_gangs:
             queue.has_gangs = True
-            for placeholder_event in (*PlaceholderEvent, *f.ReleaseCause):
-                self._placeholders.setdefault((rm_id, partition, placeholder_event), 0)
-            for gang_event in GangEvent:
-                self._gangs.setdefault((rm_id, partition, gang_event), 0)
+            self._expect_gangs(rm_id, partition)
+
+    def _expect_gangs(self, rm_id: str, partition: str) -> None:
+        """Starts its counters at 0, so that a rate sees their first event too."""
+        for placeholder_event in (*PlaceholderEvent, *f.ReleaseCause):
+            self._placeholders.setdefault((rm_id, partition, placeholder_event), 0)
+        for gang_event in GangEvent:
+            self._gangs.setdefault((rm_id, partition, gang_event), 0)
 
     def _release_requested(self, fact: f.ReleaseRequested) -> None:
         labels = (fact.rm_id, fact.partition, _TERMINATION_LABELS[fact.termination])

@@ -9,12 +9,16 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from schedulerd.kubernetes.api.resources import LEASES
+
 MANIFESTS = Path(__file__).parents[2] / "config" / "kubernetes"
 AGENT = "schedulerd/"
 """How the `User-Agent` of the shim begins."""
 
 Right = tuple[str, str, str]
 """Verb, group and resource."""
+Access = tuple[str, str, str, str, str]
+"""Who sends, what it needs a right for, and in which namespace."""
 
 SCHEDULING_GROUPS = frozenset(
     (verb, "scheduling.k8s.io", resource) for verb in ("list", "watch") for resource in ("podgroups", "workloads")
@@ -44,8 +48,16 @@ def granted(*kinds: str) -> frozenset[Right]:
     return rights_of(manifests("rbac.yaml"), *kinds)
 
 
-def check_rights(accesses: Iterable[tuple[str, str, str, str]]) -> None:
-    """Fails if a shim was among those who sent requests, and did what the manifest does not allow."""
-    used = {(verb, group, resource) for agent, verb, group, resource in accesses if agent.startswith(AGENT)}
-    missing = sorted(used - granted() - SCHEDULING_GROUPS)
+def check_rights(accesses: Iterable[Access]) -> None:
+    """Fails if a shim was among those who sent requests, and did what the manifest does not allow: the cluster role
+    everywhere, the role in the namespace of its lease alone."""
+    used = {access[1:] for access in accesses if access[0].startswith(AGENT)}
+    own = {namespace for *_, resource, namespace in used if resource == LEASES.plural}
+    everywhere, there = granted("ClusterRole") | SCHEDULING_GROUPS, granted("Role")
+    missing = sorted(
+        (*right, namespace)
+        for *right, namespace in used
+        if tuple(right) not in everywhere and not (tuple(right) in there and namespace in own)
+    )
     assert not missing, f"config/kubernetes/rbac.yaml does not allow {missing}"
+    assert len(own) <= 1, f"leases are those of one namespace, not of {sorted(own)}"

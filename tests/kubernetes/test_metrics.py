@@ -12,16 +12,18 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from schedulerd.kubernetes.api import ApiMetrics, EventQueue
 from schedulerd.kubernetes.api.metrics import REQUEST_SECONDS, WAIT_SECONDS, Histogram
+from schedulerd.kubernetes.api.writes import Result
 from schedulerd.kubernetes.cluster.events import BindEnded, BindResult, Event, Gone, Put
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.election import Leadership, LeaseName
 from schedulerd.kubernetes.shim.binding_times import BindingTimes
-from schedulerd.kubernetes.shim.exposition import registry
+from schedulerd.kubernetes.shim.exposition import WRITES, registry
 from schedulerd.kubernetes.shim.families import FAMILIES, PREFIX, Kind
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
 from schedulerd.kubernetes.shim.watches import reflectors
 from tests.kubernetes import builders
 from tests.kubernetes.api.world import World
+from tests.kubernetes.rights import SCHEDULING_GROUPS, granted
 
 REFERENCE = Path(__file__).parents[2] / "docs" / "kubernetes.md"
 ROW = re.compile(r"^\| `(?P<name>\w+)` \| (?P<kind>\w+) \| (?P<labels>[^|]*) \| (?P<meaning>[^|]+) \|$", re.MULTILINE)
@@ -49,7 +51,7 @@ async def test_every_family_is_exposed_and_documented() -> None:
         shim.takeover_s = 0.1
         shim._watches = reflectors(world.transport, EventQueue())
         leadership = Leadership(world.new_transport, LeaseName("default", "l"), "me")
-        made = registry(busy(), lambda: shim, lambda: 42.0, leadership)
+        made = registry(busy(), lambda: shim, lambda: 42.0, leadership, ["schedulerd"])
         text = generate_latest(made).decode()
     exposed = {}
     for family in text_string_to_metric_families(text):
@@ -82,6 +84,35 @@ def test_there_is_something_to_show_before_the_server_has_answered() -> None:
     text = generate_latest(registry(ApiMetrics(), lambda: None, lambda: 0.0)).decode()
     assert f"{PREFIX}ready 0.0" in text
     assert "schedulerd_leader 1.0" in text, "there is no election"
+
+
+METHODS = {"get": "GET", "list": "GET", "watch": "WATCH", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
+"""By the verb of the right that a request needs."""
+
+
+def test_what_alerts_count_starts_at_zero_so_that_the_first_event_is_an_increase() -> None:
+    made = registry(ApiMetrics(), lambda: None, lambda: 0.0)
+
+    def there(metric: str) -> list[dict[str, str]]:
+        """The labels of its series."""
+        return [
+            one.labels for family in made.collect() for one in family.samples if (one.name, one.value) == (metric, 0)
+        ]
+
+    rights = granted("ClusterRole") | SCHEDULING_GROUPS
+    needed = {(METHODS[verb], resource.partition("/")[0], "403") for verb, _, resource in rights}
+    found = there(f"{PREFIX}requests_total")
+    assert {(one["method"], one["resource"], one["code"]) for one in found} == needed
+    writes = {(one["kind"], one["result"]) for one in there(f"{PREFIX}writes_total")}
+    assert writes == {(kind, result) for kind in WRITES for result in Result}
+    assert {one["kind"] for one in there(f"{PREFIX}write_bugs_total")} == set(WRITES)
+
+
+def test_counts_are_kept_beside_those_that_are_expected() -> None:
+    text = generate_latest(registry(busy(), lambda: None, lambda: 0.0)).decode()
+    assert f'{PREFIX}writes_total{{kind="bind",result="done"}} 1.0' in text
+    assert f'{PREFIX}write_bugs_total{{kind="bind"}} 1.0' in text
+    assert f'{PREFIX}requests_total{{code="200",method="GET",resource="pods"}} 1.0' in text
 
 
 class TestBindingTimes:

@@ -66,9 +66,20 @@ def test_the_account_is_bound_to_the_role() -> None:
 
 
 def test_a_right_that_is_missing_is_named() -> None:
-    check_rights({("Python/3", "delete", "", "nodes"), ("schedulerd/1", "create", "", "pods/binding")})
+    check_rights({("Python/3", "delete", "", "nodes", ""), ("schedulerd/1", "create", "", "pods/binding", "a")})
     with pytest.raises(AssertionError, match="delete"):
-        check_rights({("schedulerd/1", "delete", "", "nodes")})
+        check_rights({("schedulerd/1", "delete", "", "nodes", "")})
+
+
+def test_pods_are_patched_in_the_namespace_of_the_lease_alone() -> None:
+    lease = ("schedulerd/1", "update", "coordination.k8s.io", "leases", "own")
+    check_rights({lease, ("schedulerd/1", "patch", "", "pods", "own")})
+    for foreign in (
+        {("schedulerd/1", "patch", "", "pods", "own")},
+        {lease, ("schedulerd/1", "patch", "", "pods", "a")},
+    ):
+        with pytest.raises(AssertionError, match=r"'patch', '', 'pods'"):
+            check_rights(foreign)
 
 
 def test_the_containers_start_with_settings_that_there_are(tmp_path: Path) -> None:

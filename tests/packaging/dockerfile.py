@@ -108,6 +108,8 @@ class Build:
     """What `docker build --build-arg` would be given."""
     environment: dict[str, str] = field(default_factory=dict)
     workdir: str = "/"
+    labels: dict[str, str] = field(default_factory=dict)
+    """Of the image."""
 
     @property
     def root(self) -> Path:
@@ -127,7 +129,7 @@ class Build:
         for stage, following in zip(stages, [*stages[1:], None], strict=True):
             self._begin()
             for instruction in stage.instructions:
-                self._perform(instruction)
+                self.perform_one(instruction)
             if following is not None:
                 self.set_aside(stage.name).parent.mkdir(exist_ok=True)
                 self.root.rename(self.set_aside(stage.name))
@@ -164,7 +166,7 @@ class Build:
         outer = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "VIRTUAL_ENV"))}
         self.environment = {**outer, "PATH": f"{self.folder / 'image' / 'bin'}:/usr/bin:/bin"}
 
-    def _perform(self, instruction: Instruction) -> None:
+    def perform_one(self, instruction: Instruction) -> None:
         match instruction.keyword:
             case "WORKDIR":
                 self.workdir = instruction.text
@@ -184,6 +186,9 @@ class Build:
                 done = self.run(self.inside(instruction.text), timeout_s=240)
                 if done.returncode != 0:
                     raise RuntimeError(f"RUN {instruction.text}\nexit {done.returncode}\n{done.stdout}")
+            case "LABEL":
+                for name, value in re.findall(r'(\S+)="([^"]*)"', instruction.text):
+                    self.labels[name] = re.sub(r"\$(\w+)", lambda match: self.environment[match[1]], value)
             case "USER" | "EXPOSE" | "HEALTHCHECK" | "ENTRYPOINT" | "CMD":
                 pass  # they describe the image's start, not its content
             case unknown:

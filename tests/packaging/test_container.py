@@ -190,6 +190,22 @@ def test_it_can_be_built_with_an_interpreted_core(tmp_path: Path) -> None:
     assert wheel.name.endswith("-py3-none-any.whl")
 
 
+def test_the_labels_say_what_the_image_is_made_of(tmp_path: Path) -> None:
+    build = Build(tmp_path, tmp_path, {"REVISION": "abc", "SOURCE": "https://example.org/x"})
+    for instruction in IMAGE.instructions:
+        if instruction.keyword in ("ARG", "LABEL"):
+            build.perform_one(instruction)
+    labels = {name.removeprefix("org.opencontainers.image."): value for name, value in build.labels.items()}
+    assert labels.pop("description")
+    assert labels == {
+        "title": "schedulerd",
+        "licenses": "Apache-2.0",
+        "version": schedulerd.__version__,
+        "revision": "abc",
+        "source": "https://example.org/x",
+    }
+
+
 def test_the_user_is_not_root() -> None:
     user, _, group = IMAGE.last("USER").text.partition(":")
     assert int(user) > 0

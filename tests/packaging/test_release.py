@@ -20,6 +20,7 @@ from tests.packaging.test_locks import pins
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SECONDS_MAX = 300.0
+TAG = f"v{schedulerd.__version__}"
 
 
 def git(checkout: Path, *arguments: str) -> None:
@@ -34,9 +35,11 @@ def a_checkout(folder: Path) -> Path:
     copy_build_context(REPOSITORY, folder)
     for name in ("release", "charts"):
         shutil.copytree(REPOSITORY / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(REPOSITORY / "Dockerfile", folder)
     git(folder, "init", "--quiet")
     git(folder, "add", "--all", "--force")
     git(folder, "commit", "--quiet", "--message", "All")
+    git(folder, "tag", TAG)
     return folder
 
 
@@ -125,19 +128,36 @@ def test_a_folder_with_something_in_it_is_left_alone(checkout: Path, made: Path)
     assert contents(made) == before
 
 
-@pytest.mark.parametrize(("tag", "agrees"), [(f"v{schedulerd.__version__}", True), ("v9.9.9", False)])
-def test_a_tag_says_the_version(checkout: Path, tmp_path: Path, tag: str, agrees: bool) -> None:
+def version_of(checkout: Path) -> subprocess.CompletedProcess[str]:
+    program = "import dist, pathlib, sys; print(dist.version(pathlib.Path(sys.argv[1])))"
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "release")}
+    return subprocess.run(
+        [sys.executable, "-c", program, str(checkout)], capture_output=True, text=True, env=environment
+    )
+
+
+def test_a_tag_says_the_version(checkout: Path) -> None:
+    assert version_of(checkout).stdout.strip() == schedulerd.__version__
+
+
+def test_another_tag_or_none_is_refused(checkout: Path, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(checkout, copy)
-    git(copy, "tag", tag)
-    program = "import dist, pathlib, sys; print(dist.version(pathlib.Path(sys.argv[1])))"
-    command = [sys.executable, "-c", program, str(copy)]
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY / "release")}
-    done = subprocess.run(command, capture_output=True, text=True, env=environment)
-    if agrees:
-        assert done.stdout.strip() == schedulerd.__version__
-    else:
-        assert "the tag v9.9.9 has 9.9.9" in done.stderr
-        refused = dist(copy, tmp_path / "dist", "--pure-only")
-        assert refused.returncode == 1
-        assert refused.stderr.startswith("Error: there must be one version, but schedulerd/__init__.py has ")
+    git(copy, "tag", "--delete", TAG)
+    assert f"the commit has no tag {TAG}" in version_of(copy).stderr
+    git(copy, "tag", "v9.9.9")
+    assert "the tag v9.9.9 has 9.9.9" in version_of(copy).stderr
+    refused = dist(copy, tmp_path / "dist", "--pure-only")
+    assert refused.returncode == 1
+    assert refused.stderr.startswith("Error: there must be one version, but schedulerd/__init__.py has ")
+    assert not (tmp_path / "dist").exists()
+
+
+def test_the_image_is_of_the_same_version(checkout: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(checkout, copy)
+    dockerfile = copy / "Dockerfile"
+    dockerfile.write_text(dockerfile.read_text().replace("ARG VERSION=", "ARG VERSION=9."))
+    git(copy, "commit", "--quiet", "--all", "--message", "Another version")
+    git(copy, "tag", "--force", TAG)
+    assert "Dockerfile has 9." in version_of(copy).stderr

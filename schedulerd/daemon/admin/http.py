@@ -12,7 +12,7 @@ import contextlib
 import re
 import socket
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ from schedulerd.daemon.admin.http_connections import (
     Tell,
 )
 from schedulerd.daemon.admin.scrapes import Scrapes
-from schedulerd.daemon.admin.standby import StandbyRoute
+from schedulerd.daemon.admin.standby import Standby, StandbyRoute
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.rest.app import PeerApi
 from schedulerd.daemon.rest.call import RestSources
@@ -81,7 +81,7 @@ class Sources:
     """`/livez` fails if the last tick is longer ago."""
     rest: RestSources | None = None
     """What the REST API of the peer uses; None: it is not served."""
-    is_standby: Callable[[], bool] = lambda: False
+    standby: Standby = field(default_factory=lambda: Standby(lambda: False))
     """Whether another replica leads, so that this daemon knows nothing of the cluster."""
     web_root: Path | None = None
     """Directory of static files that are served at `/`."""
@@ -108,7 +108,7 @@ class LogLevelBody(BaseModel):
 def build_app(sources: Sources) -> Starlette:
     """Builds the application with all routes. Every error is JSON and says what would be right."""
     routes: list[BaseRoute] = [
-        StandbyRoute(sources.is_standby),
+        StandbyRoute(sources.standby),
         Route("/metrics", metrics_endpoint(sources.scrapes)),
         Route("/livez", _livez(sources)),
         Route("/readyz", _readyz(sources)),

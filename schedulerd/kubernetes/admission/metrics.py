@@ -5,6 +5,9 @@ No label takes a value that users of the cluster can invent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
+
 from prometheus_client import (
     CollectorRegistry,
     Counter,
@@ -19,6 +22,8 @@ from schedulerd.kubernetes.admission.rules.review import AdmissionRequest, Decis
 
 PREFIX = "schedulerd_admission_"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+CAUSES = ("busy", "slow", "too_large", "unusable", "bug")
+"""Why a review ends without a decision."""
 _OPERATIONS = frozenset({"CREATE", "UPDATE", "DELETE", "CONNECT"})
 
 
@@ -78,6 +83,11 @@ class AdmissionMetrics:
         self.reviews.labels(webhook, operation, result).inc()
         self.seconds.labels(webhook).observe(seconds)
 
+    def expect(self, webhooks: Iterable[str]) -> None:
+        """Starts their failures at 0, so that a rate sees the first one too."""
+        for webhook, cause in product(webhooks, CAUSES):
+            self.failures.labels(webhook, cause)
+
     def failed(self, webhook: str, cause: str) -> None:
-        """Causes are busy, slow, too_large, unusable and bug."""
+        """The cause is one of `CAUSES`."""
         self.failures.labels(webhook, cause).inc()

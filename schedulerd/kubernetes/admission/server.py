@@ -55,6 +55,7 @@ class WebhookServer:
         self._webhooks = webhooks
         self._metrics = metrics
         self._current: ssl.SSLContext | None = None
+        self._metrics.expect(webhooks)
         self._silent: set[asyncio.BaseProtocol] = set()
         self._reviews = 0
         self._large_bytes = 0

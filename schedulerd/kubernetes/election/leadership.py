@@ -85,6 +85,11 @@ class Leadership:
         return self._elector.leader
 
     @property
+    def leader_name(self) -> str:
+        """What people call the leader, which is its pod; empty if there is none."""
+        return self.leader.rpartition("_")[0] or self.leader
+
+    @property
     def is_leader(self) -> bool:
         return self.seconds_left() > 0.0
 

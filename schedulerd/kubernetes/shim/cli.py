@@ -86,7 +86,9 @@ class _Process:
         self._shim: Shim | None = None
         self._leadership = self._made_leadership() if settings.leader_elect else None
         clock = asyncio.get_running_loop().time
-        metrics = registry(transport.metrics, lambda: self._shim, clock, self._leadership)
+        metrics = registry(
+            transport.metrics, lambda: self._shim, clock, self._leadership, sorted(settings.scheduler_name)
+        )
         self._http = HttpServer(settings.http_bind, metrics, self._waits_for, self._leader, self._problem)
 
     def _made_leadership(self) -> Leadership:

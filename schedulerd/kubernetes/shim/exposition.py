@@ -12,14 +12,30 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from schedulerd.kubernetes.api import ApiMetrics, Urgency
+from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.api.metrics import Histogram
+from schedulerd.kubernetes.api.writes import Bind, Create, Delete, Patch, PatchVolume, Result, WriteEvent
 from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
 from schedulerd.kubernetes.election import Leadership
 from schedulerd.kubernetes.shim import families as f
 from schedulerd.kubernetes.shim.families import Family, Kind
 from schedulerd.kubernetes.shim.shim import Shim
+from schedulerd.kubernetes.shim.watches import COSCHEDULING, SCHEDULING_GROUPS, WATCHED
 
 Values = Iterable[tuple[Sequence[str], float]]
+
+# Alerts count what increases, and the first sample of a series is no increase. So the series that alerts are about are
+# there before anything is counted.
+WRITES = tuple(write.kind for write in (Bind, Create, Delete, Patch, PatchVolume, WriteEvent))
+REQUESTS = (
+    *((m, one.resource.plural) for one in (*WATCHED, COSCHEDULING, *SCHEDULING_GROUPS) for m in ("GET", "WATCH")),
+    *((method, r.PODS.plural) for method in ("POST", "PATCH", "DELETE")),
+    *((method, r.EVENTS.plural) for method in ("POST", "PATCH")),
+    *(("PATCH", one.plural) for one in (r.PERSISTENT_VOLUMES, r.PERSISTENT_VOLUME_CLAIMS)),
+)
+"""Methods and resources of the requests that need rights."""
+_FORBIDDEN = {(*request, "403"): 0 for request in REQUESTS}
+_WRITES_BY_RESULT = {(kind, result.value): 0 for kind in WRITES for result in Result}
 
 
 def registry(
@@ -27,11 +43,12 @@ def registry(
     shim: Callable[[], Shim | None],
     clock: Callable[[], float],
     leadership: Leadership | None = None,
+    scheduler_names: Sequence[str] = (),
 ) -> CollectorRegistry:
     """With the metrics of the process and of Python. `clock` is that of the event loop. Without a `leadership` there
     is no leader election."""
     made = CollectorRegistry()
-    made.register(_Collector(metrics, shim, clock, leadership))
+    made.register(_Collector(metrics, shim, clock, leadership, scheduler_names))
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=made)
     return made
@@ -44,8 +61,10 @@ class _Collector(Collector):
         shim: Callable[[], Shim | None],
         clock: Callable[[], float],
         leadership: Leadership | None,
+        scheduler_names: Sequence[str],
     ) -> None:
         self._metrics = metrics
+        self._scheduler_names = scheduler_names
         self._shim = shim
         self._leadership = leadership
         self._clock = clock
@@ -54,6 +73,7 @@ class _Collector(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
+        yield _values(f.INFO, [((name,), 1) for name in self._scheduler_names])
         yield from _of_shim(self._shim())
         yield from _of_lease(self._leadership)
         yield from _of_requests(self._metrics)
@@ -91,7 +111,7 @@ def _of_lease(leadership: Leadership | None) -> Iterator[Metric]:
 
 
 def _of_requests(metrics: ApiMetrics) -> Iterator[Metric]:
-    yield _values(f.REQUESTS, metrics.requests.items())
+    yield _values(f.REQUESTS, (_FORBIDDEN | metrics.requests).items())
     yield _histograms(f.REQUEST_DURATION, metrics.request_seconds.items())
     yield _single(f.UNAUTHORIZED, metrics.unauthorized)
 
@@ -109,14 +129,14 @@ def _of_watches(metrics: ApiMetrics, now_s: float) -> Iterator[Metric]:
 
 
 def _of_writes(metrics: ApiMetrics) -> Iterator[Metric]:
-    yield _values(f.WRITES, metrics.writes.items())
+    yield _values(f.WRITES, (_WRITES_BY_RESULT | metrics.writes).items())
     yield _values(f.WRITE_RETRIES, metrics.write_retries.items())
     yield _histograms(f.WRITE_WAIT, [((kind,), one) for kind, one in metrics.write_wait_seconds.items()])
     names = [urgency.name.lower() for urgency in Urgency]
     yield _values(f.WRITES_QUEUED, [((name,), metrics.queued(name)) for name in names])
     yield _single(f.WRITES_IN_FLIGHT, metrics.in_flight())
     yield _values(f.LOST_ANSWERS, metrics.lost_answers.items())
-    yield _values(f.WRITE_BUGS, [((kind,), count) for kind, count in metrics.write_bugs.items()])
+    yield _values(f.WRITE_BUGS, [((kind,), metrics.write_bugs.get(kind, 0)) for kind in {*WRITES, *metrics.write_bugs}])
     yield _single(f.EVENTS_DROPPED, metrics.events_dropped)
     yield _single(f.REASONS_WRITTEN, metrics.reasons_written())
     yield _single(f.REASONS_WAITING, metrics.reasons_waiting())

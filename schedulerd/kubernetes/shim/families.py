@@ -51,6 +51,9 @@ def _histogram(name: str, labels: tuple[str, ...], documentation: str) -> Family
 
 LEADER = Family("schedulerd_leader", Kind.GAUGE, (), "1 if this process schedules: it holds the Lease, or needs none.")
 FAMILIES.append(LEADER)
+INFO = _gauge(
+    "info", ("scheduler_name",), "Always 1; a series for each scheduler name whose pods this process schedules."
+)
 LEASE_SECONDS_LEFT = _gauge(
     "lease_seconds_left", (), "For how long writes may still leave without another renewal of the Lease."
 )

@@ -184,7 +184,9 @@ class Shim:
 
     async def _stand_by(self, driver: Driver, leadership: Leadership, fail: Fail) -> None:
         """Follows the cluster meanwhile, so that nothing is to be listed when this process is elected."""
-        daemon = self._daemon_watch = DaemonWatch(self._options.daemon, leadership.may_lead)
+        daemon = self._daemon_watch = DaemonWatch(
+            self._options.daemon, leadership.may_lead, lambda: leadership.leader_name
+        )
         self.binding_times.is_counting = False  # what the leader binds
         async with beside(fail, daemon.run(), self._follow(driver, None)):
             LOG.info("standing by")

@@ -22,7 +22,7 @@ from schedulerd.kubernetes.admission import listener as listener_module
 from schedulerd.kubernetes.admission import server as server_module
 from schedulerd.kubernetes.admission.certificate_keeper import CertificateInUse, keep_folder
 from schedulerd.kubernetes.admission.certificates import Certificates, renewed
-from schedulerd.kubernetes.admission.metrics import AdmissionMetrics
+from schedulerd.kubernetes.admission.metrics import CAUSES, PREFIX, AdmissionMetrics
 from schedulerd.kubernetes.admission.rules.pods import mutate
 from schedulerd.kubernetes.admission.rules.review import (
     BODY_BYTES_MAX,
@@ -41,6 +41,7 @@ from tests.kubernetes.admission.reviews import JSON, OWN, patched, pod, review, 
 pytestmark = pytest.mark.timeout(60)
 HOST = "schedulerd-admission.schedulerd.svc"
 RULES = rules()
+FAILURES = f"{PREFIX}reviews_failed_total"
 
 
 async def decide(request: AdmissionRequest) -> Decision:
@@ -365,6 +366,17 @@ async def test_a_certificate_is_replaced_while_connections_stay(real_loop: None)
         with pytest.raises(aiohttp.ClientConnectorCertificateError):
             await served.post(review(pod()), old)
         assert (await served.post(review(pod()), new))[0] == 200
+
+
+async def test_failures_start_at_zero_so_that_the_first_one_is_an_increase(real_loop: None) -> None:
+    metrics = AdmissionMetrics()
+    WebhookServer("127.0.0.1:0", {"mutate": decide}, metrics)
+    failures = {
+        cause: metrics.registry.get_sample_value(FAILURES, {"webhook": "mutate", "cause": cause}) for cause in CAUSES
+    }
+    assert failures == dict.fromkeys(CAUSES, 0)
+    metrics.failed("mutate", "slow")
+    assert metrics.registry.get_sample_value(FAILURES, {"webhook": "mutate", "cause": "slow"}) == 1
 
 
 async def test_without_a_certificate_nobody_connects(real_loop: None) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from grafana_foundation_sdk.builders.common import VizLegendOptions, VizTooltipOptions
@@ -22,8 +23,21 @@ FOLDER = CHART / "files" / "dashboards"
 PROMETHEUS = DataSourceRef(type_val="prometheus", uid="$datasource")
 COLUMNS = 24
 HERE = '{namespace="$namespace"}'
-LEADER = f"on (namespace, pod) group_left () schedulerd_leader{HERE}"
-"""What the metrics of queues are multiplied by: a standby has none, and an old leader those of its time."""
+OF_LEADER = f"and on (namespace, pod) schedulerd_leader{HERE} == 1"
+"""What follows each metric of the daemon: a standby has nothing to tell, and an old leader what was there once."""
+EACH_DAEMON = {
+    "schedulerd_loop_lag_seconds": "every daemon has a loop",
+    "schedulerd_cycle_duration_seconds": "every daemon has cycles",
+    "schedulerd_inbox_depth": "every daemon has an inbox",
+    "schedulerd_outbox_depth": "every daemon has an outbox",
+    "schedulerd_config_info": "every daemon reads the queue file",
+    "schedulerd_config_last_reload_successful": "every daemon reads the queue file",
+    "schedulerd_resource_managers": "the shim that is lost does not say that it leads",
+    "schedulerd_checks_failed_total": "a bug is one wherever it is",
+    "schedulerd_events_failed_total": "a bug is one wherever it is",
+    "schedulerd_journal_recording": "every daemon has a journal",
+}
+"""Metrics of the daemon that are asked of all, and why. Also in alerts."""
 
 
 @dataclass(frozen=True)
@@ -37,25 +51,40 @@ class Graph:
 
 def of_leader(metric: str, by: str, selector: str = "") -> str:
     """The sum of a gauge over the leader's series."""
-    more = f",{selector}" if selector else ""
-    return f'sum by ({by}) (schedulerd_{metric}{{namespace="$namespace"{more}}} * {LEADER})'
+    return f"sum by ({by}) ({selected(metric, selector)} {OF_LEADER})"
 
 
 def rate(metric: str, by: str, selector: str = "") -> str:
+    return f"sum by ({by}) (rate({selected(metric, selector)}[$__rate_interval]))"
+
+
+def rate_of_leader(metric: str, by: str, selector: str = "") -> str:
+    return f"sum by ({by}) (rate({selected(metric, selector)}[$__rate_interval]) {OF_LEADER})"
+
+
+def selected(metric: str, selector: str) -> str:
     more = f",{selector}" if selector else ""
-    return f'sum by ({by}) (rate(schedulerd_{metric}{{namespace="$namespace"{more}}}[$__rate_interval]))'
+    return f'schedulerd_{metric}{{namespace="$namespace"{more}}}'
 
 
-def quantile(share: float, metric: str, by: str = "le") -> str:
-    return f"histogram_quantile({share:g}, {rate(f'{metric}_seconds_bucket', by)})"
+def quantile(share: float, metric: str, by: str = "le", of: Callable[[str, str], str] = rate) -> str:
+    return f"histogram_quantile({share:g}, {of(f'{metric}_seconds_bucket', by)})"
 
 
 def quantiles(metric: str) -> dict[str, str]:
-    return {"half": quantile(0.5, metric), "99 of 100": quantile(0.99, metric)}
+    """Of the leader."""
+    shares = {"half": 0.5, "99 of 100": 0.99}
+    return {legend: quantile(share, metric, of=rate_of_leader) for legend, share in shares.items()}
+
+
+def above_zero(query: str) -> str:
+    """What is above 0, in place of many lines at 0; a line at 0 if nothing is."""
+    return f"{query} > 0 or vector(0)"
 
 
 ALLOCATED = of_leader("allocated_resources", "resource", 'queue="root"')
-FIRING = 'count by (alertname) (ALERTS{alertname=~"Schedulerd.+",alertstate="firing"})'
+FIRING = 'count by (alertname) (ALERTS{alertname=~"Schedulerd.+",alertstate="firing",namespace=~"$namespace|"})'
+LOST = 'sum by (state) (schedulerd_resource_managers{namespace="$namespace",state="paused"} unless on (namespace, pod) '
 NOT_ROOT = 'queue!="root"'
 FAILED = 'code!~"2..|404|409"'
 API_FAILURES = rate("kubernetes_requests_total", "method, resource, code", FAILED)
@@ -65,7 +94,7 @@ OPERATORS: dict[str, list[Graph]] = {
             "Alerts that fire",
             "short",
             {"{{alertname}}": f"{FIRING} or vector(0)"},
-            "Each has a page in docs/runbooks.",
+            "Of this namespace, or of none. Each has a page in docs/runbooks.",
         ),
         Graph(
             "Replicas",
@@ -73,20 +102,20 @@ OPERATORS: dict[str, list[Graph]] = {
             {
                 "ready": f"sum(schedulerd_kubernetes_ready{HERE})",
                 "leaders": f"sum(schedulerd_leader{HERE})",
-                "resource managers lost": of_leader("resource_managers", "state", 'state="paused"'),
+                "resource managers lost": f"{LOST}schedulerd_leader{HERE} == 0)",
             },
             "One leader, and as many ready as there are replicas.",
         ),
         Graph(
             "Refused by the API server",
             "ops",
-            {"{{method}} {{resource}} {{code}}": f"{API_FAILURES} or vector(0)"},
+            {"{{method}} {{resource}} {{code}}": above_zero(API_FAILURES)},
             "Without 404 and 409, which are part of normal work. `unreachable`: no answer.",
         ),
         Graph(
             "Refused by the daemon",
             "ops",
-            {"{{object}} {{code}}": f"{rate('rejections_total', 'object, code')} or vector(0)"},
+            {"{{object}} {{code}}": above_zero(rate_of_leader("rejections_total", "object, code"))},
             "Applications, asks and nodes; the log and the event of the pod say why.",
         ),
     ],
@@ -112,7 +141,7 @@ OPERATORS: dict[str, list[Graph]] = {
         Graph(
             "Gangs",
             "ops",
-            {"{{event}}": f"{rate('gangs_total', 'event')} or vector(0)"},
+            {"{{event}}": rate_of_leader("gangs_total", "event")},
             "docs/metrics.md has what the events are.",
         ),
     ],
@@ -147,6 +176,12 @@ OPERATORS: dict[str, list[Graph]] = {
         ),
         Graph("Renewals of the Lease", "ops", {"{{result}}": rate("kubernetes_lease_renewals_total", "result")}),
         Graph("Changes of the leader", "short", {"all": f"max(schedulerd_kubernetes_lease_transitions{HERE})"}),
+        Graph(
+            "Last takeover",
+            "s",
+            {"{{pod}}": f"schedulerd_kubernetes_takeover_seconds{HERE} {OF_LEADER}"},
+            "From getting the Lease until everything was reported to the daemon.",
+        ),
     ],
     "API server": [
         Graph("Requests by status", "ops", {"{{code}}": rate("kubernetes_requests_total", "code")}),
@@ -154,7 +189,11 @@ OPERATORS: dict[str, list[Graph]] = {
         Graph(
             "Writes wait in the shim, 99 of 100", "s", {"{{kind}}": quantile(0.99, "kubernetes_write_wait", "kind, le")}
         ),
-        Graph("Writes by result", "ops", {"{{kind}} {{result}}": rate("kubernetes_writes_total", "kind, result")}),
+        Graph(
+            "Writes by result",
+            "ops",
+            {"{{kind}} {{result}}": above_zero(rate("kubernetes_writes_total", "kind, result"))},
+        ),
         Graph(
             "Silence of watches",
             "s",
@@ -178,12 +217,33 @@ OPERATORS: dict[str, list[Graph]] = {
                 "out {{pod}}": f"sum by (pod) (schedulerd_outbox_depth{HERE})",
             },
         ),
-        Graph("Preempted pods", "ops", {"{{queue}}": rate("preemption_victims_total", "queue")}),
+        Graph("Preempted pods", "ops", {"{{queue}}": rate_of_leader("preemption_victims_total", "queue")}),
         Graph("Memory", "bytes", {"{{pod}} {{container}}": f"process_resident_memory_bytes{HERE}"}),
         Graph(
             "Processors",
             "short",
             {"{{pod}} {{container}}": f"rate(process_cpu_seconds_total{HERE}[$__rate_interval])"},
+        ),
+    ],
+    "Webhooks": [
+        Graph(
+            "Reviews",
+            "ops",
+            {"{{webhook}} {{result}}": rate("admission_reviews_total", "webhook, result")},
+            "Decided: allowed, patched or refused.",
+        ),
+        Graph(
+            "Reviews without a decision",
+            "ops",
+            {"{{webhook}} {{cause}}": above_zero(rate("admission_reviews_failed_total", "webhook, cause"))},
+            "The failurePolicy of the webhook decides.",
+        ),
+        Graph("Reviews, 99 of 100", "s", {"{{webhook}}": quantile(0.99, "admission_review", "webhook, le")}),
+        Graph(
+            "Certificate ends in",
+            "s",
+            {"{{pod}}": f"schedulerd_admission_certificate_expiry_timestamp_seconds{HERE} - time()"},
+            "It is replaced 30 days before.",
         ),
     ],
     "Queue file": [
@@ -247,7 +307,7 @@ TEAMS: dict[str, list[Graph]] = {
         Graph(
             "Why they wait",
             "short",
-            {"{{queue}} {{state}}": f"{of_leader('leaf_pending_asks', 'queue, state', QUEUE)} or vector(0)"},
+            {"{{queue}} {{state}}": of_leader("leaf_pending_asks", "queue, state", QUEUE)},
             "By leaf queue. `schedulerd explain queue PATH` has the details.",
         ),
         Graph("Applications", "short", {"{{queue}} {{state}}": of_leader("applications", "queue, state", QUEUE)}),
@@ -257,11 +317,26 @@ TEAMS: dict[str, list[Graph]] = {
             "Members of gangs without room", "short", {"{{queue}}": of_leader("pending_placeholders", "queue", QUEUE)}
         ),
         Graph("Room held for gangs", "short", {"{{queue}}": of_leader("allocated_placeholders", "queue", QUEUE)}),
-        Graph("Pods lost to others", "ops", {"{{queue}}": rate("preemption_victims_total", "queue", QUEUE)}),
-        Graph("Pods gained by preemption", "ops", {"{{queue}}": rate("preemptions_total", "queue", QUEUE)}),
+        Graph("Pods lost to others", "ops", {"{{queue}}": rate_of_leader("preemption_victims_total", "queue", QUEUE)}),
+        Graph("Pods gained by preemption", "ops", {"{{queue}}": rate_of_leader("preemptions_total", "queue", QUEUE)}),
     ],
 }
 DASHBOARDS = {"operators": OPERATORS, "teams": TEAMS}
+WEBHOOKS = "operators: Webhooks: "
+"""How the names of queries about the webhooks begin."""
+MAY_BE_ZERO = {
+    "operators: Replicas: resource managers lost": "no shim is lost",
+    "operators: Webhooks: Reviews without a decision: {{webhook}} {{cause}}": "all reviews are decided",
+    "operators: Changes of the leader: all": "the leader stays",
+    "operators: Reasons not written yet: pods": "reasons are written at once",
+    "operators: Waiting messages: in {{pod}}": "it is scraped when nothing is under way",
+    "operators: Waiting messages: out {{pod}}": "it is scraped when nothing is under way",
+    "operators: Refused by the API server: {{method}} {{resource}} {{code}}": "the chart grants all rights",
+    "operators: Refused by the daemon: {{object}} {{code}}": "the daemon rejects nothing of the story",
+}
+"""Queries that may be 0 throughout the story, and why. All others are above 0 in one of its scrapes."""
+ALERTS_PANEL = "operators: Alerts that fire: {{alertname}}"
+"""The stories evaluate no rules."""
 
 
 def panel(graph: Graph, number: int) -> Panel:
@@ -299,11 +374,11 @@ def text(name: str) -> str:
 
 
 def queries() -> dict[str, str]:
-    """Every query by dashboard, panel and legend."""
+    """Every query by dashboard, row (only of the webhooks), panel and legend."""
     return {
-        f"{name}: {graph.title}: {legend}": query
+        f"{name}: {'Webhooks: ' if row == 'Webhooks' else ''}{graph.title}: {legend}": query
         for name, rows in DASHBOARDS.items()
-        for graphs in rows.values()
+        for row, graphs in rows.items()
         for graph in graphs
         for legend, query in graph.queries.items()
     }

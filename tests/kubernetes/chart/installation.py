@@ -18,6 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from schedulerd.kubernetes.api import resources as r
 from tests.kubernetes.chart.helm import CHART, environment, program
+from tests.kubernetes.chart.prometheus import Scrapes
 from tests.kubernetes.contract.api import Api
 from tests.kubernetes.contract.real_server import RealServer, write_kubeconfig
 from tests.kubernetes.kubelet import Kubelet
@@ -185,6 +186,15 @@ class Installation:
         _, text = await self.get(container, "/metrics")
         families = text_string_to_metric_families(text)
         return [(one.labels, one.value) for each in families for one in each.samples if one.name == family]
+
+    async def scrape(self, scrapes: Scrapes) -> None:
+        """All containers of schedulerd, once, as Prometheus does."""
+        scraped = []
+        for pod in self.running():
+            for name in pod.containers:
+                _, text = await self.get(name, "/metrics", pod)
+                scraped.append((text, {"namespace": self.name, "pod": pod.name, "container": name}))
+        scrapes.add(*scraped)
 
     async def pod(self, name: str, cpu: str = "1", metadata: JSON | None = None, **spec: Any) -> None:
         """Makes a pod for this scheduler."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping
@@ -13,8 +14,10 @@ from prometheus_client.parser import text_string_to_metric_families
 
 PROMTOOL = shutil.which("promtool")
 SECONDS_MAX = 60.0
-SAMPLES = 24
-"""Of each scraped series."""
+INTERVAL_SECONDS = 15
+"""Said to be between two scrapes."""
+MISSING = "_"
+"""In place of a value that a scrape did not have."""
 needs_promtool = pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool, which is in the package prometheus")
 
 
@@ -33,27 +36,49 @@ def filled_in(query: str, namespace: str = "n") -> str:
     return query
 
 
-def series_of(scraped: str, **labels: str) -> dict[str, str]:
-    """What was scraped, as series of promtool that stay as they are, with the labels of the target."""
-    found = {}
-    for family in text_string_to_metric_families(scraped):
-        for sample in family.samples:
-            inside = ",".join(f"{name}={json.dumps(value)}" for name, value in {**sample.labels, **labels}.items())
-            found[f"{sample.name}{{{inside}}}"] = f"{sample.value:.17g}x{SAMPLES}"
-    return found
+class Scrapes:
+    """What was scraped again and again, as series of promtool."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._values: dict[str, list[str]] = {}
+
+    def add(self, *scraped: tuple[str, Mapping[str, str]]) -> None:
+        """One scrape: the texts of all targets, with the labels of each."""
+        for text, labels in scraped:
+            for sample in (one for family in text_string_to_metric_families(text) for one in family.samples):
+                inside = ",".join(f"{name}={json.dumps(value)}" for name, value in {**sample.labels, **labels}.items())
+                values = self._values.setdefault(f"{sample.name}{{{inside}}}", [])
+                values += [MISSING] * (self.count - len(values))
+                values.append(f"{sample.value:.17g}")
+        self.count += 1
+
+    @property
+    def series(self) -> dict[str, str]:
+        return {name: " ".join(values) for name, values in self._values.items()}
 
 
-def check_data(queries: Iterable[str], series: Mapping[str, str], folder: Path, interval: str = "1m") -> None:
-    """Fails with promtool's words about those of the queries that give nothing on these series.
+def bare(query: str) -> str:
+    """What a query measures: without the zero that stands for nothing, and without what an alert compares with."""
+    query = " ".join(query.split()).removesuffix(" or vector(0)")
+    return re.sub(r" (?:>|<|==) [\d.]+(?: [*] \d+)?(?= or |$)", "", query)
 
-    `interval` is that of the scrapes; the queries are about a time 5 minutes after the first.
+
+def check_data(queries: Iterable[str], scrapes: Scrapes, folder: Path, *, above_zero: bool = False) -> None:
+    """Fails with promtool's words about those of the queries that never gave a number during the scrapes, or never one
+    above 0 if that is asked. NaN is none: a quantile of nothing, or 0 of 0.
     """
+    least, seconds = "0" if above_zero else "-Inf", scrapes.count * INTERVAL_SECONDS
     asked = [
-        {"expr": f"count({query}) > bool 0", "eval_time": "5m", "exp_samples": [{"labels": "{}", "value": 1}]}
+        {
+            "expr": f"count(last_over_time((({query}) > {least})[{seconds}s:{INTERVAL_SECONDS}s])) > bool 0",
+            "eval_time": f"{seconds - INTERVAL_SECONDS}s",
+            "exp_samples": [{"labels": "{}", "value": 1}],
+        }
         for query in queries
     ]
-    given = [{"series": name, "values": values} for name, values in series.items()]
-    test = {"interval": interval, "input_series": given, "promql_expr_test": asked}
+    given = [{"series": name, "values": values} for name, values in scrapes.series.items()]
+    test = {"interval": f"{INTERVAL_SECONDS}s", "input_series": given, "promql_expr_test": asked}
     file = folder / "test.yaml"
-    file.write_text(json.dumps({"evaluation_interval": "1m", "tests": [test]}))
+    file.write_text(json.dumps({"evaluation_interval": f"{INTERVAL_SECONDS}s", "tests": [test]}))
     promtool("test", "rules", str(file))

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from schedulerd.kubernetes.shim.families import FAMILIES as OF_THE_SHIM
-from schedulerd.observe.families import FAMILIES as OF_THE_DAEMON
 from tests.kubernetes.chart.dashboards import DASHBOARDS, FOLDER, queries, text
+from tests.kubernetes.chart.families import LABELS
 from tests.kubernetes.chart.helm import needs_helm, one_of, render
 from tests.kubernetes.chart.prometheus import filled_in, needs_promtool, promtool
 
-LABELS = {one.name: set(one.labels) for one in OF_THE_DAEMON} | {one.name: set(one.labels) for one in OF_THE_SHIM}
 OF_SCRAPES = {"namespace", "pod", "container", "le"}
 
 

@@ -10,19 +10,30 @@ from collections.abc import Iterable
 
 _LATENCIES = {"scheduling": "60s", "trynode": "60s", "trypreemption": "30s"}
 
+
+def _quantile(name: str) -> str:
+    window = _LATENCIES[name]
+    return (
+        f"histogram_quantile(0.95, sum(irate(yunikorn_scheduler_{name}_latency_milliseconds_bucket[{window}])) by (le))"
+    )
+
+
 QUERIES = (
     "yunikorn_scheduler_application_total",
     "yunikorn_scheduler_application_submission_total",
     "yunikorn_scheduler_container_allocation_attempt_total",
-    *(
-        f"histogram_quantile(0.95, sum(irate(yunikorn_scheduler_{name}_latency_milliseconds_bucket[{window}])) by (le))"
-        for name, window in _LATENCIES.items()
-    ),
+    _quantile("scheduling"),
     *(
         f"yunikorn_scheduler_{resource}_node_usage_total"
         for resource in ("vcore", "memory", "pods", "ephemeral_storage")
     ),
 )
+
+NOTHING_OBSERVED = {
+    _quantile("trynode"): "the stories have no predicates that are answered by the resource manager",
+    _quantile("trypreemption"): "its time is part of the cycle: docs/metrics.md",
+}
+"""By query: why the quantile of its histogram, which is there, is no number."""
 
 OF_A_QUEUE = (
     '{__name__=~"yunikorn_root_${Queue}_queue_app"}',

@@ -71,7 +71,7 @@ class Server:
         """Every request that came and was to change something."""
         self.done: list[Sent] = []
         """Those that did."""
-        self.accesses: set[tuple[str, str, str, str]] = set()
+        self.accesses: set[tuple[str, str, str, str, str]] = set()
         """Of every request: the first word of `User-Agent`, and verb, group and resource as RBAC has them."""
         self.in_flight = self.in_flight_most = 0
         self._store = store
@@ -331,13 +331,13 @@ def _sent(request: web.Request) -> Sent:
     return Sent(asyncio.get_running_loop().time(), token, request.method, request.path)
 
 
-def _access(method: str, target: Target) -> tuple[str, str, str]:
-    """Verb, group and resource as RBAC has them."""
+def _access(method: str, target: Target) -> tuple[str, str, str, str]:
+    """Verb, group and resource as RBAC has them, and the namespace; empty for all."""
     verb = {"POST": "create", "PUT": "update"}.get(method, method.lower())
     if verb == "get" and not target.name:
         verb = "list"
     resource = f"{target.kind.plural}/{target.subresource}" if target.subresource else target.kind.plural
-    return verb, target.kind.group, resource
+    return verb, target.kind.group, resource, target.namespace
 
 
 async def _bookmarks(watch: Watch) -> None:

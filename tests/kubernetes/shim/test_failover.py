@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from schedulerd.kubernetes.api import resources as r
@@ -71,7 +72,9 @@ async def stopped(daemon: DaemonProcess) -> None:
 
 
 @contextlib.asynccontextmanager
-async def replicas(world: World, folder: Path, *, have_pods: bool = False) -> AsyncIterator[tuple[Replica, Replica]]:
+async def replicas(
+    world: World, folder: Path, *daemon_flags: str, have_pods: bool = False
+) -> AsyncIterator[tuple[Replica, Replica]]:
     """The first one leads, the second one stands by. With pods, these have their names. On the fake their tokens are
     their names as well."""
     config = await way_to(world, folder)
@@ -88,9 +91,9 @@ async def replicas(world: World, folder: Path, *, have_pods: bool = False) -> As
     def flags(name: str) -> tuple[str, ...]:
         return ("--pod-name", name) if have_pods else ()
 
-    async with Replica(world, config_of("one"), "one", await started(), *flags("one")) as one:
+    async with Replica(world, config_of("one"), "one", await started(*daemon_flags), *flags("one")) as one:
         await one.leads()
-        async with Replica(world, config_of("two"), "two", await started(), *flags("two")) as two:
+        async with Replica(world, config_of("two"), "two", await started(*daemon_flags), *flags("two")) as two:
             await two.until("standing by")
             await two.stands_by("one")
             yield one, two
@@ -143,6 +146,30 @@ async def test_a_standby_says_that_it_is_one(world: World, tmp_path: Path) -> No
         assert told["note"].endswith("became leader")
         assert await two.end() == 0, "a standby has nothing to give back"
         assert (await one.get("/leader"))[0] == 200
+
+
+async def test_a_standby_names_the_leader_to_those_who_ask_its_daemon(world: World, tmp_path: Path) -> None:
+    async def answers(replica: Replica) -> dict[str, tuple[int, str]]:
+        """Status and text, by path."""
+        async with httpx.AsyncClient(base_url=replica.own_daemon.url, timeout=LIMIT_SECONDS) as client:
+            found = {
+                path: await client.get(path) for path in ("/api/v1/queues", "/ws/v1/clusters", "/debug/state", "/ui/")
+            }
+        return {path: (one.status_code, one.text) for path, one in found.items()}
+
+    async with replicas(world, tmp_path, "--http-standby") as (one, two):
+        async with asyncio.timeout(LIMIT_SECONDS):
+            while "ask one, which leads" not in (await answers(two))["/debug/state"][1]:  # noqa: ASYNC110 - the shim tells it
+                await asyncio.sleep(0.1)
+        waiting = await answers(two)
+        _, page = waiting.pop("/ui/")
+        assert "standby</span> Nothing is scheduled here" in page
+        assert "The replica one leads" in page
+        assert all(code == 503 and "ask one, which leads" in text for code, text in waiting.values())
+        assert {code for code, _ in (await answers(one)).values()} == {200}
+        assert await one.end() == 0
+        await two.leads()
+        assert {code for code, _ in (await answers(two)).values()} == {200}
 
 
 async def test_a_leader_that_is_killed(world: World, tmp_path: Path) -> None:

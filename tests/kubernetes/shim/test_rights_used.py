@@ -35,7 +35,7 @@ def daemon_flags(tmp_path: Path) -> tuple[str, ...]:
 def used(world: World) -> set[Right]:
     assert world.api.fake is not None
     accesses = world.api.fake.server.accesses
-    return {(verb, group, resource) for agent, verb, group, resource in accesses if agent.startswith(AGENT)}
+    return {(verb, group, resource) for agent, verb, group, resource, _ in accesses if agent.startswith(AGENT)}
 
 
 async def test_a_story_uses_every_right_that_is_granted(

@@ -14,6 +14,7 @@ from schedulerd.core.configuration import facts as configuration_facts
 from schedulerd.core.configuration.queue_facts import TagIgnored
 from schedulerd.core.facts import RejectCode, WithdrawCause
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.step_context import Item
 from schedulerd.observe import tally
 from schedulerd.observe.metrics import Metrics
 from schedulerd.observe.tally import ReloadResult
@@ -133,12 +134,25 @@ def test_mistakes_are_counted_by_object_and_code_and_never_by_names_an_rm_made_u
     }
     assert samples(metrics, "schedulerd_releases_ignored_total") == {(RM,): 1}
     assert samples(metrics, "schedulerd_tags_ignored_total") == {(RM,): 1}
-    assert samples(metrics, "schedulerd_checks_failed_total") == {("NewAsk", RM): 1, ("NewAsk", ""): 1}
+    failed = samples(metrics, "schedulerd_checks_failed_total")
+    assert {labels: count for labels, count in failed.items() if count} == {("NewAsk", RM): 1, ("NewAsk", ""): 1}
     assert samples(metrics, "schedulerd_reloads_total") == {("applied", RM): 2, ("refused", RM): 1}
     assert samples(metrics, "schedulerd_items_ignored_total") == {
         ("unknown_application", RM): 1,
         ("invalid_state", ""): 1,
     }
+
+
+def test_what_alerts_count_starts_at_zero_so_that_the_first_event_is_an_increase() -> None:
+    metrics = after(resource_manager(ResourceManagerState.INIT), node("n", None, NodeState.SCHEDULABLE))
+    assert samples(metrics, "schedulerd_rejections_total") == {
+        (code, rejected, RM): 0 for code in RejectCode for rejected in ("node", "application", "ask")
+    }
+    checked = {one.__name__ for one in get_args(Item)}
+    assert samples(metrics, "schedulerd_checks_failed_total") == {(item, rm): 0 for item in checked for rm in ("", RM)}
+    assert samples(metrics, "schedulerd_gangs_total")["timed_out", PARTITION, RM] == 0
+    assert samples(metrics, "schedulerd_placeholders_total")["too_small", PARTITION, RM] == 0
+    assert samples(metrics, "schedulerd_events_failed_total") == {(): 0}
 
 
 def test_when_a_queue_file_was_last_read_and_whether_it_could_be_used() -> None:

@@ -541,3 +541,40 @@ class GetAutoScalingMetricsRequest(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___GetAutoScalingMetricsRequest: _TypeAlias = GetAutoScalingMetricsRequest  # noqa: Y015
+
+@_typing.final
+class SetLeaderRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LEADER_FIELD_NUMBER: _builtins.int
+    leader: _builtins.str
+    """Name of the replica, such as that of its pod. Empty if none leads."""
+    def __init__(
+        self,
+        *,
+        leader: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leader", b"leader"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetLeaderRequest: _TypeAlias = SetLeaderRequest  # noqa: Y015
+
+@_typing.final
+class SetLeaderResponse(_message.Message):
+    """Success has nothing to add; failure is a gRPC status."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SetLeaderResponse: _TypeAlias = SetLeaderResponse  # noqa: Y015

@@ -73,6 +73,11 @@ class AdminStub:
                 request_serializer=schedulerd_dot_v1_dot_admin__pb2.GetAutoScalingMetricsRequest.SerializeToString,
                 response_deserializer=si_dot_v2021__02_dot_si__pb2.AutoScalingMetrics.FromString,
                 _registered_method=True)
+        self.SetLeader = channel.unary_unary(
+                '/schedulerd.v1.Admin/SetLeader',
+                request_serializer=schedulerd_dot_v1_dot_admin__pb2.SetLeaderRequest.SerializeToString,
+                response_deserializer=schedulerd_dot_v1_dot_admin__pb2.SetLeaderResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -157,6 +162,16 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def SetLeader(self, request, context):
+        """Says which of several replicas leads, for people who ask this daemon: its page and the 503 of its APIs (setting
+        `http_standby`) name it, until an RM registers here. For the RM of a replica that stands by.
+
+        INVALID_ARGUMENT for a name that cannot be printed or has more than 253 characters.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -194,6 +209,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.GetAutoScalingMetrics,
                     request_deserializer=schedulerd_dot_v1_dot_admin__pb2.GetAutoScalingMetricsRequest.FromString,
                     response_serializer=si_dot_v2021__02_dot_si__pb2.AutoScalingMetrics.SerializeToString,
+            ),
+            'SetLeader': grpc.unary_unary_rpc_method_handler(
+                    servicer.SetLeader,
+                    request_deserializer=schedulerd_dot_v1_dot_admin__pb2.SetLeaderRequest.FromString,
+                    response_serializer=schedulerd_dot_v1_dot_admin__pb2.SetLeaderResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -387,6 +407,33 @@ class Admin:
             '/schedulerd.v1.Admin/GetAutoScalingMetrics',
             schedulerd_dot_v1_dot_admin__pb2.GetAutoScalingMetricsRequest.SerializeToString,
             si_dot_v2021__02_dot_si__pb2.AutoScalingMetrics.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SetLeader(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/schedulerd.v1.Admin/SetLeader',
+            schedulerd_dot_v1_dot_admin__pb2.SetLeaderRequest.SerializeToString,
+            schedulerd_dot_v1_dot_admin__pb2.SetLeaderResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -86,6 +86,12 @@ class AdminStub:
 
     INVALID_ARGUMENT for an rmID that cannot be one, NOT_FOUND when no RM of that id is registered.
     """
+    SetLeader: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetLeaderRequest, _admin_pb2.SetLeaderResponse]
+    """Says which of several replicas leads, for people who ask this daemon: its page and the 503 of its APIs (setting
+    `http_standby`) name it, until an RM registers here. For the RM of a replica that stands by.
+
+    INVALID_ARGUMENT for a name that cannot be printed or has more than 253 characters.
+    """
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -142,6 +148,12 @@ class AdminAsyncStub(AdminStub):
     autoscalers; docs/autoscaling.md says what is counted, and what each tag means.
 
     INVALID_ARGUMENT for an rmID that cannot be one, NOT_FOUND when no RM of that id is registered.
+    """
+    SetLeader: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetLeaderRequest, _admin_pb2.SetLeaderResponse]  # type: ignore[assignment]
+    """Says which of several replicas leads, for people who ask this daemon: its page and the 503 of its APIs (setting
+    `http_standby`) name it, until an RM registers here. For the RM of a replica that stands by.
+
+    INVALID_ARGUMENT for a name that cannot be printed or has more than 253 characters.
     """
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
@@ -238,6 +250,18 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         autoscalers; docs/autoscaling.md says what is counted, and what each tag means.
 
         INVALID_ARGUMENT for an rmID that cannot be one, NOT_FOUND when no RM of that id is registered.
+        """
+
+    @_abc_1.abstractmethod
+    def SetLeader(
+        self,
+        request: _admin_pb2.SetLeaderRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.SetLeaderResponse, _abc.Awaitable[_admin_pb2.SetLeaderResponse]]:
+        """Says which of several replicas leads, for people who ask this daemon: its page and the 503 of its APIs (setting
+        `http_standby`) name it, until an RM registers here. For the RM of a replica that stands by.
+
+        INVALID_ARGUMENT for a name that cannot be printed or has more than 253 characters.
         """
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

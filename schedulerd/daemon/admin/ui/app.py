@@ -101,7 +101,7 @@ class Ui:
         name = _name(request)
         self.sources.access.check(request, Role.VIEW)
         if not self.sources.scheduler.cluster.resource_managers:
-            return await self._plain("standby.html", 200, title="Standby")
+            return await self._plain("standby.html", 200, title="Standby", leader=visible(self.sources.leader()))
         try:
             with self._open.held(None):
                 topic = self._topic(name, request.query_params)

@@ -24,11 +24,19 @@ def make_ui(
     placements: Callable[[str, str], int],
     *,
     has_tokens: bool,
+    leader: Callable[[], str],
 ) -> Ui:
     """The page of a daemon. The caller runs its `history`, and gives all facts to its `queue_files`.
 
     `placements` returns the number of allocations made so far in a partition, given with its resource manager.
+    `leader` names the replica that leads, for the page of a standby; '' if it is not known.
     """
     history = UseHistory(scheduler.cluster, queries, placements, read_clocks)
-    host = socket.gethostname()
-    return Ui(UiSources(scheduler, queries, feed, access, history, QueueFileLog(), has_tokens=has_tokens, host=host))
+    return Ui(
+        UiSources(
+            *(scheduler, queries, feed, access, history, QueueFileLog()),
+            has_tokens=has_tokens,
+            host=socket.gethostname(),
+            leader=leader,
+        )
+    )

@@ -31,3 +31,5 @@ class UiSources:
     clocks: Callable[[], Instant] = read_clocks
     host: str = ""
     """Name of this machine."""
+    leader: Callable[[], str] = lambda: ""
+    """Name of the replica that leads, as a standby is told; '' if it is not known."""
