@@ -12,7 +12,7 @@ import pytest
 
 from schedulerd.core.commands import NodeAction
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.daemon.admin.api import pages
+from schedulerd.daemon.admin.api import event_scan, pages
 from schedulerd.daemon.admin.api.app import SCHEMA_FILE
 from schedulerd.daemon.admin.api.event_stream import HEARTBEAT_SECONDS, STREAM_SECONDS_MAX
 from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
@@ -249,6 +249,37 @@ def test_the_last_events_are_listed_and_what_comes_after_them(busy: ApiWorld) ->
     assert [one["id"] for one in busy.get("/events", after=found["next"])["items"]] == ["this-run:9", "this-run:10"]
 
 
+def test_a_search_for_events_ends_with_a_place_to_go_on(busy: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of a filter can be empty: each looks at four of the nine events."""
+    monkeypatch.setattr(event_scan, "SCANNED_MAX", 4)
+    pages = [busy.get("/events", object="rm")]
+    while pages[-1]["previous"]:
+        pages.append(busy.get("/events", object="rm", before=pages[-1]["previous"]))
+    assert [[one["id"] for one in page["items"]] for page in pages] == [[], [], ["this-run:0"]]
+    assert [page["next"] for page in pages] == ["this-run:8", "this-run:4", "this-run:0"]
+    later = [busy.get("/events", object="app-2", after="this-run:0")]
+    while later[-1]["next"] != "this-run:8":
+        later.append(busy.get("/events", object="app-2", after=later[-1]["next"]))
+    assert [len(page["items"]) for page in later] == [0, 2]
+
+
+def test_pages_of_events_have_every_event_once(busy: ApiWorld) -> None:
+    seen: list[str] = []
+    before = ""
+    while True:
+        page = busy.get("/events", limit=2, before=before)
+        seen = [one["id"] for one in page["items"]] + seen
+        before = page["previous"]
+        if not before:
+            break
+    assert seen == [f"this-run:{number}" for number in range(9)]
+
+
+def test_events_of_the_resource_manager_have_a_type_and_are_found_by_it(busy: ApiWorld) -> None:
+    found = busy.get("/events", type="resource_manager")["items"]
+    assert [(one["type"], one["object"]) for one in found] == [("resource_manager", "rm")]
+
+
 def test_events_are_filtered(busy: ApiWorld) -> None:
     assert {one["object"] for one in busy.get("/events", object="app-1", type="app")["items"]} == {"app-1"}
     assert len(busy.get("/events", type="queue")["items"]) + len(busy.get("/events", type="app")["items"]) <= 9
@@ -288,6 +319,18 @@ def test_a_stream_sends_what_happens_and_ends_in_time(busy: ApiWorld) -> None:
         ("/queues", {"cursor": "WzFd"}, 422, "cursor: is of another list or another sorting; begin without one"),
         ("/applications", {"sort": "colour"}, 422, ""),
         ("/events", {"after": "x"}, 422, ""),
+        (
+            "/events",
+            {"after": "this-run:1", "before": "this-run:2"},
+            422,
+            "before: is set, and after is too; set one of them",
+        ),
+        (
+            "/events",
+            {"before": "other:1"},
+            422,
+            "before: is 'other:1', of another run of the daemon; begin without it",
+        ),
         ("/events/stream", {"after": "x:" + "9" * 40}, 422, ""),
     ],
 )
