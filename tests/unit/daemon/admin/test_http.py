@@ -27,6 +27,7 @@ from schedulerd.config import Settings
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.views.values import NodeView
 from schedulerd.daemon.admin import scrapes, state_queries
+from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.debug_state import LIMIT_MAX, StateParameters
 from schedulerd.daemon.admin.http import (
     BODY_BYTES_MAX,
@@ -55,7 +56,9 @@ class Daemon:
     look_seconds: float = 0.0
     """How long a look holds the loop, by the clock that looks are measured with."""
     queries: list[StateParameters] = field(default_factory=list)
-    gate: Gate = field(default_factory=lambda: Gate(Settings(http_bind="127.0.0.1:0"), None))
+    gate: Gate = field(default_factory=lambda: Gate(Settings(), Access(Settings(), None)))
+    client: str = "127.0.0.1"
+    """Address of the client."""
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     def look(self, query: StateParameters) -> object:
@@ -79,8 +82,9 @@ class Daemon:
 
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         async def answer() -> httpx.Response:
-            transport = httpx.ASGITransport(build_app(self.sources()), raise_app_exceptions=False)
-            async with httpx.AsyncClient(transport=transport, base_url="http://daemon") as client:
+            app = build_app(self.sources())
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(self.client, 5_000))
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 return await client.request(method, path, **options)
 
         return asyncio.run(answer())
@@ -274,6 +278,7 @@ def test_a_client_that_leaves_while_it_waits_for_its_query_costs_none(daemon: Da
             sent.append(message)
 
         scope = {"type": "http", "method": "GET", "path": "/debug/state", "query_string": b"", "headers": []}
+        scope["client"] = ("127.0.0.1", 1)
         await app(scope, receive, send)
 
     async def story() -> None:
@@ -361,7 +366,7 @@ def test_a_shutdown_waits_so_long_for_a_request(daemon: Daemon, seconds: float |
         server = HttpServer.bind(build_app(daemon.sources()), "127.0.0.1", 0)
         serving = asyncio.create_task(server.serve())
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(b"PUT /loglevel HTTP/1.1\r\nHost: daemon\r\nContent-Length: 17\r\n\r\n")
+        writer.write(b"PUT /loglevel HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n")
         await asyncio.sleep(1)
         server.stop()
         begun = asyncio.get_running_loop().time()
