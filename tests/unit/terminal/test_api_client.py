@@ -92,7 +92,7 @@ def test_from_the_core_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         "Waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50.",
         "  Used by application app (30).",
         "  It goes on when memory 10 is released, or when the max of root.a is raised to 60.",
-        "  Nothing is preempted for it: it does not allow that (allowPreemptOther).",
+        "  Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false).",
     ]
     asks = CliRunner().invoke(cli.get, ["asks", "--state", "unschedulable"])
     assert asks.output.splitlines()[1].split()[:4] == ["big", "k", "memory", "500"]

@@ -55,16 +55,17 @@ def test_a_pod_is_explained(world: ApiWorld) -> None:
 
 def test_an_application_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/application", application="big")
-    assert answer["summary"] == ["Application big in queue root.b is Accepted since 0 s: 0 allocated, 1 pending."]
+    assert answer["summary"] == ["Application big in queue root.b is Accepted for 0 s: 0 allocated, 1 pending."]
     assert [(one["allocations"], one["sentence"]) for one in answer["reasons"]] == [
         (1, "waits for a node with room, such as for memory 500")
     ]
-    assert answer["next_ask"][0] == "Waits for a node with room: none has."
+    assert answer["next_ask"][0] == "Waits for a node with room: 2 nodes are considered, 2 have too little memory."
+    assert any("No node is large enough" in one for one in answer["next_ask"])
 
 
 def test_a_queue_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/queue", queue="root")
-    assert answer["summary"] == ["Queue root runs 1 applications; 2 pending."]
+    assert answer["summary"] == ["Queue root runs 1 application; 2 pending."]
     assert sorted(one["sentence"] for one in answer["reasons"]) == [
         "waits for a node with room, such as for memory 500",
         "waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50",
