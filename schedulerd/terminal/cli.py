@@ -101,7 +101,7 @@ def exit_codes() -> Iterator[None]:
     try:
         yield
     except ApiProblem as error:
-        click.echo(f"Error: {clean(error)}", err=True)
+        click.echo(f"Error: {clean(error).replace('?rm=', '--rm')}", err=True)
         if error.status in (401, 403):
             sys.exit(NOT_ALLOWED)
         sys.exit(NO_ANSWER if error.status == 0 or error.status >= 500 else REFUSED)

@@ -50,7 +50,7 @@ class EventFilter(BaseModel):
 
     rm: str = Field(default="", max_length=NAME_LENGTH_MAX)
     """Only of this resource manager."""
-    type: EventType | Literal[""] = ""
+    type: Literal[EventType, ""] = ""
     object: Name = ""
     """Only of the object with this id, such as an application, a node, a queue or an ask, or that refer to it."""
     after: str = Field(default="", max_length=NAME_LENGTH_MAX)

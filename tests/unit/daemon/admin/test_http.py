@@ -111,6 +111,19 @@ def test_the_page_is_at_ui_and_the_root_leads_there(daemon: Daemon, tmp_path: Pa
     assert asyncio.run(answers(tmp_path)) == [(200, "of others"), (200, "the page")]
 
 
+def test_an_unknown_path_learns_of_the_page_and_the_api(daemon: Daemon) -> None:
+    async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response()(scope, receive, send)
+
+    async def told() -> str:
+        app = build_app(replace(daemon.sources(), ui=nothing, api=nothing))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            return str((await client.get("/foo")).json()["description"])
+
+    paths = asyncio.run(told()).partition("there are ")[2].split(", ")
+    assert {"/api/v1", "/ui", "/metrics", "/"} <= set(paths)
+
+
 @pytest.mark.parametrize("path", ["/metrics"])
 def test_metrics_as_text(daemon: Daemon, path: str) -> None:
     Counter("schedulerd_tests", "Tests.", registry=daemon.registry).inc(3)

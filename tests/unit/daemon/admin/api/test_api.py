@@ -312,13 +312,25 @@ def test_a_stream_sends_what_happens_and_ends_in_time(busy: ApiWorld) -> None:
         ("/queues", {"partition": "x"}, 404, "partition: 'x' is none of 'rm-1'; there are 'default'"),
         ("/explain/ask", {"application": "app", "ask": "x"}, 404, "ask: 'x' is no ask of 'app'; there are 'k'"),
         ("/explain/ask", {}, 422, "application: Field required (got {})"),
-        ("/queues", {"limit": "0"}, 422, "limit: Input should be greater than or equal to 1 (got '0')"),
-        ("/queues", {"limit": "1001"}, 422, "limit: Input should be less than or equal to 1000 (got '1001')"),
+        ("/queues", {"limit": "0"}, 422, "limit: must be greater than or equal to 1 (got '0')"),
+        ("/queues", {"limit": "1001"}, 422, "limit: must be less than or equal to 1000 (got '1001')"),
         ("/queues", {"colour": "red"}, 422, "colour: Extra inputs are not permitted (got 'red')"),
         ("/queues", {"cursor": "!"}, 422, ""),
         ("/queues", {"cursor": "x"}, 422, "cursor: is none of ours; take `next` of the page before as it is"),
         ("/queues", {"cursor": "WzFd"}, 422, "cursor: is of another list or another sorting; begin without one"),
         ("/applications", {"sort": "colour"}, 422, ""),
+        ("/queues", {"queue": "root.nope"}, 404, "queue: 'root.nope' does not exist; write its full path, like root.a"),
+        ("/asks", {"queue": "nope"}, 404, "queue: 'nope' does not exist; write its full path, like root.a"),
+        ("/nodes", {"attribute": "zone"}, 422, "attribute: is 'zone'; it must be NAME=VALUE"),
+        ("/nodes", {"attribute": "=a"}, 422, "attribute: is '=a'; it must be NAME=VALUE"),
+        (
+            "/nodes",
+            {"state": "tired"},
+            422,
+            "state: is 'tired'; it must be one of schedulable, draining, not_ready, removed",
+        ),
+        ("/applications", {"state": "Runing"}, 422, ""),
+        ("/users", {"kind": "x"}, 422, "kind: must be 'user', 'group' or '' (got 'x')"),
         ("/events", {"after": "x"}, 422, ""),
         (
             "/events",
@@ -339,6 +351,25 @@ def test_wrong_requests(world: ApiWorld, path: str, query: dict[str, str], statu
     found, detail = world.refused(path, **query)
     assert found == status
     assert not said or detail == said
+
+
+def test_a_wrong_state_names_each_state_once(world: ApiWorld) -> None:
+    status, detail = world.refused("/asks", state="late")
+    assert (status, detail.count("quota_blocked"), "''" in detail) == (422, 1, False)
+    assert detail.startswith("state: must be 'ready'")
+
+
+def test_states_are_found_in_any_case(world: ApiWorld) -> None:
+    assert len(world.get("/asks", state="Quota_Blocked")["items"]) == 1
+    assert len(world.get("/nodes", state="Schedulable")["items"]) == 2
+    assert [one["application"] for one in world.get("/applications", state="ACCEPTED")["items"]] == ["big"]
+    assert len(world.get("/asks", state="")["items"]) == 2
+
+
+def test_a_daemon_without_resource_managers_says_so() -> None:
+    world = ApiWorld()
+    world.talk.scheduler.cluster.resource_managers.clear()
+    assert world.refused("/queues") == (404, "No resource manager is registered yet.")
 
 
 @pytest.mark.parametrize(
