@@ -17,7 +17,8 @@ LOCK := HATCH_BUILD_HOOKS_ENABLE=1 CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/pyt
 
 .PHONY: demo newcomer kubernetes test check conformance rest sim soak mutants gangs fuzz bench profile screenshots protos lock format clean compiled compiled-test compiled-bench manifests dist
 
-# Shows how a simulated cluster fills, queues and drains. DURATION (seconds), NODES, SEED; KEEP=1 leaves the daemon up.
+# Shows how a simulated cluster fills, queues and drains. DURATION (seconds), NODES, SEED; KEEP=1 repeats the
+# load until Ctrl-C.
 demo: $(READY)
 	$(BIN)/schedulerd demo $(if $(DURATION),--duration $(DURATION)) $(if $(NODES),--nodes $(NODES)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(KEEP),--keep) $(ARGS)

@@ -48,9 +48,9 @@ class _Late(NamedTuple):
 
 _LATE_COMMANDS = {
     "admission": _Late("schedulerd.admission", "Serve the admission webhooks of a Kubernetes cluster.", "kubernetes"),
-    "context": _Late("schedulerd.terminal.cli", "Which daemon explain and get talk to.", "cli"),
+    "context": _Late("schedulerd.terminal.context_commands", "Which daemon explain and get talk to.", "cli"),
     "explain": _Late("schedulerd.terminal.cli", "Why does a pod, ask, application or queue wait?", "cli"),
-    "get": _Late("schedulerd.terminal.cli", "List queues, apps, asks, nodes or events.", "cli"),
+    "get": _Late("schedulerd.terminal.get", "List queues, apps, asks, nodes or events.", "cli"),
     "demo": _Late("schedulerd.simulate.cli", "Run a daemon with a simulated cluster.", "simulate"),
     "kubernetes": _Late("schedulerd.kubernetes.shim.cli", "Schedule the pods of a Kubernetes cluster.", "kubernetes"),
     "queue": _Late("schedulerd.terminal.queue", "Show, stop or start a queue.", "cli"),

@@ -33,11 +33,12 @@ class HttpAccess(StrEnum):
     """Which clients get an answer on an HTTP path."""
 
     AUTO = "auto"
-    """Clients on this machine: all if `http_bind` is a loopback address."""
+    """As `/api/v1`: clients with a token of the role that is needed; without `http_tokens_file`, those on this
+    machine."""
     ON = "on"
     """All clients that reach the port."""
     TOKEN = "token"
-    """Clients with the bearer token of `http_token_file`."""
+    """Clients with a token of `http_tokens_file` that has the role that is needed."""
     OFF = "off"
     """No client."""
 
@@ -133,7 +134,7 @@ class Settings(BaseModel):
         ge=0,
         le=86_400,
         allow_inf_nan=False,
-        description="Seconds between two checks of the queue files, TLS files and HTTP token file for changes. 0: "
+        description="Seconds between two checks of the queue files, TLS files and HTTP tokens file for changes. 0: "
         "only SIGHUP reads them again.",
     )
     grpc_bind: GrpcAddress = Field(
@@ -154,16 +155,18 @@ class Settings(BaseModel):
     http_loglevel: Annotated[HttpAccess, BeforeValidator(lower)] = Field(
         default=HttpAccess.AUTO,
         description="Which clients may change the log level with PUT /loglevel. on: every client; off: none; token: "
-        "clients with the token of http_token_file; auto: clients on the same machine.",
+        "clients with a token of http_tokens_file that has the role operate; auto: as /api/v1, with a token of that "
+        "role, or without http_tokens_file on the same machine.",
     )
     http_debug_state: Annotated[HttpAccess, BeforeValidator(lower)] = Field(
-        default=HttpAccess.ON,
-        description="Which clients may read /debug/state: on, off, token or auto, as for http_loglevel.",
+        default=HttpAccess.AUTO,
+        description="Which clients may read /debug/state: on, off, token or auto, as for http_loglevel, with the role "
+        "view.",
     )
     http_rest: Annotated[HttpAccess, BeforeValidator(lower)] = Field(
         default=HttpAccess.AUTO,
         description="Which clients may read the REST API of YuniKorn below /ws/v1, queue files included: on, off, "
-        "token or auto, as for http_loglevel. /ws/v1/metrics is open to all, as /metrics is.",
+        "token or auto, as for http_loglevel, with the role view. /ws/v1/metrics is open to all, as /metrics is.",
     )
     http_rest_operate: Annotated[HttpAccess, BeforeValidator(lower)] = Field(
         default=HttpAccess.AUTO,
@@ -188,23 +191,20 @@ class Settings(BaseModel):
         description="Directory of static files that are served at /, such as YuniKorn's web page. Regular files only; "
         "links that lead outside of it are not followed.",
     )
-    http_token_file: FilePath | None = Field(
-        default=None,
-        description="File with the bearer token for HTTP paths that are set to token. It is read again when it "
-        "changes.",
-    )
     http_tokens_file: FilePath | None = Field(
         default=None,
-        description="File with the tokens of /api/v1, a line NAME ROLE TOKEN each; roles are view and operate. It is "
-        "read again when it changes. Without it, only clients on the same machine are answered.",
+        description="File with the tokens of HTTP clients, a line NAME ROLE TOKEN each; roles are view and operate. It "
+        "is read again when it changes. Without it, only clients on the same machine are answered, probes and metrics "
+        "aside.",
     )
     http_anonymous_view: bool = Field(
-        default=False, description="Let clients without a token read /api/v1, from anywhere."
+        default=False,
+        description="Let clients without a token read /api/v1 and the paths that are set to auto, from anywhere.",
     )
     http_hosts: Hosts = Field(
         default=(),
-        description="Names under which clients reach /api/v1, beside localhost and IP addresses: separated by commas "
-        "on the command line, a list in the settings file.",
+        description="Names under which clients reach the HTTP port, beside localhost and IP addresses: separated by "
+        "commas on the command line, a list in the settings file.",
     )
     http_standby: bool = Field(
         default=False,
@@ -477,8 +477,8 @@ class Settings(BaseModel):
     @model_validator(mode="after")
     def _tokens_are_known(self) -> Self:
         for setting in ("http_loglevel", "http_debug_state", "http_rest", "http_rest_operate"):
-            if getattr(self, setting) is HttpAccess.TOKEN and self.http_token_file is None:
-                raise ValueError(f"{setting} is token, which needs http_token_file")
+            if getattr(self, setting) is HttpAccess.TOKEN and self.http_tokens_file is None:
+                raise ValueError(f"{setting} is token, which needs http_tokens_file")
         return self
 
     @model_validator(mode="after")

@@ -9,8 +9,14 @@ from schedulerd.config.settings import Settings
 from schedulerd.settings.layers import SettingsInvalid, load_layers
 
 ENVIRONMENT_PREFIX = "SCHEDULERD_"
-OTHER_PREFIXES = ("SCHEDULERD_ADMISSION_", "SCHEDULERD_KUBERNETES_")
-"""Of settings of other commands."""
+OTHER_PREFIXES = (
+    "SCHEDULERD_ADMISSION_",
+    "SCHEDULERD_KUBERNETES_",
+    "SCHEDULERD_CONTEXTS",
+    "SCHEDULERD_SERVER",
+    "SCHEDULERD_TOKEN_FILE",
+)
+"""Of settings of other commands, and of the terminal."""
 
 
 def load_settings(flags: Mapping[str, object], environ: Mapping[str, str], file: Path | None = None) -> Settings:

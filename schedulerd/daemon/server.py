@@ -19,13 +19,11 @@ from collections.abc import Callable, Sequence
 import grpc
 import structlog
 import uvloop
-from starlette.requests import Request
 
 from schedulerd.address import split_address
 from schedulerd.build import description
 from schedulerd.config import (
     DEFAULT_GROUP,
-    HttpAccess,
     PolicyGroupUnknown,
     QueueFile,
     QueueFileInvalid,
@@ -49,7 +47,7 @@ from schedulerd.daemon.admin.api.tokens import Tokens
 from schedulerd.daemon.admin.debug_state import debug_state
 from schedulerd.daemon.admin.event_service import EventService
 from schedulerd.daemon.admin.http import HttpServer, Sources, build_app, metrics_endpoint
-from schedulerd.daemon.admin.http_access import BearerToken, Gate
+from schedulerd.daemon.admin.http_access import Gate
 from schedulerd.daemon.admin.scrapes import Scrapes
 from schedulerd.daemon.admin.standby import Standby
 from schedulerd.daemon.admin.state_queries import StateQueries
@@ -208,24 +206,16 @@ class Daemon:
         tls_watch = FileWatch(lambda: tls_files(settings), settings.queue_file_poll_s)
         tls = ServerTls.of(settings)
         self._grpc = GrpcServer(settings, handlers, admission, tls)
-        token_watch = FileWatch(lambda: filter(None, [settings.http_token_file]), settings.queue_file_poll_s)
-        token = BearerToken.of(settings)
         tokens_watch = FileWatch(lambda: filter(None, [settings.http_tokens_file]), settings.queue_file_poll_s)
         tokens = Tokens.of(settings)
-        files = ((self._reloads, watch), (tls, tls_watch), (token, token_watch), (tokens, tokens_watch))
+        files = ((self._reloads, watch), (tls, tls_watch), (tokens, tokens_watch))
         self._files: list[tuple[Reread, FileWatch]] = [(one, its_watch) for one, its_watch in files if one is not None]
-        """Files that the operator may change at run time, with their watches: queue files, TLS files, HTTP token."""
-        gate = Gate(settings, token)
+        """Files that the operator may change at run time, with their watches: queue files, TLS files, HTTP tokens."""
+        access = Access(settings, tokens)
+        gate = Gate(settings, access)
         scrapes = Scrapes(metrics.parts, lambda: metrics.left_out)
         state, metrics_route = self._scheduler.cluster, metrics_endpoint(scrapes)
-        access = Access(settings, tokens)
-
-        def check_rest(setting: str, request: Request) -> None:
-            if getattr(settings, setting) is HttpAccess.AUTO:
-                access.check_request(request)  # a page of another site may reach this machine by a name of its own
-            gate.check(setting, request)
-
-        rest = rest_sources(settings, state, self._events, validator, metrics_route, log_level.get, check_rest)
+        rest = rest_sources(settings, state, self._events, validator, metrics_route, log_level.get, gate.check)
         self._history = rest.history
         self._owner.attach(rest.observe)
         self._ui = make_ui(

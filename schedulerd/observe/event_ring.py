@@ -86,16 +86,17 @@ class EventRing:
             passed += rm_id in ("", entry[2])
         return at, passed
 
-    def read(self, start: int, count: int, rm_id: str = "") -> Slice:
-        """Up to `count` events from the id `start` on; with `rm_id` only those of one resource manager.
+    def read(self, start: int, count: int, rm_id: str = "", end: int | None = None) -> Slice:
+        """Up to `count` events from the id `start` on, before `end` if it is given; with `rm_id` only those of one
+        resource manager.
 
         Looks at `LOOKED_AT_MAX` events at most, so there may be more even if fewer than `count` were found.
         """
         at = min(max(start, self.lowest_id), self.next_id)
         lost = max(0, self.lowest_id - start)
-        end = min(self.next_id, at + LOOKED_AT_MAX)
+        stop = min(self.next_id if end is None else end, self.next_id, at + LOOKED_AT_MAX)
         events: list[Event] = []
-        while at < end and len(events) < count:
+        while at < stop and len(events) < count:
             entry = self._slots[at % self._events_max]
             assert entry is not None
             first_id, observed, whose, partition, expand, what = entry
@@ -104,7 +105,8 @@ class EventRing:
             except Exception as error:  # noqa: BLE001  # one event is no reason to end what all events go through
                 self.count_failed(at, error)
                 records = ()
-            for record in records[at - first_id : at - first_id + count - len(events)]:
+            room = min(count - len(events), stop - at)
+            for record in records[at - first_id : at - first_id + room]:
                 at_ns = observed.wall_ns if record.at_ns is None else observed.wall_of(record.at_ns)
                 events.append(Event(at, whose, partition, at_ns, record))
                 at += 1

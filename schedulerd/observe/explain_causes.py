@@ -86,26 +86,33 @@ def rule_sentence(cause: RuleCause) -> str:
             return f"{_account(cause)}: {used} of at most {most} applications run"
 
 
-def rule_details(cause: RuleCause) -> list[str]:
-    """Whose usage it is, and what would lift the rule."""
-    found = []
-    if cause.uses:
-        found.append(f"{'Used by' if cause.resource else 'Running:'} {_uses(cause)}.")
-    found.append(_lift(cause))
+def rules_details(first: RuleCause, others: list[RuleCause]) -> list[str]:
+    """Whose usage it is, and what would lift the rules: an ask is let in when all of them let it in."""
+    found = _rule_details(first, is_only=not others)
+    for one in others:
+        found.append(f"It also waits for {rule_sentence(one)}.")
+        found += _rule_details(one, is_only=False)
     return found
 
 
-def _lift(cause: RuleCause) -> str:
+def _rule_details(cause: RuleCause, *, is_only: bool) -> list[str]:
+    uses = [f"{'Used by' if cause.resource else 'Running:'} {_uses(cause)}."] if cause.uses else []
+    return [*uses, _lift(cause, is_only=is_only)]
+
+
+def _lift(cause: RuleCause, *, is_only: bool) -> str:
     name, whose = cause.resource, _whose(cause)
     if not name:
-        return f"It starts when one of them completes, or when {whose} is raised to {cause.used + 1}."
+        begin = "It starts when one of them completes" if is_only else "That ends when one of them completes"
+        return f"{begin}, or when {whose} is raised to {cause.used + 1}."
     raised = amount_text(name, cause.used + cause.promised + cause.asked)
     if not cause.fits_alone:
         least = amount_text(name, cause.asked)
         return f"It can never start like this: {least} is more than {whose} allows in all. Ask for less, or raise it."
     missing = amount_text(name, cause.missing)
     leaving = f" ({amount_text(name, cause.leaving)} is being released now)" if cause.leaving else ""
-    return f"It goes on when {name} {missing} is released{leaving}, or when {whose} is raised to {raised}."
+    begin = "It goes on" if is_only else "That ends"
+    return f"{begin} when {name} {missing} is released{leaving}, or when {whose} is raised to {raised}."
 
 
 def _whose(cause: RuleCause) -> str:

@@ -18,7 +18,7 @@ from schedulerd.core.explain.values import (
     Reason,
     ReservationFinding,
 )
-from schedulerd.observe.explain_causes import amounts, cause_sentence, duration, rule_details, rule_sentence
+from schedulerd.observe.explain_causes import amounts, cause_sentence, duration, rule_sentence, rules_details
 
 _COUNTS_SAID_MAX = 8
 """Causes of nodes in a sentence."""
@@ -46,7 +46,7 @@ def ask_details(found: AskExplanation) -> list[str]:
     states = {one.state for one in found.waiting}
     for one in found.waiting:
         if isinstance(one.cause, RuleCause):
-            said += rule_details(one.cause)
+            said += rules_details(one.cause, found.also_blocked_by)
     said += [_reservation(one, found.now_ns) for one in found.reservations]
     if found.nodes is not None and states & {"unschedulable", "reserved", "predicate_failed"}:
         said += _nodes(found.nodes, in_summary="unschedulable" in states)
@@ -71,7 +71,7 @@ def fits_summary(found: FitsFinding) -> str:
 
 def fits_details(found: FitsFinding) -> list[str]:
     """What would let it in."""
-    said = rule_details(found.rule) if found.rule is not None else []
+    said = rules_details(found.rule, found.also_blocked_by) if found.rule is not None else []
     if not found.fits and not _fits_somewhere(found.nodes):
         if found.rule is not None:
             said.append(f"No node has room for it now either: {_counts(found.nodes)}.")
@@ -83,7 +83,7 @@ def application_summary(found: ApplicationExplanation) -> list[str]:
     """State and progress of the application."""
     since = duration(found.now_ns - found.state_since_ns)
     who = f"Application {found.application_id} in queue {found.queue}"
-    said = [f"{who} is {found.state} since {since}: {found.allocations} allocated, {found.pending} pending."]
+    said = [f"{who} is {found.state} for {since}: {found.allocations} allocated, {found.pending} pending."]
     for one in found.task_groups:
         said.append(
             f"Task group {one.name}: {one.placed} of {one.wanted} placeholders placed, {one.replaced} replaced."
@@ -100,10 +100,10 @@ def queue_summary(found: QueueExplanation) -> list[str]:
     state = ", and takes nothing new (draining)" if found.draining else ""
     if found.stopped_by:
         state += f"; an operator stopped {found.stopped_by}, so it takes no new applications"
+    count = found.running_applications
     most = f" of at most {found.max_applications}" if found.max_applications else ""
-    said = [
-        f"Queue {found.queue} runs {found.running_applications}{most} applications; {found.pending} pending{state}."
-    ]
+    what = "application" if count == 1 and not most else "applications"
+    said = [f"Queue {found.queue} runs {count}{most} {what}; {found.pending} pending{state}."]
     for one in found.resources:
         if one.max is None and one.guaranteed is None:
             continue
@@ -247,7 +247,7 @@ def _preemption(found: PreemptionFinding, now_ns: int) -> list[str]:
         case "off":
             return ["Nothing is preempted for it: preemption is off in this partition."]
         case "not_allowed":
-            return ["Nothing is preempted for it: it does not allow that (allowPreemptOther)."]
+            return ["Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false)."]
         case "too_young":
             return [f"Nothing is preempted for it yet: it is too young.{again}{queues}"]
         case "refused":

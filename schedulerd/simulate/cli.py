@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -195,7 +196,7 @@ def _display(console: Console, title: str, *, live: bool) -> Iterator[Callable[[
 )
 @click.option("--grpc-port", type=_PORT, help="gRPC port of the daemon. Default: any free port.")
 @click.option("--http-port", type=_PORT, help="HTTP port of the daemon (/metrics). Default: any free port.")
-@click.option("--keep", is_flag=True, help="Leave the daemon running at the end, and print how to stop it.")
+@click.option("--keep", is_flag=True, help="Repeat the load, with another seed each time, until Ctrl-C.")
 @click.option("--journal", type=_DIRECTORY, help="Write a journal into this directory, for `schedulerd replay`.")
 def demo(
     nodes: int,
@@ -212,38 +213,35 @@ def demo(
     """Run a daemon with a simulated cluster.
 
     Starts a daemon and, as a second process, a simulated resource manager: the cluster fills, asks queue, and the
-    cluster drains. Then both processes are stopped, and a summary is printed.
+    cluster drains. Then both processes are stopped, and a summary is printed. With --keep the load begins again
+    instead, so that the page and the commands have something to show.
 
     Exit codes: 0 all numbers add up, 1 they do not or the daemon fails, 130 after Ctrl-C.
     """
     interrupt_on_signals()
     queues = queue_file or shipped_queue_file()
     flags = () if journal is None else ("--journal", str(journal))
-    daemon = Daemon(
-        queues, grpc_port=grpc_port or free_port(), http_port=http_port or free_port(), keep=keep, flags=flags
-    )
+    daemon = Daemon(queues, grpc_port=grpc_port or free_port(), http_port=http_port or free_port(), flags=flags)
     arguments = ["--target", daemon.target, "--queues", str(queues), "--rm-id", "demo", "--connect-timeout", "3"]
-    arguments += ["--nodes", str(nodes), "--duration", str(duration), "--seed", str(seed)]
+    arguments += ["--nodes", str(nodes), "--duration", str(duration)]
     arguments += ["--no-view"] if no_view else []
     arguments += ["--stay-registered"] if keep else []
     arguments += ["--json", str(json_file)] if json_file is not None else []
     try:
         with daemon:
             daemon.wait_until_ready()
-            click.echo(f"The cluster in a browser: {daemon.page_url}")
-            code = run_resource_manager(arguments)
-            if code == EXIT_INTERRUPTED:
-                raise KeyboardInterrupt
-            if code != 0:
-                raise daemon.failure(f"the simulated resource manager ended with exit code {code}")
+            click.echo(f"The cluster in a browser: {daemon.http_url}/ui/")
+            click.echo(f"Why its asks wait: schedulerd explain queue root --server {daemon.http_url}")
+            for each in itertools.count(seed) if keep else (seed,):
+                code = run_resource_manager([*arguments, "--seed", str(each)])
+                if code == EXIT_INTERRUPTED:
+                    raise KeyboardInterrupt
+                if code != 0:
+                    raise daemon.failure(f"the simulated resource manager ended with exit code {code}")
     except DemoFailed as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
-    if keep:
-        click.echo(f"\nThe daemon is still running: {daemon.page_url}")
-        click.echo(f"  metrics: {daemon.metrics_url}\n  log:  {daemon.log_file}")
-        click.echo(f"  stop: kill {daemon.pid}")
 
 
 def _read_quotas(queue_file: Path | None) -> Sequence[QueueQuota]:

@@ -49,18 +49,14 @@ def free_port() -> int:
 class Daemon:
     """`schedulerd serve` in a subprocess, logging to a temporary file; a context that stops it at the end."""
 
-    def __init__(
-        self, queue_file: Path, *, grpc_port: int, http_port: int, keep: bool = False, flags: Sequence[str] = ()
-    ) -> None:
-        """With `keep` it goes on if all went well; otherwise it ends with this process, even one that is killed."""
+    def __init__(self, queue_file: Path, *, grpc_port: int, http_port: int, flags: Sequence[str] = ()) -> None:
+        """It ends with this process, even one that is killed."""
         self.target = f"{HOST}:{grpc_port}"
-        self.metrics_url = f"http://{HOST}:{http_port}/metrics"
-        self.page_url = f"http://{HOST}:{http_port}/ui/"
-        self.keep = keep
+        self.http_url = f"http://{HOST}:{http_port}"
         self._command = [
             *(sys.executable, "-m", "schedulerd", "serve", "--config", str(queue_file)),
             *("--grpc-bind", self.target, "--http-bind", f"{HOST}:{http_port}", "--log-format", "console"),
-            *(() if keep else ("--stop-at-input-end",)),
+            "--stop-at-input-end",
             *flags,
         ]
 
@@ -71,7 +67,7 @@ class Daemon:
             # from under the resource manager that is still saying goodbye.
             self._process = subprocess.Popen(
                 self._command,
-                stdin=subprocess.DEVNULL if self.keep else subprocess.PIPE,
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -81,8 +77,6 @@ class Daemon:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.keep and kind is None:
-            return
         code = stop_process(self._process)
         if self._process.stdin is not None:
             self._process.stdin.close()
@@ -90,10 +84,6 @@ class Daemon:
             raise self.failure(f"the daemon ended with exit code {code} when it was asked to stop")
         if kind is None or issubclass(kind, KeyboardInterrupt):
             self.log_file.unlink()
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
 
     def wait_until_ready(self) -> None:
         """Waits for the gRPC health service to say SERVING. Raises `DemoFailed` if it does not within bounds."""

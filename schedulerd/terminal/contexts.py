@@ -7,7 +7,8 @@
         token: ...
         ca_file: /etc/schedulerd/ca.pem
 
-A token never stands in an argument of a command, where other users of the machine can read it.
+A token never stands in an argument of a command, where other users of the machine can read it, nor in the environment:
+a variable names the file that has it.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 DEFAULT_SERVER = "http://127.0.0.1:9080"
+SERVER_VARIABLE, TOKEN_FILE_VARIABLE = "SCHEDULERD_SERVER", "SCHEDULERD_TOKEN_FILE"
+"""Variables of the environment, for scripts and containers; they come before the current context."""
 FILE_BYTES_MAX = 65_536
-"""Maximum size of the file of contexts."""
+"""Maximum size of the file of contexts, and of a file with a token."""
 
 
 class ContextProblem(Exception):
@@ -43,12 +46,30 @@ class Context(BaseModel):
 
     def problem(self) -> str:
         """What is wrong with it; '' if nothing is."""
-        parts = urlsplit(self.server)
+        try:
+            parts = urlsplit(self.server)
+            _ = parts.port  # is read here: it is not checked before
+        except ValueError as error:
+            return f"server is {self.server!r}: {error}; it must be like http://HOST:PORT"
         if parts.scheme not in ("http", "https") or not parts.hostname:
             return f"server is {self.server!r}; it must be like http://HOST:PORT"
         if parts.username or parts.password or parts.query or parts.fragment:
             return "server must have no user, password or query"
         return ""
+
+    def is_at(self, server: str) -> bool:
+        """Whether this is the address of its server, which may be written in several ways."""
+        try:
+            return _normal(server) == _normal(self.server)
+        except ValueError:
+            return False
+
+
+def _normal(server: str) -> tuple[str, str, int | None, str]:
+    """Raises `ValueError`."""
+    parts = urlsplit(server)
+    port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    return parts.scheme, parts.hostname or "", port, parts.path.rstrip("/")
 
 
 class ContextFile(BaseModel):
@@ -90,6 +111,22 @@ class Contexts:
             new.replace(self.path)
         except OSError as error:
             raise ContextProblem(f"{self.path} cannot be written: {error.strerror}") from error
+
+
+def of_environment() -> Context | None:
+    """The daemon in `$SCHEDULERD_SERVER`, with the token in the file `$SCHEDULERD_TOKEN_FILE`; None if neither is set.
+    Raises `ContextProblem`."""
+    server, file = os.environ.get(SERVER_VARIABLE, ""), os.environ.get(TOKEN_FILE_VARIABLE, "")
+    if not server and not file:
+        return None
+    token = ""
+    if file:
+        try:
+            with Path(file).open("rb") as opened:
+                token = opened.read(FILE_BYTES_MAX).decode("ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise ContextProblem(f"{TOKEN_FILE_VARIABLE} {file} cannot be read: {error}") from error
+    return Context(server=server or DEFAULT_SERVER, token=token)
 
 
 def default_path() -> Path:

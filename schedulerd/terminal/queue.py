@@ -46,7 +46,7 @@ def queue(
             _print(client.post(f"{path}/{verb}", {}, where), output)
             if not watch:
                 return
-        repeat(watch, lambda: _print(client.get(path, where), output))
+        repeat(watch, lambda: client.get(path, where), lambda found: _print(found, output))
 
 
 def _print(found: Mapping[str, Any], output: str) -> None:

@@ -134,7 +134,29 @@ KINDS: Mapping[str, Kind] = {
             Column("VICTIMS", _field("victims"), is_number=True),
             Column("AGE", lambda item, now: age(item["since_ns"], now), is_number=True),
         ),
-        frozenset({"queue", "user", "application"}),
+        frozenset({"queue", "user", "application", "node"}),
+    ),
+    "preemptions": Kind(
+        "/preemptions",
+        (
+            Column("NODE", _field("victim_node")),
+            Column("VICTIM", lambda item, _now: f"{item['victim_application']} {item['victim_ask']}"),
+            Column("QUEUE", _field("victim_queue")),
+            Column("FOR", lambda item, _now: f"{item['application']} {item['ask']}"),
+            Column("AGE", lambda item, now: age(item["since_ns"], now), is_number=True),
+        ),
+        frozenset({"queue", "user", "application", "node"}),
+    ),
+    "limits": Kind(
+        "/limits",
+        (
+            Column("QUEUE", _field("queue")),
+            Column("USERS", lambda item, _now: ", ".join(item["users"]) or "-"),
+            Column("GROUPS", lambda item, _now: ", ".join(item["groups"]) or "-"),
+            Column("MAX", lambda item, _now: amounts(item["max"])),
+            Column("APPLICATIONS", lambda item, _now: item["max_applications"] or "-", is_number=True),
+        ),
+        frozenset({"queue"}),
     ),
     "users": Kind(
         "/users",

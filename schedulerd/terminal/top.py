@@ -13,13 +13,15 @@ from rich.live import Live
 from rich.text import Text
 
 from schedulerd.amounts import amount_text
-from schedulerd.terminal.api_client import ApiClient
-from schedulerd.terminal.cli import EXIT_CODES, WATCH_SECONDS, connect, exit_codes, with_connection
+from schedulerd.terminal.api_client import ApiClient, ApiProblem
+from schedulerd.terminal.cli import EXIT_CODES, WATCH_SECONDS, Outage, connect, exit_codes, with_connection
 from schedulerd.terminal.words import amounts, bar, clean, moment, share
 
 QUEUES_SHOWN = 30
 ROWS_SHOWN = 8
 _BAR = 20
+TOO_MANY_TO_SORT = 422
+"""Status of a list that is too long to be sorted by a field that changes."""
 
 Item = Mapping[str, Any]
 
@@ -32,6 +34,7 @@ class Picture(NamedTuple):
     """The explanation of the root queue."""
     gangs: Sequence[Item]
     nodes: Sequence[Item]
+    """Empty where there are too many to be sorted."""
     at_ns: int
 
 
@@ -40,8 +43,17 @@ def ask(client: ApiClient, where: Mapping[str, object]) -> Picture:
     queues, _ = client.list("/queues", where, QUEUES_SHOWN)
     root = client.get("/explain/queue", {**where, "queue": "root"})
     gangs, _ = client.list("/gangs", {**where, "complete": False}, ROWS_SHOWN)
-    nodes, _ = client.list("/nodes", {**where, "sort": "-allocations"}, ROWS_SHOWN)
+    nodes = _busiest(client, where)
     return Picture(queues, root, gangs, nodes, time.time_ns())
+
+
+def _busiest(client: ApiClient, where: Mapping[str, object]) -> Sequence[Item]:
+    try:
+        return client.list("/nodes", {**where, "sort": "-allocations"}, ROWS_SHOWN)[0]
+    except ApiProblem as error:
+        if error.status == TOO_MANY_TO_SORT:
+            return []
+        raise
 
 
 def lines(picture: Picture) -> Iterator[str]:
@@ -66,8 +78,9 @@ def lines(picture: Picture) -> Iterator[str]:
     for one in picture.gangs:
         placed, wanted = (sum(group[key] for group in one["task_groups"]) for key in ("placed", "wanted"))
         yield f"  {clean(one['application']):<28.28} {bar(placed, wanted, _BAR)} {placed} of {wanted} placed"
-    yield ""
-    yield "NODES, BUSIEST"
+    if picture.nodes:
+        yield ""
+        yield "NODES, BUSIEST"
     for one in picture.nodes:
         name = f"{clean(one['node']):<28.28}"
         yield f"  {name} {one['allocations']:>5} allocations  free {amounts(one['available'])}"
@@ -93,16 +106,28 @@ def _use(queue: Item) -> str:
 def top(server: str, context_name: str, rm_id: str, partition: str) -> None:
     """Watch queues, what waits, gangs and nodes; Ctrl-C ends it."""
     where = {"rm": rm_id, "partition": partition}
+    outage = Outage()
     with exit_codes(), connect(server, context_name) as client:
         picture = ask(client, where)
+        if not sys.stdout.isatty():
+            click.echo("\n".join(lines(picture)))
+            return
         try:
-            with Live(_shown(picture), screen=sys.stdout.isatty(), auto_refresh=False) as live:
-                while sys.stdout.isatty():
+            with Live(_shown(picture), screen=True, auto_refresh=False) as live:
+                while True:
                     time.sleep(WATCH_SECONDS)
-                    live.update(_shown(ask(client, where)), refresh=True)
+                    note = ""
+                    try:
+                        picture = ask(client, where)
+                        outage.ends()
+                    except ApiProblem as error:
+                        note = outage.passes(error)
+                    live.update(_shown(picture, note), refresh=True)
         except KeyboardInterrupt:
             sys.exit(130)
 
 
-def _shown(picture: Picture) -> Group:
-    return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in lines(picture)))
+def _shown(picture: Picture, note: str = "") -> Group:
+    """The picture; with a note if it is an old one."""
+    shown = [note] if note else []
+    return Group(*(Text(line, no_wrap=True, overflow="ellipsis") for line in (*shown, *lines(picture))))

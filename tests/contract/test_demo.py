@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -106,21 +105,23 @@ def test_a_demo_that_is_killed_takes_its_processes_along(tmp_path: Path) -> None
         assert alive == []
 
 
-def test_keep_leaves_the_daemon_and_says_how_to_look_and_how_to_stop(tmp_path: Path) -> None:
+def test_keep_repeats_the_load_until_it_is_interrupted(tmp_path: Path) -> None:
     with a_demo(tmp_path, "--duration", "0.5", "--nodes", "7", "--keep") as process:
-        printed = wait_for(process, "stop: kill")
-        assert process.wait(TIMEOUT_S) == 0
-        url = re.search(r"http://\S+/metrics", printed)
-        pid = re.search(r"stop: kill (\d+)", printed)
-        assert url is not None
-        assert pid is not None
-        with urllib.request.urlopen(url[0], timeout=10) as answer:
-            assert b"schedulerd_" in answer.read()
-        left = offspring(tmp_path)
-        (daemon,) = (one for one in left if one.pid == int(pid[1]))
-        assert [one.ppid() for one in left if one != daemon] == [daemon.pid], "its reader of queue files"
-        daemon.terminate()
-        psutil.wait_procs(left, timeout=TIMEOUT_S)
+        printed = wait_for(process, "asks sent")
+        explain = re.search(r"schedulerd (explain queue root --server http://\S+)", printed)
+        assert explain is not None
+        wait_for(process, "asks sent")
+        said = subprocess.run(
+            [sys.executable, "-m", "schedulerd", *explain[1].split()],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            env={**os.environ, "SCHEDULERD_CONTEXTS": str(tmp_path / "none")},
+        )
+        assert said.stdout.startswith("Queue root runs "), said.stderr
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=TIMEOUT_S)
+        assert process.returncode == 130
         assert offspring(tmp_path) == []
 
 

@@ -143,8 +143,10 @@ def pattern(shown: str) -> str:
     return "".join([*parts, re.escape(shown[at:])])
 
 
-def printed(commands: str, directory: Path) -> str:
-    """What commands print that end by themselves, without spaces at the ends of lines."""
+def printed(commands: str, directory: Path, http: str | None) -> str:
+    """What commands print that end by themselves, without spaces at the ends of lines. `http`: where the daemon is for
+    commands that take it to be at its usual port."""
+    server = {} if http is None else {"SCHEDULERD_SERVER": f"http://{http}"}
     ended = subprocess.run(
         ["sh", "-e"],
         input=commands,
@@ -154,7 +156,7 @@ def printed(commands: str, directory: Path) -> str:
         check=False,
         timeout=LIMIT_SECONDS,
         cwd=directory,
-        env={**os.environ, **ENVIRONMENT},
+        env={**os.environ, **ENVIRONMENT, **server},
     )
     assert ended.returncode == 0, ended.stdout
     return "".join(f"{line.rstrip()}\n" for line in ended.stdout.splitlines())
@@ -181,7 +183,7 @@ def run(page: Iterator[Block], directory: Path, kept: ExitStack) -> dict[str, Te
             case Block("sh", "install"):
                 assert not terminals
             case Block("sh", ""):
-                output = printed(here(block.content), directory) or None
+                output = printed(here(block.content), directory, addresses.get("localhost:9080")) or None
             case Block("sh", place, "^C\n"):
                 terminals[place].interrupt()
             case Block("sh", place):

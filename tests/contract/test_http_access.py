@@ -1,4 +1,4 @@
-"""The token for HTTP paths is taken over while the daemon runs, and stands in no log line."""
+"""New tokens are taken over while the daemon runs, and stand in no log line."""
 
 from __future__ import annotations
 
@@ -21,23 +21,21 @@ def status(daemon: DaemonProcess, token: str) -> tuple[int, int]:
 
 
 def test_a_new_token_is_taken_over_at_a_signal(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text(OLD, encoding="ascii")
-    flags = ["--http-loglevel", "token", "--http-debug-state", "token", "--http-token-file", str(file)]
-    with DaemonProcess(*flags, "--queue-file-poll-s", "0") as daemon:
+    file = tmp_path / "tokens"
+    file.write_text(f"ann operate {OLD}", encoding="ascii")
+    with DaemonProcess("--http-tokens-file", str(file), "--queue-file-poll-s", "0") as daemon:
         assert (status(daemon, OLD), status(daemon, NEW)) == ((200, 200), (401, 401))
-        file.write_text(NEW, encoding="ascii")
+        file.write_text(f"ann operate {NEW}", encoding="ascii")
         daemon.signal(signal.SIGHUP)
-        daemon.wait_for_event("HTTP token reloaded", lambda line: line["changed"] is True)
+        daemon.wait_for_event("HTTP tokens reloaded", lambda line: line["tokens"] == 1)
         assert (status(daemon, OLD), status(daemon, NEW)) == ((401, 401), (200, 200))
         assert not [line for line in daemon.lines if OLD in line or NEW in line]
 
 
 def test_a_new_token_is_taken_over_when_the_file_has_changed(tmp_path: Path) -> None:
-    file = tmp_path / "token"
-    file.write_text(OLD, encoding="ascii")
-    flags = ["--http-loglevel", "token", "--http-debug-state", "token", "--http-token-file", str(file)]
-    with DaemonProcess(*flags, "--queue-file-poll-s", "0.05") as daemon:
-        file.write_text(NEW, encoding="ascii")
-        daemon.wait_for_event("HTTP token reloaded", lambda line: line["changed"] is True)
+    file = tmp_path / "tokens"
+    file.write_text(f"ann operate {OLD}", encoding="ascii")
+    with DaemonProcess("--http-tokens-file", str(file), "--queue-file-poll-s", "0.05") as daemon:
+        file.write_text(f"ann operate {NEW}", encoding="ascii")
+        daemon.wait_for_event("HTTP tokens reloaded", lambda line: line["tokens"] == 1)
         assert (status(daemon, OLD), status(daemon, NEW)) == ((401, 401), (200, 200))

@@ -74,9 +74,9 @@ def test_compression_and_the_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("setting", "status"), [("off", 403), ("token", 401), ("on", 200)])
 def test_roles_that_may_read(tmp_path: Path, setting: str, status: int) -> None:
-    token = tmp_path / "token"
-    token.write_text("a-token-of-the-operator")
-    with DaemonProcess("--http-rest", setting, "--http-token-file", str(token)) as daemon:
+    tokens = tmp_path / "tokens"
+    tokens.write_text("ann view a-token-of-the-operator")
+    with DaemonProcess("--http-rest", setting, "--http-tokens-file", str(tokens)) as daemon:
         assert get(daemon, "/ws/v1/clusters").status_code == status
         assert get(daemon, "/ws/v1/metrics").status_code == 200
         named = get(daemon, "/ws/v1/clusters", Authorization="Bearer a-token-of-the-operator")

@@ -206,6 +206,9 @@ class AskExplanation:
     """Allocations still to come, those that await a placeholder included."""
     waiting: list[Waiting]
     """The pending allocations by what they wait for, nearest to allocation first."""
+    also_blocked_by: list[RuleCause]
+    """Quotas and limits that do not let the ask in either, beside the first one, which is a cause in `waiting`; those
+    nearest to the root first."""
     quotas: list[QuotaLevel]
     """Quotas and guarantees on the way to the root, for the resources asked for; queues without either are left out."""
     nodes: NodeSurvey | None
@@ -328,6 +331,8 @@ class FitsFinding:
     node_id: str
     """Where; '' if it would not be placed."""
     rule: RuleCause | None
-    """The quota or limit that would not let it in; None if all do."""
+    """The first quota or limit that would not let it in; None if all do."""
+    also_blocked_by: list[RuleCause]
+    """The others that would not let it in."""
     quotas: list[QuotaLevel]
     nodes: NodeSurvey

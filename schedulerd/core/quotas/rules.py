@@ -6,15 +6,16 @@ counts as used (`Queue.quota_reserved`), without the part `own` that the asker i
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from schedulerd.core.quotas.quota_key import QuotaKey
+from schedulerd.core.quotas.quota_key import PLAIN, QuotaKey
 from schedulerd.core.resources import Items, Limits, Resources
 
 if TYPE_CHECKING:
     from schedulerd.core.model.queue import Queue
+    from schedulerd.core.specs import LimitSpec
 
 
 class BlockedBy(Enum):
@@ -84,20 +85,44 @@ def blocked_by_limits(queue: Queue, items: Items, key: QuotaKey) -> Blocked | No
 def blocked_by_user_limits(queue: Queue, items: Items, key: QuotaKey) -> Blocked | None:
     """Checks the limits of users and groups in this queue."""
     assert key.limit_subject is not None
-    usages = queue.usages
     for limit, account, is_group in key.limit_subject.limits_among(queue.limits):
-        ledger = (usages.groups if is_group else usages.users).find(account, queue.path)
-        if limit.max is not None:
-            used = ledger.usage if ledger is not None else Resources()
-            name = limit.max.exceeded_by(used, items)
-            if name is not None:
-                asked, most = dict(items)[name], limit.max[name]
-                return Blocked(BlockedBy.LIMIT, queue, name, used[name], 0, asked, most, account, is_group)
-        running = len(ledger.applications) if ledger is not None else 0
-        if key.starts_application and limit.max_applications and running >= limit.max_applications:
-            by, most = BlockedBy.LIMIT_MAX_APPLICATIONS, limit.max_applications
-            return Blocked(by, queue, "", running, 0, 1, most, account, is_group)
+        found = _blocked_by_user_limit(queue, limit, account, is_group, items, key)
+        if found is not None:
+            return found
     return None
+
+
+def _blocked_by_user_limit(
+    queue: Queue, limit: LimitSpec, account: str, is_group: bool, items: Items, key: QuotaKey
+) -> Blocked | None:
+    ledger = (queue.usages.groups if is_group else queue.usages.users).find(account, queue.path)
+    if limit.max is not None:
+        used = ledger.usage if ledger is not None else Resources()
+        name = limit.max.exceeded_by(used, items)
+        if name is not None:
+            asked, most = dict(items)[name], limit.max[name]
+            return Blocked(BlockedBy.LIMIT, queue, name, used[name], 0, asked, most, account, is_group)
+    running = len(ledger.applications) if ledger is not None else 0
+    if key.starts_application and limit.max_applications and running >= limit.max_applications:
+        by, most = BlockedBy.LIMIT_MAX_APPLICATIONS, limit.max_applications
+        return Blocked(by, queue, "", running, 0, 1, most, account, is_group)
+    return None
+
+
+def all_blocked(leaf: Queue, items: Items, key: QuotaKey) -> Iterator[Blocked]:
+    """Every rule on the path from the leaf to the root that does not let `items` in, nearest to the root first: each
+    resource of each quota and limit. The first one is that of `highest_blocked`."""
+    for queue in reversed(list(leaf.path_to_root)):
+        yield from filter(None, (blocked_by_quota(queue, (item,)) for item in items))
+        gates = (QuotaKey(gang_gate=(item,)) for item in key.gang_gate)
+        starts = QuotaKey(starts_application=key.starts_application)
+        yield from filter(None, (blocked_by_limits(queue, (), one) for one in (*gates, starts)))
+        for limit, account, is_group in (
+            () if key.limit_subject is None else key.limit_subject.limits_among(queue.limits)
+        ):
+            each = [((item,), PLAIN) for item in items]
+            checks = (_blocked_by_user_limit(queue, limit, account, is_group, *one) for one in (*each, ((), starts)))
+            yield from filter(None, checks)
 
 
 def blocked_together(wanted: Iterable[tuple[Queue, Resources, QuotaKey, str]]) -> Blocked | None:

@@ -236,7 +236,7 @@ def _error(status: int, message: str, description: str, headers: dict[str, str] 
 
 
 def _refusal(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Awaitable[Response]]:
-    paths = ", ".join(route.path for route in routes if isinstance(route, Route | PeerApi))
+    paths = ", ".join(route.path for route in routes if isinstance(route, Route | PeerApi | Mount) and route.path)
 
     async def refusal(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 
 READ_SECONDS_MAX = 10.0
-"""How long reading the TLS files, or the file with the HTTP token, may take."""
+"""How long reading the TLS files, or the file of HTTP tokens, may take."""
 
 
 class Reread(ABC):

@@ -18,7 +18,7 @@ class ExitCode(IntEnum):
     STUCK = 71
     """A shutdown did not end in time, usually because a thread waits for the system; the log names what was left."""
     CONFIG = 78
-    """The settings, the queue file, the TLS files or the HTTP token file cannot be used."""
+    """The settings, the queue file, the TLS files or the file of HTTP tokens cannot be used."""
 
 
 class StartupFailed(Exception):

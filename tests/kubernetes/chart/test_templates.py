@@ -10,6 +10,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 from kubernetes_validate.utils import all_versions, major_minor
+from ruamel.yaml import YAML
 
 import schedulerd
 from tests.kubernetes.chart.helm import (

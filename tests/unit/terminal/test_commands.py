@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,12 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulerd.terminal import cli, contexts
+from schedulerd.config import load_settings
+from schedulerd.terminal import cli, contexts, top
 from schedulerd.terminal.api_client import ApiClient, ApiProblem
+from schedulerd.terminal.context_commands import context
 from schedulerd.terminal.contexts import Context, ContextProblem
+from schedulerd.terminal.get import get
 from schedulerd.terminal.top import Picture, lines
 from schedulerd.terminal.words import age, amounts, bar, clean, share
 
@@ -38,6 +42,7 @@ class Api:
 
 def run(api: Api, monkeypatch: pytest.MonkeyPatch, *words: str, command: Any = cli.explain) -> Result:
     monkeypatch.setenv("SCHEDULERD_CONTEXTS", "/nonexistent/contexts.yaml")
+    monkeypatch.setattr(cli, "WATCH_SECONDS", 0)
     monkeypatch.setattr(ApiClient, "get", lambda client, path, query=None: api.get(client, path, query))
     return CliRunner().invoke(command, list(words))
 
@@ -112,7 +117,7 @@ def test_exit_codes(monkeypatch: pytest.MonkeyPatch, status: int, code: int) -> 
 
 def test_get_prints_a_table_without_markup_or_controls(monkeypatch: pytest.MonkeyPatch) -> None:
     api = Api(nodes={"items": [NODE], "next": ""})
-    result = run(api, monkeypatch, "nodes", "--state", "schedulable", command=cli.get)
+    result = run(api, monkeypatch, "nodes", "--state", "schedulable", command=get)
     head, row = result.output.splitlines()
     assert head.split() == ["NODE", "STATE", "CAPACITY", "AVAILABLE", "ALLOCATIONS", "RESERVED"]
     assert row.split() == ["[31m[red]x[/red]gnp.exe", "schedulable", "vcore", "4", "vcore", "500m", "3", "0"]
@@ -120,8 +125,94 @@ def test_get_prints_a_table_without_markup_or_controls(monkeypatch: pytest.Monke
 
 
 def test_get_refuses_filters_that_a_list_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
-    result = run(Api(), monkeypatch, "nodes", "--user", "x", command=cli.get)
+    result = run(Api(), monkeypatch, "nodes", "--user", "x", command=get)
     assert "nodes cannot be filtered by user" in result.output
+
+
+@pytest.mark.parametrize(
+    ("words", "asked"),
+    [
+        (("users", "ann"), ("/users", {"name": "ann"})),
+        (("asks", "k-1", "--pod", "p"), ("/asks", {"ask": "k-1", "pod": "p"})),
+        (("queues", "root.a"), ("/queues", {"queue": "root.a"})),
+        (("limits", "root.a"), ("/limits", {"queue": "root.a"})),
+        (("apps", "app-1"), ("/applications", {"application": "app-1"})),
+        (("preemptions", "--node", "n"), ("/preemptions", {"node": "n"})),
+        (("reservations", "--node", "n"), ("/reservations", {"node": "n"})),
+        (("events", "app-1", "--type", "app"), ("/events", {"object": "app-1", "type": "app"})),
+    ],
+)
+def test_a_name_and_filters_are_those_of_the_list(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], asked: tuple[str, dict[str, str]]
+) -> None:
+    empty = {"items": [], "next": "", "previous": "", "lost": 0}
+    lists = ("users", "asks", "queues", "limits", "applications", "preemptions", "reservations", "events")
+    api = Api(**dict.fromkeys(lists, empty))
+    assert run(api, monkeypatch, *words, command=get).exit_code == 0
+    assert api.asked == [(asked[0], asked[1] | {"limit": 500})]
+
+
+def test_events_are_searched_in_pages_that_may_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:
+    pages = [
+        {"items": [], "next": "x:9", "previous": "x:5", "lost": 0},
+        {"items": [{"id": "x:3"}], "next": "x:4", "previous": "x:1", "lost": 0},
+        {"items": [{"id": "x:0"}], "next": "x:0", "previous": "", "lost": 0},
+    ]
+    asked = []
+
+    def answer(_client: ApiClient, _path: str, query: dict[str, Any]) -> Any:
+        asked.append(query.get("before"))
+        return pages.pop(0)
+
+    monkeypatch.setattr(ApiClient, "get", answer)
+    result = CliRunner().invoke(get, ["events", "huge", "-o", "json", "--server", "http://h:1"])
+    assert [json.loads(line)["id"] for line in result.output.splitlines()] == ["x:0", "x:3"]
+    assert asked == [None, "x:5", "x:1"]
+
+
+def test_events_that_a_stream_lost_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def events(*_: Any) -> Any:
+        yield {"lost": 7}
+        raise KeyboardInterrupt
+
+    page = {"items": [], "next": "x:9", "previous": "", "lost": 0}
+    monkeypatch.setattr(ApiClient, "events", events)
+    result = run(Api(events=page), monkeypatch, "events", "--watch", command=get)
+    assert (result.exit_code, "7 events were dropped" in result.output) == (130, True)
+
+
+def test_what_watches_goes_on_without_an_answer_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    busy, gone = ApiProblem(503, "too busy"), ApiProblem(0, "no schedulerd answers")
+    answers = iter([APP, busy, gone, APP, ApiProblem(404, "no such thing")])
+
+    def answer(*_: Any) -> Any:
+        one = next(answers)
+        if isinstance(one, ApiProblem):
+            raise one
+        return one
+
+    monkeypatch.setattr(cli, "WATCH_SECONDS", 0)
+    monkeypatch.setattr(ApiClient, "get", answer)
+    result = CliRunner().invoke(cli.explain, ["app-1", "--watch", "--server", "http://h:1"])
+    assert (result.exit_code, result.output.count("Application app is Running.")) == (3, 2)
+    said = [line.partition(": ")[2] for line in result.output.splitlines() if "trying again" in line]
+    assert said == ["too busy; trying again", "no schedulerd answers; trying again"]
+
+
+def test_what_watches_gives_up_at_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    outage = cli.Outage()
+    assert "gone" in outage.passes(ApiProblem(0, "gone"))
+    monkeypatch.setattr(cli, "OUTAGE_SECONDS_MAX", -1.0)
+    with pytest.raises(ApiProblem, match="gone"):
+        outage.passes(ApiProblem(0, "gone"))
+
+
+@pytest.mark.parametrize("answer", [{}, {"summary": 3}, {"summary": [], "reasons": [{}]}])
+def test_an_answer_that_is_none_of_ours_is_one_sentence(monkeypatch: pytest.MonkeyPatch, answer: Any) -> None:
+    result = run(Api(explain_application=answer), monkeypatch, "app-1")
+    assert result.exit_code == 4
+    assert result.output.startswith("Error: the answer is not that of a schedulerd of this version (")
+    assert run(Api(nodes={}), monkeypatch, "nodes", command=get).output.startswith("Error: http://127.0.0.1:9080 is no")
 
 
 def test_lists_are_taken_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,6 +242,26 @@ def test_top_draws_queues_reasons_gangs_and_nodes() -> None:
     assert not [line for line in drawn if "\x1b" in line or "\u202e" in line]
 
 
+def test_top_in_a_pipe_ends_with_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And without the nodes where they are too many to be sorted."""
+    queue = {"queue": "root", "used": {"vcore": 1_000}, "max": {}, "guaranteed": {}}
+    sentence = "waits for " + "x" * 200
+    explained = {
+        "explanation": {"running_applications": 2, "pending": 3},
+        "reasons": [{"allocations": 3, "sentence": sentence}],
+    }
+    api = Api(
+        queues={"items": [queue], "next": ""},
+        explain_queue=explained,
+        gangs={"items": [], "next": ""},
+        nodes=ApiProblem(422, "sort: more than 10000 objects match"),
+    )
+    result = run(api, monkeypatch, command=top.top)
+    assert result.exit_code == 0
+    assert result.output.endswith(f"{sentence}\n")
+    assert "NODES" not in result.output
+
+
 # contexts
 
 
@@ -158,15 +269,15 @@ def test_contexts_are_in_a_file_for_their_owner(monkeypatch: pytest.MonkeyPatch,
     path = tmp_path / "deep" / "contexts.yaml"
     monkeypatch.setenv("SCHEDULERD_CONTEXTS", str(path))
     words = ["set", "prod", "--server", "https://s:1", "--token-stdin"]
-    assert CliRunner().invoke(cli.context, words, input="secret\n").exit_code == 0
+    assert CliRunner().invoke(context, words, input="secret\n").exit_code == 0
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     found = contexts.load(path)
     assert found.choose("") == found.choose("prod") == Context(server="https://s:1", token="secret")
-    listed = CliRunner().invoke(cli.context, ["list"]).output
+    listed = CliRunner().invoke(context, ["list"]).output
     assert listed == "* prod  https://s:1  with a token\n"
     with pytest.raises(ContextProblem, match="has no context 'x'; it has prod"):
         found.choose("x")
-    assert CliRunner().invoke(cli.context, ["remove", "prod"]).exit_code == 0
+    assert CliRunner().invoke(context, ["remove", "prod"]).exit_code == 0
     assert contexts.load(path).choose("") == Context()
 
 
@@ -187,7 +298,63 @@ def test_a_file_that_cannot_be_read(tmp_path: Path, text: str) -> None:
         contexts.load(path)
 
 
-@pytest.mark.parametrize("server", ["x", "ftp://x", "http://u:p@x", "http://x?token=1"])
+def test_a_context_keeps_what_is_not_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    path = tmp_path / "contexts.yaml"
+    monkeypatch.setenv("SCHEDULERD_CONTEXTS", str(path))
+
+    def set_context(*words: str, token: str | None = None) -> Context:
+        given = [] if token is None else ["--token-stdin"]
+        assert CliRunner().invoke(context, ["set", "a", *words, *given], input=token).exit_code == 0
+        return contexts.load(path).choose("a")
+
+    assert CliRunner().invoke(context, ["set", "a"]).exit_code == 2
+    set_context("--server", "https://h:9080", "--ca-file", "ca.pem", token="secret\n")
+    assert set_context() == Context(server="https://h:9080", ca_file="ca.pem", token="secret")
+    assert set_context("--server", "https://H:9080/") == Context(
+        server="https://H:9080/", ca_file="ca.pem", token="secret"
+    )
+    assert set_context("--ca-file", "").ca_file == ""
+    assert set_context("--server", "https://other:9080").token == ""
+
+
+def test_the_environment_names_a_server_and_a_file_with_the_token(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "contexts.yaml"
+    path.write_text("current: a\ncontexts: {a: {server: 'http://a:1', token: of-a}}")
+    path.chmod(0o600)
+    (tmp_path / "token").write_text("of-the-environment\n")
+    monkeypatch.setenv("SCHEDULERD_CONTEXTS", str(path))
+    monkeypatch.setenv("SCHEDULERD_SERVER", "http://e:1")
+    monkeypatch.setenv("SCHEDULERD_TOKEN_FILE", str(tmp_path / "token"))
+
+    def chosen(server: str = "", name: str = "") -> tuple[str, str]:
+        found = cli.connect(server, name)._context
+        return found.server, found.token
+
+    assert chosen() == ("http://e:1", "of-the-environment")
+    assert chosen(name="a") == ("http://a:1", "of-a")
+    assert chosen("http://E:1/") == ("http://e:1", "of-the-environment")
+    assert chosen("http://a:1") == ("http://a:1", "")
+    monkeypatch.setenv("SCHEDULERD_TOKEN_FILE", str(tmp_path / "none"))
+    with pytest.raises(SystemExit, match="1"):
+        chosen()
+    assert load_settings({}, os.environ) == load_settings({}, {})
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        "x",
+        "ftp://x",
+        "http://u:p@x",
+        "http://x?token=1",
+        "http://h:99999",
+        "http://h:abc",
+        "http://[::1",
+        "http://h:-1",
+    ],
+)
 def test_a_server_that_is_none(server: str) -> None:
     with pytest.raises(ApiProblem):
         ApiClient(Context(server=server))
@@ -199,6 +366,7 @@ def test_a_token_does_not_go_to_another_server(monkeypatch: pytest.MonkeyPatch, 
     path.chmod(0o600)
     monkeypatch.setenv("SCHEDULERD_CONTEXTS", str(path))
     assert cli.connect("", "")._context.token == "secret"
+    assert cli.connect("http://A:1/", "")._context.token == "secret"
     assert cli.connect("http://b:1", "")._context.token == ""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from dataclasses import replace
 from itertools import islice
 
@@ -15,6 +15,7 @@ from schedulerd.core.explain.causes import (
     PredicateCause,
     RefusedCause,
     ReservedCause,
+    RuleCause,
 )
 from schedulerd.core.explain.rules import nodes, position, preemption, quotas, reservations
 from schedulerd.core.explain.values import AskExplanation, Waiting
@@ -26,6 +27,7 @@ from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.rules.states import STATES, PendingState, states_of
 from schedulerd.core.pending.rules.states import Cause as StateCause
+from schedulerd.core.pending.rules.states import Waiting as StateWaiting
 from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.step_context import ResourceManager
 
@@ -101,12 +103,24 @@ def explain_without_nodes(
             )
             for one in islice(states, WAITING_MAX)
         ],
+        also_blocked_by=_further_causes(partition, application, ask, states),
         quotas=quotas.quota_levels(application.queue, ask.request_class.items),
         nodes=None,
         reservations=reservations.findings(ask),
         preemption=preemption.finding(partition, application, ask, group, kinds, now_ns) if group is not None else None,
         position=position.position(application, ask, group) if group is not None else None,
     )
+
+
+def _further_causes(
+    partition: Partition, application: Application, ask: Ask, states: Iterable[StateWaiting]
+) -> list[RuleCause]:
+    """The rules that block beside that of the pending state."""
+    first = next((one.cause for one in states if isinstance(one.cause, Blocked)), None)
+    if ask.group is None:
+        return []
+    pending_class = ask.group.pending_class
+    return quotas.further_causes(partition, application.queue, pending_class.items, pending_class.quota_key, first)
 
 
 def cause_of(partition: Partition, application: Application, cause: StateCause) -> Cause:

@@ -32,7 +32,9 @@ def fits(partition: Partition, leaf: Queue, ask: Supposed, now_ns: int) -> Gener
     request_class = RequestClass(items, required_node=ask.required_node)
     limits = [queue.limits for queue in leaf.path_to_root]
     subject = limit_subject_of(limits, ask.user, group_of(limits, ask.groups))
-    rule = highest_blocked(leaf, items, QuotaKey(subject, starts_application=True))
+    key = QuotaKey(subject, starts_application=True)
+    rule = highest_blocked(leaf, items, key)
+    further = quotas.further_causes(partition, leaf, items, key, rule)
     cause = quotas.rule_cause(partition, rule) if rule is not None else None
     levels = quotas.quota_levels(leaf, items)
     found = yield from nodes.survey(partition, request_class)
@@ -46,6 +48,7 @@ def fits(partition: Partition, leaf: Queue, ask: Supposed, now_ns: int) -> Gener
         fits=rule is None and bool(node_id),
         node_id=node_id if rule is None else "",
         rule=cause,
+        also_blocked_by=further,
         quotas=levels,
         nodes=found,
     )

@@ -11,9 +11,12 @@ from schedulerd.core.explain.values import QuotaLevel
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
-from schedulerd.core.quotas.rules import Blocked, BlockedBy
+from schedulerd.core.quotas.quota_key import QuotaKey
+from schedulerd.core.quotas.rules import Blocked, BlockedBy, all_blocked
 from schedulerd.core.resources import Items
 
+RULES_MAX = 10
+"""Rules that block one ask that are listed."""
 USES_NAMED_MAX = 5
 """Users of a quota that are named."""
 USES_SEEN_MAX = 1_000
@@ -47,6 +50,20 @@ def rule_cause(partition: Partition, found: Blocked) -> RuleCause:
         uses=uses,
         uses_left_out=left_out,
     )
+
+
+def further_causes(
+    partition: Partition, leaf: Queue, items: Items, key: QuotaKey, first: Blocked | None
+) -> list[RuleCause]:
+    """The rules that block beside the first one. All of them have to let the ask in before it can be placed."""
+    if first is None:
+        return []
+    others = (one for one in all_blocked(leaf, items, key) if _rule(one) != _rule(first))
+    return [rule_cause(partition, one) for one in islice(others, RULES_MAX)]
+
+
+def _rule(found: Blocked) -> tuple[object, ...]:
+    return found.by, found.queue, found.resource, found.account, found.is_group
 
 
 def uses_of_queue(queue: Queue, name: str) -> tuple[list[Use], int]:

@@ -10,7 +10,7 @@ from collections.abc import Generator, Hashable, Iterable, Iterator
 from itertools import islice
 
 from schedulerd.core.explain.rules import quotas
-from schedulerd.core.explain.rules.ask import cause_of, explain_without_nodes
+from schedulerd.core.explain.rules.ask import cause_of, explain_ask, explain_without_nodes
 from schedulerd.core.explain.values import (
     ApplicationExplanation,
     QueueExplanation,
@@ -141,9 +141,10 @@ def _identity(cause: StateCause) -> Hashable:
 
 
 def explain_application(
-    rm: ResourceManager, partition: Partition, application: Application, now_ns: int
+    rm: ResourceManager, partition: Partition, application: Application, now_ns: int, *, surveys: bool = False
 ) -> Generator[None, None, ApplicationExplanation]:
-    """What the application waits for; the result is the value of the generator."""
+    """What the application waits for; the result is the value of the generator. If it `surveys`, the nodes are asked
+    about its next ask."""
     tallies = Tallies(rm, partition)
     yield from tallies.count(application)
     reasons, left_out = tallies.reasons()
@@ -151,6 +152,12 @@ def explain_application(
     first = _next_ask(application)
     at_ns, state, cause = application.state_log[-1] if application.state_log else (0, application.state, "")
     gang = application.gang
+    next_ask = None
+    if first is not None:
+        if surveys:
+            next_ask = yield from explain_ask(rm, partition, application, first, now_ns)
+        else:
+            next_ask = explain_without_nodes(rm, partition, application, first, now_ns)
     return ApplicationExplanation(
         rm_id=rm.rm_id,
         partition=partition.name,
@@ -174,7 +181,7 @@ def explain_application(
         execution_deadline_ns=application.run_alarm.deadline_ns if application.run_alarm is not None else None,
         reasons=reasons,
         reasons_left_out=left_out,
-        next_ask=explain_without_nodes(rm, partition, application, first, now_ns) if first is not None else None,
+        next_ask=next_ask,
     )
 
 

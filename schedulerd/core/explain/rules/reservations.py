@@ -67,7 +67,7 @@ def _expected(
     room = room.plus(node.leaving)
     if room.lacks(one.items) is None:
         return "releases", None
-    seen = (one for one in islice(node.allocations.values(), ALLOCATIONS_SEEN_MAX) if one.releasing is None)
+    seen = (each for each in islice(node.allocations.values(), ALLOCATIONS_SEEN_MAX) if each.releasing is None)
     timed = [(at_ns, number, found) for number, found in enumerate(seen) if (at_ns := _ends_by_ns(found)) is not None]
     for at_ns, _, found in sorted(timed):
         room.add(found.request_class.items)

@@ -1,8 +1,9 @@
-"""Who may use the API: by a bearer token, by the session of a browser, or without either on the same machine.
+"""Who may use the HTTP port: by a bearer token, by the session of a browser, or without either on the same machine.
 
 Without a file of tokens, clients on this machine may do everything, and others may read if `http_anonymous_view` is
-set. A request that a proxy forwarded counts as one from elsewhere. With tokens, each client needs one; a browser sends
-its token once and gets a session cookie.
+set. A request that a proxy forwarded counts as one from elsewhere, if the proxy says so in a header; a proxy on this
+machine that says nothing cannot be told from a client (docs/security.md). With tokens, each client needs one; a browser
+sends its token once and gets a session cookie.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from starlette.requests import Request
 
 from schedulerd.config import Settings
 from schedulerd.daemon.admin.api.tokens import Caller, Role, Tokens
-from schedulerd.daemon.admin.http_access import is_local
 
 COOKIE = "schedulerd_session"
 SESSION_SECONDS_MAX = 12 * 3_600.0
@@ -28,6 +28,12 @@ SESSION_SECONDS_MAX = 12 * 3_600.0
 SESSIONS_MAX = 1_000
 """Open sessions; the oldest ends for a new one."""
 
+_THIS_MACHINE = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+"""No other address of 127.0.0.0/8: the sidecar of Istio hands on what comes from elsewhere as 127.0.0.6."""
+_FORWARDED = frozenset(
+    {"forwarded", "via", "x-real-ip", "x-client-ip", "x-original-forwarded-for", "true-client-ip", "cf-connecting-ip"}
+)
+_FORWARDED_PREFIXES = ("x-forwarded-", "x-envoy-")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 _TOKEN_NAMES = frozenset({"token", "access_token", "authorization", "bearer"})
 
@@ -50,10 +56,13 @@ class Access:
         self._sessions: dict[bytes, _Session] = {}
         """By digest of the cookie, oldest first."""
 
-    def check(self, request: Request, needed: Role) -> Caller:
-        """The caller, who may do what needs this role. Raises `HTTPException` with 400, 401, 403 or 421."""
+    def check(self, request: Request, needed: Role, *, anonymous: bool = True) -> Caller:
+        """The caller, who may do what needs this role; if not `anonymous`, only with a token or a session. Raises
+        `HTTPException` with 400, 401, 403 or 421."""
         self.check_request(request)
-        caller = self._caller(request)
+        caller = self._known(request)
+        if caller is None and anonymous and not self._has_credentials(request):
+            caller = self._anonymous(request)
         if caller is None:
             if self._tokens is None:
                 raise HTTPException(403, _ELSEWHERE)
@@ -95,13 +104,18 @@ class Access:
         self.check_request(request)
         self._sessions.pop(_digest(request.cookies.get(COOKIE, "")), None)
 
-    def _caller(self, request: Request) -> Caller | None:
+    def _has_credentials(self, request: Request) -> bool:
+        """Whether the client sends a token, which must be right then. A cookie may be left of a session that ended."""
+        return self._tokens is not None and "authorization" in request.headers
+
+    def _known(self, request: Request) -> Caller | None:
+        """The caller of a token or a session."""
+        if self._tokens is None:
+            return None
         scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        if self._tokens is not None and scheme:
+        if scheme:
             return self._tokens.caller(given.strip()) if scheme.lower() == "bearer" else None
-        if self._tokens is not None and COOKIE in request.cookies:
-            return self._of_session(request.cookies[COOKIE])
-        return self._anonymous(request)
+        return self._of_session(request.cookies.get(COOKIE, ""))
 
     def _of_session(self, cookie: str) -> Caller | None:
         session = self._sessions.get(_digest(cookie))
@@ -120,6 +134,16 @@ _ELSEWHERE = (
     "everybody read"
 )
 _NO_TOKEN = "needs the header Authorization: Bearer TOKEN with a token of http_tokens_file"
+
+
+def is_local(request: Request) -> bool:
+    """Whether the client is on this machine, and no proxy says that it speaks for another one."""
+    client = request.client
+    return (
+        client is not None
+        and client.host in _THIS_MACHINE
+        and not any(name in _FORWARDED or name.startswith(_FORWARDED_PREFIXES) for name in request.headers)
+    )
 
 
 def _host_of(header: str) -> str:

@@ -23,7 +23,7 @@ from schedulerd.daemon.admin.api.access import COOKIE, SESSION_SECONDS_MAX, Acce
 from schedulerd.daemon.admin.api.answers import Answers
 from schedulerd.daemon.admin.api.guard import Guard
 from schedulerd.daemon.admin.api.pages import LISTS_MAX
-from schedulerd.daemon.admin.api.routers import Router
+from schedulerd.daemon.admin.api.routers import Router, is_making_schema
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.daemon.admin.api.tokens import Role
 from schedulerd.daemon.runtime.shares import Shared
@@ -73,7 +73,7 @@ def make_app(sources: ApiSources) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,
         servers=[{"url": PREFIX}],
-        responses=problems.PROBLEMS if Router.with_models else None,
+        responses=problems.PROBLEMS if is_making_schema() else None,
     )
     problems.install(app)
     access, answers = sources.access, Answers(sources)

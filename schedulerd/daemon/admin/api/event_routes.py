@@ -2,40 +2,43 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from fastapi import Query, Request
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from schedulerd.daemon.admin.api import event_scan
 from schedulerd.daemon.admin.api.answers import Answers
-from schedulerd.daemon.admin.api.event_stream import EventStream, EventStreams
+from schedulerd.daemon.admin.api.event_stream import EVENT_ITEM, EventStream, EventStreams
 from schedulerd.daemon.admin.api.finding import NAME_LENGTH_MAX
 from schedulerd.daemon.admin.api.listings import Name
-from schedulerd.daemon.admin.api.models import EventItem, documented
-from schedulerd.daemon.admin.api.projections import event
+from schedulerd.daemon.admin.api.models import EventItem, EventType, documented
+from schedulerd.daemon.admin.api.projections import EVENT_TYPES, event
 from schedulerd.daemon.admin.api.routers import Router
 from schedulerd.daemon.admin.api.sources import ApiSources
+from schedulerd.observe.event_record import Event
 from schedulerd.observe.event_ring import EventRing
 
 EVENTS_LISTED_MAX = 1_000
 """Events of one list."""
-_BATCH = 100
-
-Kind = Literal["request", "app", "node", "queue", "usergroup", ""]
 
 
 @documented
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Events in the order in which they happened."""
+    """Events in the order in which they happened. A page can be short, even empty, and there can still be more of the
+    filter: the daemon looks at a bounded number of events for one page."""
 
     items: list[EventItem]
     next: str
-    """For `after`: what comes after these."""
+    """For `after`: the page of later events. It is equal to the `after` of the request if there are none yet."""
+    previous: str
+    """For `before`: the page of earlier events; '' if there are none, and on a page that `after` asked for."""
     lost: int
     """Events after `after` that are no longer there."""
 
@@ -47,7 +50,7 @@ class EventFilter(BaseModel):
 
     rm: str = Field(default="", max_length=NAME_LENGTH_MAX)
     """Only of this resource manager."""
-    type: Kind = ""
+    type: Literal[EventType, ""] = ""
     object: Name = ""
     """Only of the object with this id, such as an application, a node, a queue or an ask, or that refer to it."""
     after: str = Field(default="", max_length=NAME_LENGTH_MAX)
@@ -58,32 +61,35 @@ class EventFilter(BaseModel):
         """Equal filters have equal keys."""
         return self.rm, self.type, self.object
 
-    def wants(self, item: EventItem) -> bool:
-        is_of_it = self.object in ("", item.object, item.reference)
-        return is_of_it and self.type in ("", item.type)
+    def wants(self, one: Event) -> bool:
+        record = one.record
+        is_of_it = self.object in ("", record.object_id, record.reference_id)
+        return is_of_it and self.type in ("", EVENT_TYPES[record.kind])
 
 
 class EventQuery(EventFilter):
     """A list of events."""
 
+    before: str = Field(default="", max_length=NAME_LENGTH_MAX)
+    """Id of an event: only earlier ones. Not together with `after`."""
     limit: int = Field(default=100, ge=1, le=EVENTS_LISTED_MAX)
-    """Without `after`, the last ones; with `after`, the first ones after it."""
-
-
-_LISTED = TypeAdapter(Events)
+    """With `after`, the first ones after it; otherwise the last ones."""
 
 
 def routes(sources: ApiSources, answers: Answers) -> Router:
     """The router of these routes."""
     router = Router(tags=["events"])
-    feed, streams = sources.feed, EventStreams(sources.feed)
+    feed, streams = sources.feed, EventStreams(sources.feed, sources.queries)
 
     @router.get("/events", response_model=Events)
     async def list_events(query: Annotated[EventQuery, Query()]) -> Response:
-        """The last events, or those after an id."""
+        """The last events, or those after or before an id."""
         if not feed.tracked:
             raise HTTPException(422, "no events are kept: the setting event_tracking is off")
-        return await answers.fresh(_LISTED, await answers.finish(_list(feed.ring, query)))
+        if query.after and query.before:
+            raise HTTPException(422, "before: is set, and after is too; set one of them")
+        body = await answers.finish(_list(feed.ring, query))
+        return Response(body, headers={"cache-control": "no-store"}, media_type="application/json")
 
     @router.get(
         "/events/stream",
@@ -103,40 +109,46 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
 def _start(ring: EventRing, after: str) -> int:
     """The number of the first event that the client has not seen; 0 if it saw those of another run of the daemon.
     Raises `HTTPException` with 422."""
-    instance_id, colon, number = after.rpartition(":")
+    instance_id, number = _parts(ring, "after", after)
+    return number + 1 if instance_id == ring.instance_id else 0
+
+
+def _end(ring: EventRing, before: str) -> int:
+    """The number of the event that the client names. Raises `HTTPException` with 422."""
+    instance_id, number = _parts(ring, "before", before)
+    if instance_id != ring.instance_id:
+        raise HTTPException(422, f"before: is {before[:100]!r}, of another run of the daemon; begin without it")
+    return min(number, ring.next_id)
+
+
+def _parts(ring: EventRing, name: str, event_id: str) -> tuple[str, int]:
+    """The run of the daemon in the id of an event, and its number. Raises `HTTPException` with 422."""
+    instance_id, colon, number = event_id.rpartition(":")
     if not colon or not number.isascii() or not number.isdigit() or len(number) > 18:
-        raise HTTPException(422, f"after: is {after[:100]!r}; it must be the id of an event, like {ring.instance_id}:7")
-    return int(number) + 1 if instance_id == ring.instance_id else 0
+        example = f"{ring.instance_id}:7"
+        raise HTTPException(422, f"{name}: is {event_id[:100]!r}; it must be the id of an event, like {example}")
+    return instance_id, int(number)
 
 
-def _list(ring: EventRing, query: EventQuery) -> Generator[None, None, Events]:
+def _list(ring: EventRing, query: EventQuery) -> Generator[None, None, bytes]:
+    """The answer as JSON."""
+    previous = ""
     if query.after:
-        start, end = _start(ring, query.after), ring.next_id
+        start = _start(ring, query.after)
+        found = yield from event_scan.forwards(ring, query, start, ring.next_id, query.limit)
+        following = found.edge
     else:
-        start, end = (yield from _last(ring, query)), ring.next_id
-    lost = max(0, min(ring.lowest_id, end) - start) if query.after else 0
-    items: list[EventItem] = []
-    at = start
-    while at < end and len(items) < query.limit:
-        found = ring.read(at, 1, query.rm)
-        items += [one for one in (event(each, ring.instance_id) for each in found.events) if query.wants(one)]
-        at = found.next_id
+        following = _end(ring, query.before) if query.before else ring.next_id
+        found = yield from event_scan.backwards(ring, query, following, query.limit)
+        if found.edge > ring.lowest_id:
+            previous = f"{ring.instance_id}:{found.edge}"
+    texts = []
+    for one in found.events:
+        texts.append(EVENT_ITEM.dump_json(event(one, ring.instance_id)))
         yield
-    return Events(items, f"{ring.instance_id}:{max(0, at - 1)}" if at else "", lost)
-
-
-def _last(ring: EventRing, query: EventQuery) -> Generator[None, None, int]:
-    """The number from which on there are `limit` events of the filter; the lowest if there are fewer."""
-    at, found = ring.next_id, 0
-    is_plain = not query.object and not query.type
-    while at > ring.lowest_id and found < query.limit:
-        if is_plain:
-            at, passed = ring.back(at, min(query.limit - found, _BATCH), query.rm)
-            found += passed
-        else:
-            at -= 1
-            read = ring.read(at, 1, query.rm)
-            seen = [event(one, ring.instance_id) for one in read.events if one.event_id == at]
-            found += sum(map(query.wants, seen))
-        yield
-    return at
+    rest = {
+        "next": f"{ring.instance_id}:{following - 1}" if following else "",
+        "previous": previous,
+        "lost": found.lost,
+    }
+    return b'{"items":[' + b",".join(texts) + b"]," + json.dumps(rest).encode()[1:]

@@ -1,7 +1,8 @@
-"""Server-sent events: what happens, for any number of clients at the price of one.
+"""Server-sent events: what happens, for any number of clients with one filter at the price of one.
 
 Streams send at the same moments, every `TICK_SECONDS`, and what they send between two moments is made once for all
-streams with the same filter. So the cost of recording and making events does not grow with the clients.
+streams with the same filter. It is made within the share of the loop that state queries have, however many filters
+there are: streams of many filters fall behind, and tell their clients what they lost.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from collections.abc import Generator
+from typing import NamedTuple
 
 from pydantic import TypeAdapter
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from schedulerd.daemon.admin.api import event_scan
+from schedulerd.daemon.admin.api.event_scan import Filter
 from schedulerd.daemon.admin.api.models import EventItem
 from schedulerd.daemon.admin.api.problems import too_busy
 from schedulerd.daemon.admin.api.projections import event
+from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.runtime.event_feed import EventFeed
 from schedulerd.daemon.runtime.shares import NoneLeft, Shared
 from schedulerd.observe.event_ring import EventRing
@@ -37,18 +41,7 @@ CHUNKS_KEPT_MAX = 32
 """Texts that are kept for other streams."""
 _CHUNK_EVENTS = 100
 
-_ADAPTER = TypeAdapter(EventItem)
-
-
-class Filter(Protocol):
-    """Which events a stream has; equal filters have equal keys."""
-
-    rm: str
-
-    @property
-    def key(self) -> tuple[str, ...]: ...
-
-    def wants(self, item: EventItem) -> bool: ...
+EVENT_ITEM = TypeAdapter(EventItem)
 
 
 class Chunk(NamedTuple):
@@ -63,40 +56,41 @@ class Chunk(NamedTuple):
 class EventStreams:
     """What all streams share."""
 
-    def __init__(self, feed: EventFeed) -> None:
+    def __init__(self, feed: EventFeed, queries: StateQueries) -> None:
         self.feed = feed
         self.open = Shared(STREAMS_MAX, "streams of events are open")
-        self.turn = asyncio.Lock()
-        """Held for one chunk, so that the loop goes round between two streams."""
+        self._queries = queries
+        self._turn = asyncio.Lock()
+        """Held for one chunk, so that the loop goes round between two streams, and no chunk is made twice."""
         self._kept: OrderedDict[tuple[object, ...], Chunk] = OrderedDict()
 
     @property
     def ring(self) -> EventRing:
         return self.feed.ring
 
-    def chunk(self, wanted: Filter, start: int, end: int) -> Chunk:
-        """The events from `start` on, before `end`."""
+    async def chunk(self, wanted: Filter, start: int, end: int) -> Chunk:
+        """The events from `start` on, before `end`, or the first of them."""
         key = (*wanted.key, start, end)
-        found = self._kept.get(key)
-        if found is None:
-            found = self._kept[key] = self._made(wanted, start, end)
-            while len(self._kept) > CHUNKS_KEPT_MAX:
-                self._kept.popitem(last=False)
+        async with self._turn:
+            await asyncio.sleep(0)
+            found = self._kept.get(key)
+            if found is None:
+                found = self._kept[key] = await self._queries.finish(self._make(wanted, start, end))
+                while len(self._kept) > CHUNKS_KEPT_MAX:
+                    self._kept.popitem(last=False)
         return found
 
-    def _made(self, wanted: Filter, start: int, end: int) -> Chunk:
+    def _make(self, wanted: Filter, start: int, end: int) -> Generator[None, None, Chunk]:
         ring = self.ring
-        found = ring.read(start, min(_CHUNK_EVENTS, end - start), wanted.rm)
-        items = (event(one, ring.instance_id) for one in found.events if one.event_id < end)
-        text = b"".join(_texts(found.lost, (one for one in items if wanted.wants(one))))
-        return Chunk(text, min(found.next_id, max(end, start + found.lost)), found.lost)
-
-
-def _texts(lost: int, items: Iterator[EventItem]) -> Iterator[bytes]:
-    if lost:
-        yield b"event: lost\ndata: " + json.dumps({"lost": lost}).encode() + b"\n\n"
-    for one in items:
-        yield b"id: " + one.id.encode() + b"\ndata: " + _ADAPTER.dump_json(one) + b"\n\n"
+        found = yield from event_scan.forwards(ring, wanted, start, end, _CHUNK_EVENTS)
+        texts = []
+        if found.lost:
+            texts.append(b"event: lost\ndata: " + json.dumps({"lost": found.lost}).encode() + b"\n\n")
+        for one in found.events:
+            item = event(one, ring.instance_id)
+            texts.append(b"id: " + item.id.encode() + b"\ndata: " + EVENT_ITEM.dump_json(item) + b"\n\n")
+            yield
+        return Chunk(b"".join(texts), found.edge, found.lost)
 
 
 class EventStream(Response):
@@ -150,9 +144,7 @@ class EventStream(Response):
     async def _send_from(self, at: int, end: int, send: Send) -> int:
         """Sends all events from `at` on, before `end`. Returns where to go on."""
         while at < end:
-            async with self._streams.turn:
-                await asyncio.sleep(0)
-                chunk = self._streams.chunk(self._wanted, at, end)
+            chunk = await self._streams.chunk(self._wanted, at, end)
             self._streams.feed.lost += chunk.lost
             if chunk.text:
                 await _send(send, chunk.text)

@@ -192,7 +192,7 @@ class _Explaining:
     async def application(self, found: Place, application: Application) -> Response:
         """What an application waits for."""
         now = self.sources.clocks()
-        work = explain_application(found.rm, found.partition, application, now.monotonic_ns)
+        work = explain_application(found.rm, found.partition, application, now.monotonic_ns, surveys=True)
         explanation = await self.finish(found, work)
         first = explanation.next_ask
         answer = ApplicationAnswer(

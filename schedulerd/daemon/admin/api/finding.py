@@ -50,6 +50,8 @@ def resource_manager(scheduler: Scheduler, rm_id: str) -> ResourceManager:
         if rm is None:
             raise HTTPException(404, f"rm: {shown(rm_id)} is not registered; there are {_some(known)}")
         return rm
+    if not known:
+        raise HTTPException(404, "No resource manager is registered yet.")
     if len(known) != 1:
         raise HTTPException(404, f"rm: name one of the resource managers with ?rm=: there are {_some(known)}")
     return next(iter(known.values()))

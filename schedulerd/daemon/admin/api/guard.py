@@ -1,4 +1,8 @@
-"""What every request of the API goes through first: the size of its body, and headers for browsers on its answer."""
+"""What every request of the API goes through first: the size of its body, and headers for browsers on its answer.
+
+A body is JSON whatever its `Content-Type` says: `curl -d` calls it a form. This opens nothing to pages of other sites,
+which may send forms and plain text without being asked: requests that change something are checked by their `Origin`.
+"""
 
 from __future__ import annotations
 
@@ -45,6 +49,7 @@ class Guard:
                 await problem(413, f"the body has more than {API_BODY_BYTES_MAX} bytes")(scope, receive, answer)
                 return
             receive = _Replay(body, receive)
+            MutableHeaders(scope=scope)["content-type"] = "application/json"
         await self._app(scope, receive, answer)
 
 

@@ -51,6 +51,8 @@ class _Pages:
     def of(self, query: PageQuery, make: MakeListing, kind: type) -> Response:
         """A page of the listing that `make` makes, of models of this kind."""
         found = finding.place(self._sources.scheduler, query)
+        if path := getattr(query, "queue", ""):
+            finding.queue(found, path)  # a queue that is mistyped is no queue without anything in it
         projection = Projection(found, self._sources.clocks().epoch_ns)
         listing = make(found, query, projection, partial(finding.is_current, self._sources.scheduler, found))
         return PageAnswer(self._sources.queries, self._lists, listing, query, _ADAPTERS[kind])

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from enum import Enum
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from starlette.exceptions import HTTPException
 
+from schedulerd.core.checks import shown
 from schedulerd.core.explain.rules.ask import NAMESPACE_TAG, POD_NAME_TAG
+from schedulerd.core.lifecycles import ApplicationState, NodeState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
@@ -24,6 +28,11 @@ Flag = bool | None
 ApplicationSort = Literal["time", "-time", "id", "-id", "queue", "-queue", "allocations", "-allocations"]
 AskSort = Literal["time", "-time", "id", "-id", "queue", "-queue"]
 NodeSort = Literal["id", "-id", "allocations", "-allocations"]
+
+
+def _lower(value: object) -> object:
+    """In lower case; None for ''."""
+    return (value.lower() or None) if isinstance(value, str) else value
 
 
 class QueueQuery(PageQuery):
@@ -66,8 +75,8 @@ class AskQuery(ApplicationQuery):
     """Namespace of its pod."""
     pod: Name = ""
     """Name of its pod."""
-    state: PendingState | Literal[""] = ""
-    """Only asks with an allocation in this pending state."""
+    state: Annotated[PendingState | None, BeforeValidator(_lower)] = None
+    """Only asks with an allocation in this pending state; in any case."""
     pending: Flag = None
     """Only with, or only without, pending allocations."""
     sort: AskSort = "time"
@@ -78,7 +87,7 @@ class NodeQuery(PageQuery):
     """Filters of nodes."""
 
     state: Name = ""
-    """schedulable, draining or not_ready."""
+    """schedulable, draining or not_ready; in any case."""
     attribute: Name = ""
     """NAME=VALUE."""
     reserved: Flag = None
@@ -138,7 +147,7 @@ def applications(
 ) -> Listing[Application]:
     """Applications in the order of submission."""
     order, descending = choose_order(_APPLICATION_ORDERS, query.sort)
-    state = query.state.lower()
+    state = _state(query.state, ApplicationState)
 
     def keeps(one: Application) -> bool:
         return (
@@ -213,11 +222,14 @@ _NODE_ORDERS = {
 def nodes(found: Place, query: NodeQuery, projection: Projection, is_current: Callable[[], bool]) -> Listing[Node]:
     """Nodes by id."""
     order, descending = choose_order(_NODE_ORDERS, query.sort)
-    name, _, value = query.attribute.partition("=")
+    name, sign, value = query.attribute.partition("=")
+    if query.attribute and not (name and sign):
+        raise HTTPException(422, f"attribute: is {shown(query.attribute)}; it must be NAME=VALUE")
+    state = _state(query.state, NodeState)
 
     def keeps(one: Node) -> bool:
         return (
-            query.state in ("", one.state.value)
+            state in ("", one.state.value.lower())
             and (not name or one.attribute(name) == value)
             and query.reserved in (None, bool(one.reservations))
         )
@@ -316,6 +328,14 @@ def limits(
         is_current=is_current,
         order=Order(lambda one: (one.queue.path, one.number), (str, int)),
     )
+
+
+def _state(given: str, known: type[Enum]) -> str:
+    """The state that is meant, in lower case. Raises `HTTPException` with 422 if it is none."""
+    states = [str(one.value) for one in known]
+    if given and given.lower() not in [one.lower() for one in states]:
+        raise HTTPException(422, f"state: is {shown(given)}; it must be one of {', '.join(states)}")
+    return given.lower()
 
 
 def is_below(queue: Queue, path: str) -> bool:

@@ -12,6 +12,8 @@ from typing import Literal, TypeAlias, TypeVar
 ClassT = TypeVar("ClassT")
 Amounts: TypeAlias = dict[str, int]
 QueueState: TypeAlias = Literal["active", "draining", "stopped"]
+EventType: TypeAlias = Literal["request", "app", "node", "queue", "resource_manager"]
+"""Kind of the object of an event."""
 
 
 DOCUMENTED: list[type] = []
@@ -276,8 +278,7 @@ class EventItem:
     at_ns: int
     rm: str
     partition: str
-    type: str
-    """request, app, node, queue or usergroup."""
+    type: EventType
     object: str
     """Id of the object: an application, a node, a queue."""
     reference: str

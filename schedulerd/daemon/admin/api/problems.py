@@ -75,4 +75,5 @@ def install(app: FastAPI) -> None:
 def _mistake(error: Any) -> str:
     where = ".".join(str(part) for part in error["loc"][1:]) or str(error["loc"][0])
     value = repr(error.get("input"))
-    return f"{where}: {error['msg']} (got {value[:_VALUE_LENGTH_MAX]})"
+    message = error["msg"].replace("Input should be", "must be", 1)
+    return f"{where}: {message} (got {value[:_VALUE_LENGTH_MAX]})"

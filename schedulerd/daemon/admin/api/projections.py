@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -23,6 +24,7 @@ from schedulerd.daemon.admin.api.models import (
     ApplicationItem,
     AskItem,
     EventItem,
+    EventType,
     GangItem,
     LimitItem,
     NodeItem,
@@ -36,7 +38,7 @@ from schedulerd.daemon.admin.api.models import (
     UserItem,
 )
 from schedulerd.observe.event_messages import reason
-from schedulerd.observe.event_record import Event
+from schedulerd.observe.event_record import Event, Kind
 
 _NODES_NAMED_MAX = 10
 """Nodes of one ask that are named."""
@@ -235,6 +237,16 @@ class Projection:
         )
 
 
+EVENT_TYPES: Mapping[int, EventType] = {
+    Kind.UNKNOWN_EVENTRECORD_TYPE: "resource_manager",
+    Kind.REQUEST: "request",
+    Kind.APP: "app",
+    Kind.NODE: "node",
+    Kind.QUEUE: "queue",
+}
+"""Names of the kinds of objects. The scheduler interface has no kind for resource managers."""
+
+
 def event(one: Event, instance_id: str) -> EventItem:
     """An event of any resource manager."""
     record = one.record
@@ -244,7 +256,7 @@ def event(one: Event, instance_id: str) -> EventItem:
         at_ns=one.at_ns,
         rm=one.rm_id,
         partition=one.partition,
-        type=kinds.Type.Name(record.kind).lower(),
+        type=EVENT_TYPES[record.kind],
         object=record.object_id,
         reference=record.reference_id,
         change=kinds.ChangeType.Name(record.change).lower(),

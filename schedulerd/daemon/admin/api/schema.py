@@ -13,7 +13,7 @@ from schedulerd.config import Settings
 from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.api.app import SCHEMA_FILE, make_app
 from schedulerd.daemon.admin.api.models import DOCUMENTED
-from schedulerd.daemon.admin.api.routers import Router
+from schedulerd.daemon.admin.api.routers import making_schema
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.daemon.admin.state_queries import StateQueries
 
@@ -22,14 +22,11 @@ def openapi() -> str:
     """The schema as JSON."""
     for cls in _all_dataclasses():
         cls.__pydantic_config__ = {"use_attribute_docstrings": True}
-    Router.with_models = True
-    try:
-        unused: Any = None
+    unused: Any = None
+    with making_schema():
         access = Access(Settings(), None)
         app = make_app(ApiSources(unused, StateQueries(lambda _query: None), _NoFeed(), access, unused, unused))  # type: ignore[arg-type]
         return json.dumps(app.openapi(), indent=1, sort_keys=True) + "\n"
-    finally:
-        Router.with_models = False
 
 
 class _NoFeed:

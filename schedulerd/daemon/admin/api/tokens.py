@@ -1,4 +1,4 @@
-"""The tokens of the API, each with a name and a role, from a file that is read again when it changes.
+"""The tokens of HTTP clients, each with a name and a role, from a file that is read again when it changes.
 
 A line of the file is `NAME ROLE TOKEN`; lines that begin with # are comments. Only digests of tokens stay in memory,
 and they are compared in constant time. A token is never logged and never sent.
@@ -16,13 +16,14 @@ from typing import NamedTuple
 import structlog
 
 from schedulerd.config import FileUnusable, Settings, read_file
-from schedulerd.daemon.admin.http_access import TOKEN_LENGTH_MIN
 from schedulerd.daemon.files.rereading import READ_SECONDS_MAX, Reread
 from schedulerd.daemon.runtime.failures import ExitCode, StartupFailed
 from schedulerd.daemon.runtime.workers import Busy, TooSlow, Workers
 
 TOKENS_BYTES_MAX = 65_536
 """Maximum size of the file of tokens."""
+TOKEN_LENGTH_MIN = 16
+"""Minimum length of a token, in characters."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -33,7 +34,7 @@ class Role(StrEnum):
     VIEW = "view"
     """Read everything."""
     OPERATE = "operate"
-    """Change things too: stop and start queues."""
+    """Change things too: stop and start queues, set the log level, and read stacks and dumps."""
 
     def covers(self, needed: Role) -> bool:
         return self is Role.OPERATE or self is needed

@@ -148,8 +148,12 @@ class Ui:
         name = query.get("page", "").replace("overview", "")
         if name not in PAGES:
             raise HTTPException(404, f"page: {visible(name)[:50]!r} is none of {', '.join(filter(None, PAGES))}")
-        topic = self._topic(name, query)
-        await self.live.fresh(topic)
+        try:
+            with self._open.held(None):
+                topic = self._topic(name, query)
+                await self.live.fresh(topic)
+        except NoneLeft as error:
+            raise HTTPException(503, f"{error}; try again", {"Retry-After": "1"}) from error
         known = (request.headers.get("last-event-id") or query.get("after", ""))[:100]
         return PageStream(
             self.live,

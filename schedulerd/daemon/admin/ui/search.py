@@ -61,6 +61,8 @@ def _pods(place: Place, links: Addresses, wanted: str) -> Generator[None, None, 
     part, seen = wanted.lower(), 0
     for application in list(place.partition.applications.values()):
         for ask in list(application.asks.values()):
+            if seen >= SCANNED_MAX:
+                return found
             seen += 1
             if seen % _A_TURN == 0:
                 yield
@@ -72,6 +74,6 @@ def _pods(place: Place, links: Addresses, wanted: str) -> Generator[None, None, 
             found.append(Found("pod", visible(name), links.application(application.application_id), visible(about)))
             if name.lower() in (part, f"default/{part}"):
                 return [found[-1]]
-            if len(found) >= FOUND_MAX or seen >= SCANNED_MAX:
+            if len(found) >= FOUND_MAX:
                 return found
     return found

@@ -6,9 +6,11 @@ import re
 from pathlib import Path
 
 from schedulerd.core.commands import NodeAction
+from schedulerd.core.explain.rules.reasons import explain_application
 from schedulerd.core.pending.rules.states import PendingState
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec
+from schedulerd.observe.explain_sentences import ask_details
 from tests.unit.core.answering_rm import a_judge
 from tests.unit.core.builders import (
     Conversation,
@@ -20,12 +22,12 @@ from tests.unit.core.builders import (
     an_app,
     an_ask,
 )
-from tests.unit.core.explain.explained import explained, story
+from tests.unit.core.explain.explained import explained, finish, rm_of, story
 from tests.unit.core.gang_builders import a_full_gang, a_gang, a_swap, real
 from tests.unit.core.preemption_builders import an_entitled_ask, full_nodes, wait
 
 ROOM = {"memory": 100}
-NO_PREEMPTION = "Nothing is preempted for it: it does not allow that (allowPreemptOther)."
+NO_PREEMPTION = "Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false)."
 S = PendingState
 
 
@@ -61,6 +63,41 @@ def test_a_quota() -> None:
         "It goes on when memory 10 is released, or when the max of root.a is raised to 40.",
         NO_PREEMPTION,
     ]
+
+
+def test_all_rules_that_block_are_told() -> None:
+    """The next ask lacks two resources in its leaf, one in the root, and its user has a limit."""
+    limit = LimitSpec(users=("somebody",), groups=(), max=Limits({"vcore": 2}))
+    leaf = a_queue_spec("a", max={"memory": 30, "vcore": 2}, limits=(limit,))
+    talk = a_conversation(a_node("n1", ROOM | {"vcore": 100}), root=a_root(leaf, max={"memory": 35}))
+    talk.asks(an_ask("first", resources=Resources(memory=20, vcore=2)))
+    talk.schedule()
+    talk.asks(an_ask("k", resources=Resources(memory=20, vcore=1)))
+    talk.schedule()
+    assert tell(talk, S.QUOTA_BLOCKED)[:-1] == [
+        "Waits for the quota of queue root: memory 20 used + 20 asked, of max 35.",
+        "Used by queue root.a (20).",
+        "That ends when memory 5 is released, or when the max of root is raised to 40.",
+        "It also waits for the quota of queue root.a: memory 20 used + 20 asked, of max 30.",
+        "Used by application app (20).",
+        "That ends when memory 10 is released, or when the max of root.a is raised to 40.",
+        "It also waits for the quota of queue root.a: vcore 2m used + 1m asked, of max 2m.",
+        "Used by application app (2m).",
+        "That ends when vcore 1m is released, or when the max of root.a is raised to 3m.",
+        "It also waits for the limit of user 'somebody' in queue root.a: vcore 2m used + 1m asked, of at most 2m.",
+        "Used by application app (2m).",
+        "That ends when vcore 1m is released, or when this limit is raised to 3m.",
+    ]
+
+
+def test_an_application_says_that_its_next_ask_can_never_start() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.asks(an_ask("k", 10_000))
+    talk.schedule()
+    application = talk.model().applications["app"]
+    found = finish(explain_application(rm_of(talk), talk.model(), application, talk.now_ns, surveys=True))
+    assert found.next_ask is not None
+    assert any("large enough" in one for one in ask_details(found.next_ask))
 
 
 def test_a_quota_of_a_parent_that_others_use() -> None:

@@ -27,6 +27,7 @@ from schedulerd.config import Settings
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.views.values import NodeView
 from schedulerd.daemon.admin import scrapes, state_queries
+from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.debug_state import LIMIT_MAX, StateParameters
 from schedulerd.daemon.admin.http import (
     BODY_BYTES_MAX,
@@ -55,7 +56,9 @@ class Daemon:
     look_seconds: float = 0.0
     """How long a look holds the loop, by the clock that looks are measured with."""
     queries: list[StateParameters] = field(default_factory=list)
-    gate: Gate = field(default_factory=lambda: Gate(Settings(http_bind="127.0.0.1:0"), None))
+    gate: Gate = field(default_factory=lambda: Gate(Settings(), Access(Settings(), None)))
+    client: str = "127.0.0.1"
+    """Address of the client."""
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)
 
     def look(self, query: StateParameters) -> object:
@@ -82,8 +85,8 @@ class Daemon:
 
         async def answer() -> httpx.Response:
             app = build_app(self.sources())
-            transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(peer, 12_345))
-            async with httpx.AsyncClient(transport=transport, base_url="http://daemon") as client:
+            transport = httpx.ASGITransport(app, raise_app_exceptions=False, client=(self.client, 5_000))
+            async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
                 return await client.request(method, path, **options)
 
         return asyncio.run(answer())
@@ -108,6 +111,19 @@ def test_the_page_is_at_ui_and_the_root_leads_there(daemon: Daemon, tmp_path: Pa
 
     assert asyncio.run(answers(None)) == [(307, "/ui/"), (200, "the page")]
     assert asyncio.run(answers(tmp_path)) == [(200, "of others"), (200, "the page")]
+
+
+def test_an_unknown_path_learns_of_the_page_and_the_api(daemon: Daemon) -> None:
+    async def nothing(scope: Scope, receive: Receive, send: Send) -> None:
+        await Response()(scope, receive, send)
+
+    async def told() -> str:
+        app = build_app(replace(daemon.sources(), ui=nothing, api=nothing))
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+            return str((await client.get("/foo")).json()["description"])
+
+    paths = asyncio.run(told()).partition("there are ")[2].split(", ")
+    assert {"/api/v1", "/ui", "/metrics", "/"} <= set(paths)
 
 
 @pytest.mark.parametrize("path", ["/metrics"])
@@ -277,6 +293,7 @@ def test_a_client_that_leaves_while_it_waits_for_its_query_costs_none(daemon: Da
             sent.append(message)
 
         scope = {"type": "http", "method": "GET", "path": "/debug/state", "query_string": b"", "headers": []}
+        scope["client"] = ("127.0.0.1", 1)
         await app(scope, receive, send)
 
     async def story() -> None:
@@ -364,7 +381,7 @@ def test_a_shutdown_waits_so_long_for_a_request(daemon: Daemon, seconds: float |
         server = HttpServer.bind(build_app(daemon.sources()), "127.0.0.1", 0)
         serving = asyncio.create_task(server.serve())
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(b"PUT /loglevel HTTP/1.1\r\nHost: daemon\r\nContent-Length: 17\r\n\r\n")
+        writer.write(b"PUT /loglevel HTTP/1.1\r\nHost: localhost\r\nContent-Length: 17\r\n\r\n")
         await asyncio.sleep(1)
         server.stop()
         begun = asyncio.get_running_loop().time()

@@ -1,41 +1,52 @@
-"""Who may change the log level and look at the state over HTTP."""
+"""Who may change the log level, look at the state, and read the REST API over HTTP."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
-import httpx
 import pytest
-from structlog.testing import capture_logs
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 
-from schedulerd.config import HttpAccess, Settings
-from schedulerd.daemon.admin import http_access
-from schedulerd.daemon.admin.http_access import TOKEN_BYTES_MAX, TOKEN_LENGTH_MIN, BearerToken, Gate, is_loopback
+from schedulerd.config import Settings
+from schedulerd.daemon.admin.api import tokens
+from schedulerd.daemon.admin.api.access import Access
+from schedulerd.daemon.admin.api.tokens import TOKEN_LENGTH_MIN, TOKENS_BYTES_MAX, Tokens
+from schedulerd.daemon.admin.http_access import ROLES, Gate
 from schedulerd.daemon.runtime.failures import ExitCode, StartupFailed
 from schedulerd.daemon.runtime.workers import Workers
 from tests.unit.daemon.admin.test_http import Daemon
 
-TOKEN = "0123456789-abcdef"
-LOOPBACK, OPEN = "127.0.0.1:0", "0.0.0.0:0"
-ELSEWHERE = "192.0.2.1"
+VIEW, OPERATE = "view-token-0123456789", "operate-token-0123456789"
+HERE, SIDECAR, ELSEWHERE = "127.0.0.1", "127.0.0.6", "192.0.2.7"
+GUARDED = (("PUT", "/loglevel"), ("GET", "/debug/state"))
 
 
 @pytest.fixture
 def token_file(tmp_path: Path) -> Path:
-    file = tmp_path / "token"
-    file.write_text(f"{TOKEN}\n", encoding="ascii")
+    file = tmp_path / "tokens"
+    file.write_text(f"ann view {VIEW}\nbob operate {OPERATE}\n", encoding="ascii")
     return file
 
 
-def daemon_with(**given: object) -> Daemon:
+def a_gate(**given: Any) -> Gate:
     settings = Settings.model_validate(given)
-    return Daemon(gate=Gate(settings, BearerToken.of(settings)))
+    return Gate(settings, Access(settings, Tokens.of(settings)))
 
 
-def put(daemon: Daemon, **options: object) -> httpx.Response:
-    return daemon.request("PUT", "/loglevel", json={"level": "info"}, **options)
+def statuses(client: str = HERE, headers: dict[str, str] | None = None, **given: Any) -> list[int]:
+    """Of a change of the log level, and of a look at the state."""
+    daemon = Daemon(gate=a_gate(**given), client=client)
+    found = [
+        daemon.request(method, path, json={"level": "info"} if method == "PUT" else None, headers=headers)
+        for method, path in GUARDED
+    ]
+    assert not any(token in one.text for one in found for token in (VIEW, OPERATE))
+    assert len(daemon.queries) == (found[1].status_code == 200)
+    return [one.status_code for one in found]
 
 
 def bearer(token: str) -> dict[str, str]:
@@ -44,167 +55,162 @@ def bearer(token: str) -> dict[str, str]:
 
 @pytest.mark.usefixtures("root_level")
 @pytest.mark.parametrize(
-    ("bind", "access", "status"),
+    ("client", "access", "status"),
     [
-        (LOOPBACK, None, 200),
-        ("[::1]:0", None, 200),
-        ("localhost:0", None, 200),
-        (OPEN, None, 403),
-        ("[::]:0", None, 403),
-        (OPEN, "auto", 403),
-        (OPEN, "on", 200),
-        (OPEN, "On", 200),
-        (LOOPBACK, "off", 403),
-        (OPEN, "off", 403),
+        (HERE, None, 200),
+        ("::1", None, 200),
+        ("::ffff:127.0.0.1", None, 200),
+        (SIDECAR, None, 403),
+        (ELSEWHERE, None, 403),
+        (ELSEWHERE, "auto", 403),
+        (ELSEWHERE, "on", 200),
+        (ELSEWHERE, "On", 200),
+        (HERE, "off", 403),
     ],
 )
-def test_the_log_level_can_be_changed_from_this_machine_only_unless_told_otherwise(
-    bind: str, access: str | None, status: int
+def test_without_tokens_this_machine_is_answered_unless_told_otherwise(
+    client: str, access: str | None, status: int
 ) -> None:
-    given = {"http_bind": bind} | ({} if access is None else {"http_loglevel": access})
-    daemon = daemon_with(**given)
-    response = put(daemon, peer=ELSEWHERE)
-    assert response.status_code == status
-    if status == 403:
-        assert "http_loglevel" in response.json()["description"]
-    assert daemon.request("GET", "/loglevel").status_code == 200
+    given: dict[str, Any] = {} if access is None else {"http_loglevel": access, "http_debug_state": access}
+    assert statuses(client, **given) == [status, status]
 
 
-@pytest.mark.parametrize(("bind", "access", "status"), [(OPEN, None, 200), (OPEN, "auto", 403), (LOOPBACK, "off", 403)])
-def test_the_state_is_shown_unless_told_otherwise(bind: str, access: str | None, status: int) -> None:
-    given = {"http_bind": bind} | ({} if access is None else {"http_debug_state": access})
-    daemon = daemon_with(**given)
-    response = daemon.request("GET", "/debug/state", peer=ELSEWHERE)
-    assert response.status_code == status
-    assert len(daemon.queries) == (status == 200)
-    if status == 403:
-        assert "http_debug_state" in response.json()["description"]
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Forwarded",
+        "Via",
+        "X-Real-IP",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "X-Forwarded-Proto",
+        "X-Forwarded-Client-Cert",
+        "X-Envoy-External-Address",
+        "X-Original-Forwarded-For",
+    ],
+)
+def test_a_client_behind_a_proxy_is_not_on_this_machine(header: str) -> None:
+    assert statuses(headers={header: HERE}) == [403, 403]
+    assert rest_status("http_rest", headers={header: HERE}) == 403
+
+
+@pytest.mark.parametrize("access", ["auto", "on"])
+def test_foreign_names_and_pages_of_other_sites_are_refused(access: str) -> None:
+    """A page of another site could let its own name stand for this machine."""
+    given: dict[str, Any] = {"http_loglevel": access, "http_debug_state": access}
+    assert statuses(headers={"Host": "evil.example"}, **given) == [421, 421]
+    assert statuses(headers={"Origin": "http://evil.example"}, **given) == [403, 200]
+    assert statuses(headers={"Host": "a.example"}, http_hosts="a.example", **given) == [200, 200]
 
 
 @pytest.mark.usefixtures("root_level")
+@pytest.mark.parametrize("access", ["auto", "token"])
 @pytest.mark.parametrize(
-    ("peer", "headers", "status"),
+    ("headers", "expected"),
     [
-        ("127.0.0.1", {}, 200),
-        ("::1", {}, 200),
-        (ELSEWHERE, {}, 403),
-        ("127.0.0.1", {"X-Forwarded-For": ELSEWHERE}, 403),
-        ("127.0.0.1", {"Forwarded": f"for={ELSEWHERE}"}, 403),
+        (bearer(OPERATE), [200, 200]),
+        ({"Authorization": f"bearer  {OPERATE} "}, [200, 200]),
+        (bearer(VIEW), [403, 200]),
+        ({}, [401, 401]),
+        (bearer(""), [401, 401]),
+        (bearer(OPERATE[:-1]), [401, 401]),
+        (bearer(OPERATE + "x"), [401, 401]),
+        (bearer(OPERATE.upper()), [401, 401]),
+        ({"Authorization": OPERATE}, [401, 401]),
+        ({"Authorization": f"Basic {OPERATE}"}, [401, 401]),
     ],
 )
-def test_clients_on_the_same_machine_reach_an_open_port(peer: str, headers: dict[str, str], status: int) -> None:
-    """As `kubectl port-forward` does; what a proxy forwards comes from elsewhere."""
-    daemon = daemon_with(http_bind=OPEN, http_debug_state="auto")
-    assert daemon.request("GET", "/debug/state", peer=peer, headers=headers).status_code == status
-    assert put(daemon, peer=peer, headers=headers).status_code == status
+def test_with_tokens_a_role_is_needed_on_this_machine_too(
+    token_file: Path, access: str, headers: dict[str, str], expected: list[int]
+) -> None:
+    given: dict[str, Any] = {"http_loglevel": access, "http_debug_state": access, "http_tokens_file": token_file}
+    assert statuses(headers=headers, **given) == expected
 
 
 @pytest.mark.usefixtures("root_level")
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        (bearer(TOKEN), 200),
-        ({"Authorization": f"bearer  {TOKEN} "}, 200),
-        ({}, 401),
-        (bearer(""), 401),
-        (bearer(TOKEN[:-1]), 401),
-        (bearer(TOKEN + "x"), 401),
-        (bearer(TOKEN.upper()), 401),
-        ({"Authorization": TOKEN}, 401),
-        ({"Authorization": f"Basic {TOKEN}"}, 401),
-        ({"Authorization": "Bearer "}, 401),
-    ],
-)
-def test_a_token_is_demanded(token_file: Path, headers: dict[str, str], status: int) -> None:
-    daemon = daemon_with(http_loglevel="token", http_debug_state="token", http_token_file=token_file)
-    for response in (put(daemon, headers=headers), daemon.request("GET", "/debug/state", headers=headers)):
-        assert response.status_code == status
-        assert TOKEN not in response.text
-        if status == 401:
-            assert response.headers["www-authenticate"] == "Bearer"
-            assert "http_token_file" in response.json()["description"]
-    assert daemon.request("GET", "/metrics").status_code == 200
-    assert daemon.request("GET", "/livez").status_code == 200
+def test_metrics_probes_and_the_look_at_the_log_level_need_no_token(token_file: Path) -> None:
+    daemon = Daemon(gate=a_gate(http_tokens_file=token_file), client=ELSEWHERE)
+    for path in ("/metrics", "/livez", "/readyz", "/loglevel"):
+        assert daemon.request("GET", path, headers={"Host": "any.example"}).status_code == 200
+
+
+def test_a_refusal_says_what_to_send(token_file: Path) -> None:
+    daemon = Daemon(gate=a_gate(http_tokens_file=token_file))
+    response = daemon.request("GET", "/debug/state")
+    assert response.headers["www-authenticate"] == "Bearer"
+    assert "http_tokens_file" in response.json()["description"]
+    response = Daemon(gate=a_gate(http_debug_state="off")).request("GET", "/debug/state")
+    assert "http_debug_state" in response.json()["description"]
+
+
+def test_anonymous_clients_may_read_what_is_set_to_auto(token_file: Path) -> None:
+    given: dict[str, Any] = {"http_anonymous_view": True, "http_tokens_file": token_file}
+    assert statuses(ELSEWHERE, **given) == [403, 200]
+    assert statuses(ELSEWHERE, http_debug_state="token", **given) == [403, 401]
 
 
 def test_bytes_that_are_no_text_are_no_token(token_file: Path) -> None:
-    daemon = daemon_with(http_loglevel="token", http_token_file=token_file)
-    assert put(daemon, headers={"Authorization": b"Bearer \xff\xfe"}).status_code == 401
+    daemon = Daemon(gate=a_gate(http_tokens_file=token_file))
+    response = daemon.request("GET", "/debug/state", headers={"Authorization": b"Bearer \xff\xfe"})
+    assert response.status_code == 401
 
 
-@pytest.mark.usefixtures("root_level")
-def test_a_token_that_has_changed_is_taken_over_and_one_that_is_none_is_not(token_file: Path) -> None:
-    settings = Settings(http_loglevel=HttpAccess.TOKEN, http_token_file=token_file)
-    token = BearerToken.of(settings)
-    assert token is not None
-    daemon = Daemon(gate=Gate(settings, token))
-    newer = "another-token-of-ours"
-    token_file.write_text(newer, encoding="ascii")
-    assert put(daemon, headers=bearer(TOKEN)).status_code == 200
-    with capture_logs() as lines:
-        asyncio.run(token.reload())
-        assert put(daemon, headers=bearer(TOKEN)).status_code == 401
-        assert put(daemon, headers=bearer(newer)).status_code == 200
-        token_file.write_text("short", encoding="ascii")
-        asyncio.run(token.reload())
-        token_file.unlink()
-        asyncio.run(token.reload())
-    assert put(daemon, headers=bearer(newer)).status_code == 200
-    assert [line["log_level"] for line in lines] == ["info", "error", "error"]
-    assert not any(one in str(lines) for one in (TOKEN, newer, "'short'"))
+def rest_status(setting: str, client: str = HERE, headers: dict[str, str] | None = None, **given: Any) -> int:
+    """200 if the gate opens."""
+    raw = [(name.lower().encode(), value.encode()) for name, value in ({"Host": "localhost"} | (headers or {})).items()]
+    scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": raw, "client": (client, 1)}
+    try:
+        a_gate(**given).check(setting, Request(scope))
+    except HTTPException as refused:
+        return refused.status_code
+    return 200
 
 
-def test_a_token_that_is_not_read_in_time_changes_nothing(token_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    token = BearerToken(token_file)
+def test_the_rest_api_is_guarded_in_the_same_way(token_file: Path) -> None:
+    assert set(ROLES) == {"http_loglevel", "http_debug_state", "http_rest", "http_rest_operate"}
+    assert [rest_status("http_rest", one) for one in (HERE, SIDECAR, ELSEWHERE)] == [200, 403, 403]
+    with_tokens: dict[str, Any] = {"http_tokens_file": token_file}
+    found = [rest_status(one, headers=bearer(VIEW), **with_tokens) for one in ("http_rest", "http_rest_operate")]
+    assert found == [200, 403]
+    assert rest_status("http_rest_operate", headers=bearer(OPERATE), **with_tokens) == 200
+    assert rest_status("http_rest", **with_tokens) == 401
+
+
+def test_the_rest_api_that_is_on_is_open_to_other_names() -> None:
+    assert rest_status("http_rest", ELSEWHERE, {"Host": "yunikorn.example"}, http_rest="on") == 200
+
+
+def test_a_file_that_is_not_read_in_time_changes_nothing(token_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr(http_access, "_read", lambda _: go_on.wait(10))
-    token._workers = Workers("HTTP token files", threads=1, waiting_max=0, seconds_max=0.01)
-    with capture_logs() as lines:
-        asyncio.run(token.reload())
+
+    async def story() -> None:
+        known = Tokens(token_file)
+        monkeypatch.setattr(tokens, "_read", lambda _: go_on.wait(10))
+        known._workers = Workers("HTTP token files", threads=1, waiting_max=0, seconds_max=0.01)
+        await known.reload()
+        assert known.caller(VIEW) is not None
+
+    asyncio.run(story())
     go_on.set()
-    assert lines[-1]["reason"] == "took longer than 0.01 s"
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"", "at least"),
-        (b"x" * (TOKEN_LENGTH_MIN - 1), "at least"),
-        (b"x" * 20 + b" " + b"y" * 20, "without a space"),
-        (b"x" * 20 + b"\n" + b"y" * 20, "one line"),
-        ("é".encode() * 20, "visible ASCII"),
-        (b"x" * (TOKEN_BYTES_MAX + 1), f"at most {TOKEN_BYTES_MAX} are allowed"),
-    ],
-)
-def test_a_file_without_a_token_stops_the_start(tmp_path: Path, content: bytes, problem: str) -> None:
-    file = tmp_path / "token"
-    file.write_bytes(content)
-    with pytest.raises(StartupFailed, match=problem) as failed:
-        BearerToken(file)
-    assert failed.value.code is ExitCode.CONFIG
-    assert "http_token_file" in str(failed.value)
-    assert "xxxx" not in str(failed.value)
 
 
 def test_the_shortest_and_the_longest_token(tmp_path: Path) -> None:
-    for length in (TOKEN_LENGTH_MIN, TOKEN_BYTES_MAX):
-        file = tmp_path / "token"
-        file.write_bytes(b"x" * length)
-        BearerToken(file)
+    file = tmp_path / "tokens"
+    for length in (TOKEN_LENGTH_MIN, TOKENS_BYTES_MAX - len("ann view ")):
+        file.write_text("ann view " + "x" * length)
+        Tokens(file)
+    file.write_text("ann view " + "x" * (TOKEN_LENGTH_MIN - 1))
+    with pytest.raises(StartupFailed, match="at least") as failed:
+        Tokens(file)
+    assert failed.value.code is ExitCode.CONFIG
+    assert "xxxx" not in str(failed.value)
 
 
-@pytest.mark.parametrize("setting", ["http_loglevel", "http_debug_state"])
+@pytest.mark.parametrize("setting", list(ROLES))
 def test_an_unknown_token_is_refused(setting: str) -> None:
-    with pytest.raises(ValueError, match=f"{setting}.*http_token_file"):
+    with pytest.raises(ValueError, match=f"{setting}.*http_tokens_file"):
         Settings.model_validate({setting: "token"})
 
 
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [
-        *[(host, True) for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost")],
-        *[(host, False) for host in ("0.0.0.0", "::", "10.0.0.1", "fe80::1%eth0", "schedulerd", "localhost.example")],
-    ],
-)
-def test_what_only_this_machine_reaches(host: str, loopback: bool) -> None:
-    assert is_loopback(host) is loopback
+def test_a_client_that_cannot_be_told_is_elsewhere() -> None:
+    assert Daemon(gate=a_gate(), client="").request("GET", "/debug/state").status_code == 403

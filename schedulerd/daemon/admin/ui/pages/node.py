@@ -105,21 +105,21 @@ def _add_refusals(made: View, context: Context, node: Node) -> Generator[None, N
     """What pending asks say to this node, by reason."""
     partition = context.place.partition
     found: dict[str, tuple[int, str, str]] = {}
-    seen = 0
-    for application in list(partition.applications.values()):
-        if seen >= GROUPS_SEEN_MAX:
-            break
-        for group in list(application.groups.values()):
-            seen += 1
-            if seen % 8 == 0:
-                yield
-            if not context.is_current() or partition.nodes.get(node.node_id) is not node:
-                return
-            why = partition.refusal(group.request_class, node) or "would fit here, and waits for something else"
-            number, first, size = found.get(
-                why, (0, application.application_id, amounts(group.request_class.resources.nonzero()))
-            )
-            found[why] = (number + group.pending, first, size)
+    groups = (
+        (application, group)
+        for application in list(partition.applications.values())
+        for group in list(islice(application.groups.values(), GROUPS_SEEN_MAX))
+    )
+    for seen, (application, group) in enumerate(islice(groups, GROUPS_SEEN_MAX), 1):
+        if seen % 8 == 0:
+            yield
+        if not context.is_current() or partition.nodes.get(node.node_id) is not node:
+            return
+        why = partition.refusal(group.request_class, node) or "would fit here, and waits for something else"
+        number, first, size = found.get(
+            why, (0, application.application_id, amounts(group.request_class.resources.nonzero()))
+        )
+        found[why] = (number + group.pending, first, size)
     made.begin("refusals")
     for why, (number, first, size) in sorted(found.items(), key=lambda one: -one[1][0])[:REFUSALS_SHOWN]:
         made.add(

@@ -178,6 +178,31 @@ def test_a_browser_logs_in_and_out(file: Path) -> None:
     with_browser(file, story)
 
 
+def test_a_session_that_ended_leaves_what_everybody_may(file: Path) -> None:
+    world = ApiWorld(tokens=file, http_anonymous_view=True)
+    assert me(world, Cookie="schedulerd_session=old") == (200, {"name": "", "role": "view"})
+    assert me(world, Authorization="Bearer wrong")[0] == 401
+    assert world.request("POST", "/queues/root.b/stop", headers={"Cookie": "schedulerd_session=old"}).status_code == 403
+
+
+@pytest.mark.parametrize("content_type", ["application/x-www-form-urlencoded", "text/plain", None])
+def test_a_body_is_json_whatever_its_type_and_pages_of_other_sites_change_nothing(
+    file: Path, content_type: str | None
+) -> None:
+    """A browser sends forms and plain text to other sites without asking them first, but always with `Origin`."""
+    headers = {} if content_type is None else {"Content-Type": content_type}
+
+    async def story(browser: httpx.AsyncClient) -> None:
+        await browser.post("/login", json={"token": OPERATE_TOKEN})
+        body = b'{"queue": "root.b", "resources": {"memory": 1}}'
+        assert (await browser.post("/whatif/fits", content=body, headers=headers)).status_code == 200
+        for foreign in ({"Origin": "http://evil.example"}, {"Origin": "null"}, {"Sec-Fetch-Site": "cross-site"}):
+            for path in ("/whatif/fits", "/queues/root.b/stop", "/logout"):
+                assert (await browser.post(path, content=body, headers=headers | foreign)).status_code == 403, path
+
+    with_browser(file, story)
+
+
 def test_a_session_ends_with_its_time_and_with_its_token(file: Path) -> None:
     async def story() -> None:
         now = 0.0

@@ -12,7 +12,7 @@ import pytest
 
 from schedulerd.core.commands import NodeAction
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.daemon.admin.api import pages
+from schedulerd.daemon.admin.api import event_scan, pages
 from schedulerd.daemon.admin.api.app import SCHEMA_FILE
 from schedulerd.daemon.admin.api.event_stream import HEARTBEAT_SECONDS, STREAM_SECONDS_MAX
 from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
@@ -55,16 +55,17 @@ def test_a_pod_is_explained(world: ApiWorld) -> None:
 
 def test_an_application_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/application", application="big")
-    assert answer["summary"] == ["Application big in queue root.b is Accepted since 0 s: 0 allocated, 1 pending."]
+    assert answer["summary"] == ["Application big in queue root.b is Accepted for 0 s: 0 allocated, 1 pending."]
     assert [(one["allocations"], one["sentence"]) for one in answer["reasons"]] == [
         (1, "waits for a node with room, such as for memory 500")
     ]
-    assert answer["next_ask"][0] == "Waits for a node with room: none has."
+    assert answer["next_ask"][0] == "Waits for a node with room: 2 nodes are considered, 2 have too little memory."
+    assert any("No node is large enough" in one for one in answer["next_ask"])
 
 
 def test_a_queue_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/queue", queue="root")
-    assert answer["summary"] == ["Queue root runs 1 applications; 2 pending."]
+    assert answer["summary"] == ["Queue root runs 1 application; 2 pending."]
     assert sorted(one["sentence"] for one in answer["reasons"]) == [
         "waits for a node with room, such as for memory 500",
         "waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50",
@@ -249,6 +250,37 @@ def test_the_last_events_are_listed_and_what_comes_after_them(busy: ApiWorld) ->
     assert [one["id"] for one in busy.get("/events", after=found["next"])["items"]] == ["this-run:9", "this-run:10"]
 
 
+def test_a_search_for_events_ends_with_a_place_to_go_on(busy: ApiWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages of a filter can be empty: each looks at four of the nine events."""
+    monkeypatch.setattr(event_scan, "SCANNED_MAX", 4)
+    pages = [busy.get("/events", object="rm")]
+    while pages[-1]["previous"]:
+        pages.append(busy.get("/events", object="rm", before=pages[-1]["previous"]))
+    assert [[one["id"] for one in page["items"]] for page in pages] == [[], [], ["this-run:0"]]
+    assert [page["next"] for page in pages] == ["this-run:8", "this-run:4", "this-run:0"]
+    later = [busy.get("/events", object="app-2", after="this-run:0")]
+    while later[-1]["next"] != "this-run:8":
+        later.append(busy.get("/events", object="app-2", after=later[-1]["next"]))
+    assert [len(page["items"]) for page in later] == [0, 2]
+
+
+def test_pages_of_events_have_every_event_once(busy: ApiWorld) -> None:
+    seen: list[str] = []
+    before = ""
+    while True:
+        page = busy.get("/events", limit=2, before=before)
+        seen = [one["id"] for one in page["items"]] + seen
+        before = page["previous"]
+        if not before:
+            break
+    assert seen == [f"this-run:{number}" for number in range(9)]
+
+
+def test_events_of_the_resource_manager_have_a_type_and_are_found_by_it(busy: ApiWorld) -> None:
+    found = busy.get("/events", type="resource_manager")["items"]
+    assert [(one["type"], one["object"]) for one in found] == [("resource_manager", "rm")]
+
+
 def test_events_are_filtered(busy: ApiWorld) -> None:
     assert {one["object"] for one in busy.get("/events", object="app-1", type="app")["items"]} == {"app-1"}
     assert len(busy.get("/events", type="queue")["items"]) + len(busy.get("/events", type="app")["items"]) <= 9
@@ -280,14 +312,38 @@ def test_a_stream_sends_what_happens_and_ends_in_time(busy: ApiWorld) -> None:
         ("/queues", {"partition": "x"}, 404, "partition: 'x' is none of 'rm-1'; there are 'default'"),
         ("/explain/ask", {"application": "app", "ask": "x"}, 404, "ask: 'x' is no ask of 'app'; there are 'k'"),
         ("/explain/ask", {}, 422, "application: Field required (got {})"),
-        ("/queues", {"limit": "0"}, 422, "limit: Input should be greater than or equal to 1 (got '0')"),
-        ("/queues", {"limit": "1001"}, 422, "limit: Input should be less than or equal to 1000 (got '1001')"),
+        ("/queues", {"limit": "0"}, 422, "limit: must be greater than or equal to 1 (got '0')"),
+        ("/queues", {"limit": "1001"}, 422, "limit: must be less than or equal to 1000 (got '1001')"),
         ("/queues", {"colour": "red"}, 422, "colour: Extra inputs are not permitted (got 'red')"),
         ("/queues", {"cursor": "!"}, 422, ""),
         ("/queues", {"cursor": "x"}, 422, "cursor: is none of ours; take `next` of the page before as it is"),
         ("/queues", {"cursor": "WzFd"}, 422, "cursor: is of another list or another sorting; begin without one"),
         ("/applications", {"sort": "colour"}, 422, ""),
+        ("/queues", {"queue": "root.nope"}, 404, "queue: 'root.nope' does not exist; write its full path, like root.a"),
+        ("/asks", {"queue": "nope"}, 404, "queue: 'nope' does not exist; write its full path, like root.a"),
+        ("/nodes", {"attribute": "zone"}, 422, "attribute: is 'zone'; it must be NAME=VALUE"),
+        ("/nodes", {"attribute": "=a"}, 422, "attribute: is '=a'; it must be NAME=VALUE"),
+        (
+            "/nodes",
+            {"state": "tired"},
+            422,
+            "state: is 'tired'; it must be one of schedulable, draining, not_ready, removed",
+        ),
+        ("/applications", {"state": "Runing"}, 422, ""),
+        ("/users", {"kind": "x"}, 422, "kind: must be 'user', 'group' or '' (got 'x')"),
         ("/events", {"after": "x"}, 422, ""),
+        (
+            "/events",
+            {"after": "this-run:1", "before": "this-run:2"},
+            422,
+            "before: is set, and after is too; set one of them",
+        ),
+        (
+            "/events",
+            {"before": "other:1"},
+            422,
+            "before: is 'other:1', of another run of the daemon; begin without it",
+        ),
         ("/events/stream", {"after": "x:" + "9" * 40}, 422, ""),
     ],
 )
@@ -295,6 +351,25 @@ def test_wrong_requests(world: ApiWorld, path: str, query: dict[str, str], statu
     found, detail = world.refused(path, **query)
     assert found == status
     assert not said or detail == said
+
+
+def test_a_wrong_state_names_each_state_once(world: ApiWorld) -> None:
+    status, detail = world.refused("/asks", state="late")
+    assert (status, detail.count("quota_blocked"), "''" in detail) == (422, 1, False)
+    assert detail.startswith("state: must be 'ready'")
+
+
+def test_states_are_found_in_any_case(world: ApiWorld) -> None:
+    assert len(world.get("/asks", state="Quota_Blocked")["items"]) == 1
+    assert len(world.get("/nodes", state="Schedulable")["items"]) == 2
+    assert [one["application"] for one in world.get("/applications", state="ACCEPTED")["items"]] == ["big"]
+    assert len(world.get("/asks", state="")["items"]) == 2
+
+
+def test_a_daemon_without_resource_managers_says_so() -> None:
+    world = ApiWorld()
+    world.talk.scheduler.cluster.resource_managers.clear()
+    assert world.refused("/queues") == (404, "No resource manager is registered yet.")
 
 
 @pytest.mark.parametrize(

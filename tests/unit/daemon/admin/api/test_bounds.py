@@ -11,9 +11,10 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from schedulerd.daemon.admin.api import event_stream, projections
+from schedulerd.daemon.admin.api import event_scan, event_stream, projections
 from schedulerd.daemon.admin.api.answers import OPEN_MAX, WORK_SECONDS_MAX, Answers
 from schedulerd.daemon.admin.api.event_routes import EVENTS_LISTED_MAX, EventFilter
+from schedulerd.daemon.admin.api.event_scan import SCANNED_MAX
 from schedulerd.daemon.admin.api.event_stream import (
     CHUNKS_KEPT_MAX,
     STREAMS_MAX,
@@ -25,6 +26,9 @@ from schedulerd.daemon.admin.api.event_stream import (
 from schedulerd.daemon.admin.api.explain_routes import RESOURCES_MAX
 from schedulerd.daemon.admin.api.finding import NAME_LENGTH_MAX
 from schedulerd.daemon.admin.state_queries import LOOP_SHARE_MAX, PIECE_BYTES_MAX, StateQueries
+from schedulerd.instant import Instant
+from schedulerd.observe.event_record import Change, Detail, Kind, Record
+from schedulerd.observe.event_ring import EventRing
 from tests.unit import virtual_loop
 from tests.unit.daemon.admin.api.api_world import ApiWorld
 
@@ -111,6 +115,10 @@ def test_events_of_a_list_are_bounded() -> None:
     assert ApiWorld().refused("/events", limit=EVENTS_LISTED_MAX + 1)[0] == 422
 
 
+def event_streams(world: ApiWorld) -> EventStreams:
+    return EventStreams(world.events.feed, StateQueries(lambda _query: None, clock=asyncio.get_running_loop().time))
+
+
 async def nothing_comes() -> Message:
     await asyncio.Event().wait()
     raise AssertionError
@@ -119,7 +127,7 @@ async def nothing_comes() -> Message:
 def test_so_many_streams_are_open_at_a_time() -> None:
     async def story() -> None:
         world = ApiWorld()
-        streams = EventStreams(world.events.feed)
+        streams = event_streams(world)
 
         async def send(_message: Message) -> None: ...
 
@@ -147,7 +155,7 @@ def test_a_client_that_does_not_read_a_stream_is_cut() -> None:
             if message.get("more_body") is False:
                 ended.append(message)
 
-        stream = EventStream(EventStreams(world.events.feed), EventFilter(), None)
+        stream = EventStream(event_streams(world), EventFilter(), None)
         await stream({}, nothing_comes, send)
         assert ended == []
         return asyncio.get_running_loop().time()
@@ -167,7 +175,7 @@ def test_events_are_made_once_for_all_streams(monkeypatch: pytest.MonkeyPatch) -
     async def story() -> list[list[tuple[float, bytes]]]:
         world = ApiWorld()
         world.events.register()
-        streams = EventStreams(world.events.feed)
+        streams = event_streams(world)
         got: list[list[tuple[float, bytes]]] = []
 
         async def watched() -> None:
@@ -196,14 +204,63 @@ def test_events_are_made_once_for_all_streams(monkeypatch: pytest.MonkeyPatch) -
     assert all(at % TICK_SECONDS < 0.01 for at in moments)
 
 
+def test_streams_of_many_filters_share_the_time_of_state_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the virtual clock, an event takes 1 ms: 40 streams, each with its own 100 events, take 4 s of the loop."""
+    original = projections.event
+
+    def slow(one: Any, instance_id: str) -> Any:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, virtual_loop.VirtualLoop)
+        loop.hold(0.001)
+        return original(one, instance_id)
+
+    async def story() -> float:
+        world = ApiWorld()
+        world.events.register()
+        world.events.happen(50)
+        streams = event_streams(world)
+        wanted = [EventFilter(object=f"app-{number}") for number in range(40)]
+        # All events are of the applications, but the filters differ in how they are written only.
+        monkeypatch.setattr(EventFilter, "wants", lambda _filter, _one: True)
+        await asyncio.gather(*(streams.chunk(one, 0, 100) for one in wanted))
+        return asyncio.get_running_loop().time()
+
+    monkeypatch.setattr(event_stream, "event", slow)
+    assert virtual_loop.run(story()) >= 0.9 * 40 * 100 * 0.001 / LOOP_SHARE_MAX
+
+
+def test_a_search_looks_at_so_many_events_forwards_and_backwards() -> None:
+    ring = EventRing(100_000, "this-run")
+    record = Record(Kind.APP, "app", Change.NONE, Detail.DETAILS_NONE)
+    rare = record._replace(object_id="rare")
+    for number in range(100_000):
+        ring.add(Instant(0, 0), "rm", "default", 1, lambda one: (one,), rare if number == 50_000 else record)
+
+    def run(work: Generator[None, None, event_scan.Found]) -> tuple[list[int], int, int]:
+        stops = 0
+        while True:
+            try:
+                next(work)
+                stops += 1
+            except StopIteration as end:
+                return [one.event_id for one in end.value.events], end.value.edge, stops
+
+    wanted = EventFilter(object="rare")
+    assert run(event_scan.backwards(ring, wanted, 100_000, 100)) == ([], 100_000 - SCANNED_MAX, SCANNED_MAX // 32)
+    assert run(event_scan.backwards(ring, wanted, 60_000, 100)) == ([50_000], 40_000, SCANNED_MAX // 32)
+    assert run(event_scan.backwards(ring, wanted, 60_000, 1))[:2] == ([50_000], 50_000)
+    assert run(event_scan.forwards(ring, wanted, 0, 100_000, 100)) == ([], SCANNED_MAX, SCANNED_MAX // 32)
+    assert run(event_scan.forwards(ring, wanted, 40_000, 100_000, 100)) == ([50_000], 60_000, SCANNED_MAX // 32)
+
+
 def test_so_many_texts_are_kept_for_other_streams() -> None:
     async def story() -> int:
         world = ApiWorld()
         world.events.register()
         world.events.happen(CHUNKS_KEPT_MAX)
-        streams = EventStreams(world.events.feed)
+        streams = event_streams(world)
         for start in range(2 * CHUNKS_KEPT_MAX):
-            streams.chunk(EventFilter(), start, streams.ring.next_id)
+            await streams.chunk(EventFilter(), start, streams.ring.next_id)
         return len(streams._kept)
 
     assert virtual_loop.run(story()) == CHUNKS_KEPT_MAX

@@ -230,6 +230,8 @@ def test_so_many_pages_are_made_at_a_time() -> None:
             one.__enter__()
         response = await client.get("/ui/")
         assert (response.status_code, response.headers["retry-after"]) == (503, "1")
+        stream = await client.get("/ui/stream?page=overview")
+        assert (stream.status_code, stream.headers["retry-after"]) == (503, "1")
         holds.pop().__exit__(None, None, None)
         assert (await client.get("/ui/")).status_code == 200
 
@@ -269,6 +271,9 @@ def test_a_search_lists_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     talk.asks(*(an_ask(f"key-{number}", 1, app="one") for number in range(20)))
     monkeypatch.setattr("schedulerd.daemon.admin.ui.search.SCANNED_MAX", 5)
     assert UiWorld(talk).page("/ui/search?q=ey-").count("<td>pod</td>") == 5
+    # What does not match counts too.
+    assert UiWorld(talk).request("GET", "/ui/search?q=ey-4").headers["location"].endswith("id=one")
+    assert UiWorld(talk).page("/ui/search?q=ey-6").count("<td>pod</td>") == 0
 
 
 def test_a_node_is_compared_with_so_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -278,6 +283,10 @@ def test_a_node_is_compared_with_so_many_groups(monkeypatch: pytest.MonkeyPatch)
     for number in range(10):
         talk.apps(an_app(f"app-{number}", "root.a"))
         talk.asks(an_ask("k", 20, app=f"app-{number}"))
+    talk.schedule()
+    assert '<span data-f="count">3</span>' in UiWorld(talk).page("/ui/node?id=n1")
+    talk = a_conversation(a_node("n1", {"memory": 10}), root=a_root(a_queue_spec("a")))
+    talk.asks(*(an_ask(f"k-{number}", 20 + number) for number in range(10)))
     talk.schedule()
     assert '<span data-f="count">3</span>' in UiWorld(talk).page("/ui/node?id=n1")
 
