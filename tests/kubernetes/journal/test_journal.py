@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.pod_volumes import WriteKey, Written
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.journal import writer as writing
@@ -156,13 +157,27 @@ def test_questions_are_played(tmp_path: Path, ends: Ends) -> None:
         replay(journal.path)
 
 
-def test_a_step_that_raises_is_the_last_one(tmp_path: Path, ends: Ends) -> None:
+def test_a_step_that_raises_is_the_last_one_and_raises_again(
+    tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
     journal = JournalWriter(tmp_path, SETTINGS, SIZE, ends)
     cluster = RecordedCluster(SETTINGS, journal)
-    with pytest.raises(KeyError):
-        cluster.step(1, [object()])  # type: ignore[list-item]
+    cluster.step(1, [v.Put(node("n"))])
+    monkeypatch.setattr(Cluster, "step", _raise)
+    with pytest.raises(ZeroDivisionError):
+        cluster.step(2, [v.Started()])
     assert journal.close()
-    assert not ends.told[0][1]
+    assert [line["now"] for line in lines(journal.path) if "now" in line] == [1, 2]
+    monkeypatch.undo()
+    with pytest.raises(NotReproduced):
+        replay(journal.path)
+    monkeypatch.setattr(Cluster, "step", lambda self, now_ns, events: _raise() if now_ns == 2 else [])
+    with pytest.raises(ZeroDivisionError):
+        replay(journal.path)
+
+
+def _raise(*_: Any) -> Any:
+    raise ZeroDivisionError
 
 
 def test_secrets_are_not_recorded(tmp_path: Path, ends: Ends) -> None:
