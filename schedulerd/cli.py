@@ -53,6 +53,9 @@ _LATE_COMMANDS = {
     "get": _Late("schedulerd.terminal.get", "List queues, apps, asks, nodes or events.", "cli"),
     "demo": _Late("schedulerd.simulate.cli", "Run a daemon with a simulated cluster.", "simulate"),
     "kubernetes": _Late("schedulerd.kubernetes.shim.cli", "Schedule the pods of a Kubernetes cluster.", "kubernetes"),
+    "kubernetes-replay": _Late(
+        "schedulerd.kubernetes.journal.cli", "Replay a journal of schedulerd kubernetes.", "kubernetes"
+    ),
     "queue": _Late("schedulerd.terminal.queue", "Show, stop or start a queue.", "cli"),
     "replay": _Late("schedulerd.replay.cli", "Replay a journal: check it, explain it, ask what if.", "simulate"),
     "top": _Late("schedulerd.terminal.top", "Watch queues, what waits, gangs and nodes.", "cli"),
@@ -76,7 +79,7 @@ class _Commands(click.Group):
         if cmd_name not in self.late_commands:
             return super().get_command(ctx, cmd_name)
         try:
-            command = getattr(importlib.import_module(_LATE_COMMANDS[cmd_name].module), cmd_name)
+            command = getattr(importlib.import_module(_LATE_COMMANDS[cmd_name].module), cmd_name.replace("-", "_"))
         except ModuleNotFoundError as error:
             return _not_installed(cmd_name, error.name or "")
         assert isinstance(command, click.Command)

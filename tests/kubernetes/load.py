@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -23,6 +24,12 @@ from tests.kubernetes.volume_controller import HOST
 NAMESPACE = "default"
 APPLICATIONS = 5
 SIZES = ("100m", "250m", "500m")
+GANG_EVERY, MEMBERS = 15, 3
+"""After so many single pods comes a gang of so many, with placeholder pods and with virtual ones in turn."""
+GANG = "gang"
+GANG_PARAMETERS = "placeholderTimeoutInSeconds=5 gangSchedulingStyle=Soft"
+"""Members that are deleted while their gang waits are never made again."""
+PLACEHOLDER = "schedulerd.io/placeholder"
 TURN_SECONDS = 0.01
 WAITING_MAX = 100
 WITH_CLAIM = 6
@@ -32,8 +39,21 @@ WITH_CLAIM = 6
 class Load:
     """`bindings` has the nodes of every pod in the order in which they were stored: more than one is a double bind."""
 
-    def __init__(self, fake: FakeCluster, scheduler: str, random: Random, *, nodes: int = 5, cpu: str = "4") -> None:
+    def __init__(
+        self,
+        fake: FakeCluster,
+        scheduler: str,
+        random: Random,
+        *,
+        nodes: int = 5,
+        cpu: str = "4",
+        has_gangs: bool = False,
+    ) -> None:
         self.fake = fake
+        self.has_gangs = has_gangs
+        self.gangs = 0
+        self.placeholders: set[str] = set()
+        """Uids of placeholder pods that were made."""
         self.random = random
         self.scheduler = scheduler
         self.made = 0
@@ -68,11 +88,13 @@ class Load:
             if not is_away():
                 if len(self.waiting) < WAITING_MAX:
                     self.make()
+                    if self.has_gangs and self.made % GANG_EVERY == 0:
+                        self.make_gang()
                 self.happen()
             await asyncio.sleep(TURN_SECONDS)
 
     async def settle(self, seconds: float = 60.0) -> None:
-        """No pod is made any longer; running ones end as others wait, until all are bound."""
+        """No pod is made any longer; running ones end as others wait, until all are bound. Then all gangs end."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + seconds
         before, since_s = -1, loop.time()
@@ -82,20 +104,23 @@ class Load:
             if len(waiting) != before:
                 before, since_s = len(waiting), loop.time()
             elif loop.time() - since_s > 0.3 and self.running:
-                for name in self.running[:10]:
+                for name in self._without_placeholders(self.running)[:10]:
                     self.fake.kubelet.succeed(NAMESPACE, name)
                 since_s = loop.time()
             assert loop.time() < end_s, f"{len(waiting)} pods wait, like {waiting[:3]}; {len(self.running)} run"
             await asyncio.sleep(0.02)
+        self._end_gangs()
         self.fake.kubelet.finish_all()
 
     async def agrees(self, state: State, rm_id: str, seconds: float = 60.0) -> None:
-        """Waits until daemon and API server agree about every pod; no pod was bound twice."""
+        """Waits until both sides agree about every pod, and no placeholder is left. No pod was bound twice."""
         loop = asyncio.get_running_loop()
         end_s = loop.time() + seconds
         while True:
+            self.fake.kubelet.finish_all()
             pods, nodes = (list(self.fake.store.of(self.fake.kind(kind)).values()) for kind in (r.PODS, r.NODES))
             found = await asyncio.to_thread(disagreements, pods, nodes, state, rm_id, {self.scheduler})
+            found += [f"placeholder {pod['metadata']['name']} is left" for pod in pods if _is_placeholder(pod)]
             if not found:
                 break
             assert loop.time() < end_s, "\n".join(found[:20])
@@ -105,26 +130,57 @@ class Load:
         problems = self.volumes.problems()
         assert not problems, "\n".join(problems[:20])
 
+    def _end_gangs(self) -> None:
+        """No placeholder outlives its application."""
+        for name, pod in list(self._pods.items()):
+            if pod["metadata"]["labels"].get("applicationId", "").startswith(GANG) and not _is_placeholder(pod):
+                self.fake.kubelet.succeed(NAMESPACE, name)
+
     def make(self, node: str = "") -> str:
         name = f"p{self.made}"
         self.made += 1
         requests = {"cpu": self.random.choice(SIZES), "memory": "64Mi"}
-        spec: dict[str, Any] = {
-            "schedulerName": self.scheduler,
-            "containers": [{"name": "main", "image": "pause", "resources": {"requests": requests}}],
-        }
+        spec: dict[str, Any] = {}
         if node:
             spec["nodeName"] = node
         elif self.made % WITH_CLAIM == 0:
-            spec |= self.volumes.claim(f"{name}-data")
-        labels = {"queue": "root.default", "applicationId": f"app{self.random.randrange(APPLICATIONS)}"}
-        self.fake.create(r.PODS, name, metadata={"name": name, "labels": labels}, spec=spec)
+            spec = self.volumes.claim(f"{name}-data")
+        self._create(name, f"app{self.random.randrange(APPLICATIONS)}", requests, spec)
         return name
+
+    def make_gang(self) -> None:
+        self.gangs += 1
+        application, requests = f"{GANG}{self.gangs}", {"cpu": "100m", "memory": "64Mi"}
+        group = {"name": "g", "minMember": MEMBERS, "minResource": requests}
+        annotations = {
+            "schedulerd.io/task-groups": json.dumps([group]),
+            "schedulerd.io/task-group-name": "g",
+            "schedulerd.io/placeholders": ("pods", "virtual")[self.gangs % 2],
+            "schedulerd.io/schedulingPolicyParameters": GANG_PARAMETERS,
+        }
+        for number in range(MEMBERS):
+            self._create(f"{application}-{number}", application, requests, {}, annotations)
+
+    def _create(
+        self,
+        name: str,
+        application: str,
+        requests: dict[str, str],
+        spec: dict[str, Any],
+        annotations: dict[str, str] | None = None,
+    ) -> None:
+        container = {"name": "main", "image": "pause", "resources": {"requests": requests}}
+        labels = {"queue": "root.default", "applicationId": application}
+        metadata = {"name": name, "labels": labels, "annotations": annotations or {}}
+        spec = {"schedulerName": self.scheduler, "containers": [container], **spec}
+        self.fake.create(r.PODS, name, metadata=metadata, spec=spec)
 
     def happen(self) -> None:
         """A few things that users, kubelets and other schedulers do."""
         kubelet, chance = self.fake.kubelet, self.random.random
-        running, waiting = self.running, self.waiting
+        running, waiting = self._without_placeholders(self.running), self._without_placeholders(self.waiting)
+        if len(running) < len(self.running) and chance() < 0.05:
+            self.fake.delete(r.PODS, self.random.choice(sorted({*self.running} - {*running})), NAMESPACE)
         if running and chance() < 0.5:
             kubelet.run(NAMESPACE, self.random.choice(running))
         if running and chance() < 0.4:
@@ -158,6 +214,9 @@ class Load:
         with contextlib.suppress(Failure):
             self.fake.operations.patch(kind, NAMESPACE, name, body, "status", "application/merge-patch+json")
 
+    def _without_placeholders(self, names: list[str]) -> list[str]:
+        return [name for name in names if not _is_placeholder(self._pods[name])]
+
     def _changed(self, change: Change) -> None:
         if change.kind.plural != "pods" or change.object["spec"].get("schedulerName") != self.scheduler:
             return
@@ -167,6 +226,12 @@ class Load:
             self._pods.pop(name, None)
             return
         self._pods[name] = thing
+        if _is_placeholder(thing):
+            self.placeholders.add(uid)
         node, nodes = thing["spec"].get("nodeName"), self.bindings.setdefault(uid, [])
         if node and nodes[-1:] != [node]:
             nodes.append(node)
+
+
+def _is_placeholder(pod: Object) -> bool:
+    return (pod["metadata"].get("annotations") or {}).get(PLACEHOLDER) == "true"

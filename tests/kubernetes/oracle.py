@@ -5,7 +5,9 @@
 Each line of a file is one cluster with a pod to place, as Kubernetes JSON, and what each filter plugin said of each
 node (`verdicts`: plugin -> node -> code and reasons; a node that is not named passed). Exit code 1 if a code or a
 reason differs, unless a rule of today's Kubernetes decides otherwise (`oracle_rules`): those are counted apart and
-named. Exit code 2 if the file cannot be read.
+named. Resources that are not Kubernetes' own have no order in 1.20, and are compared as a set. Pods that have ended
+(phase Succeeded or Failed) use nothing, as no scheduler is told of them; where the recorded plugins were given them all
+the same, that is a rule too (`oracle_rules.ENDED_PODS`). Exit code 2 if the file cannot be read.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from schedulerd.kubernetes.predicates import plugins
+from schedulerd.kubernetes.predicates.node_resources_fit import is_scalar
 from schedulerd.kubernetes.predicates.refusal import Refusals
 from schedulerd.kubernetes.predicates.words import reasons, words_of_1_20
 from tests.kubernetes.oracle_file import LINES_MAX, PASSED, Answer, Case, UnreadableFile, cluster_of, read_cases
@@ -25,6 +28,7 @@ from tests.kubernetes.oracle_rules import explains
 SHOWN_MAX = 10
 """Differences that are printed."""
 
+_INSUFFICIENT = "Insufficient "
 _PLUGINS = {plugin.name: plugin for plugin in plugins.ALL}
 
 
@@ -68,7 +72,7 @@ def _compare_case(number: int, case: Case, found: Comparison) -> None:
         tally = found.by_plugin.setdefault(plugin, Tally())
         for node in case.nodes:
             name = node.metadata.name
-            recorded, given = answers.get(name, PASSED), _answer(view.judge(pod, name, (_PLUGINS[plugin],)))
+            recorded, given = in_order(answers.get(name, PASSED)), _answer(view.judge(pod, name, (_PLUGINS[plugin],)))
             tally.judged += 1
             tally.codes_agree += recorded.code == given.code
             tally.reasons_agree += recorded.reasons == given.reasons
@@ -89,6 +93,17 @@ def _answer(refusals: Refusals) -> Answer:
     if not refusals:
         return PASSED
     return Answer(refusals[0].kind.value, tuple(reasons(refusals, words_of_1_20)))
+
+
+def in_order(recorded: Answer) -> Answer:
+    """1.20 names the resources that are not Kubernetes' own in any order, after all else; here it is by name."""
+    scalar = [*map(_is_of_scalar, recorded.reasons), True].index(True)
+    reasons = (*recorded.reasons[:scalar], *sorted(recorded.reasons[scalar:]))
+    return recorded if reasons == recorded.reasons else Answer(recorded.code, reasons)
+
+
+def _is_of_scalar(reason: str) -> bool:
+    return reason.startswith(_INSUFFICIENT) and is_scalar(reason.removeprefix(_INSUFFICIENT))
 
 
 def _shown(answer: Answer) -> str:

@@ -1,7 +1,8 @@
 """Where today's Kubernetes decides otherwise than 1.20: the old rules, to recognise what differs because of them.
 
-The old rules are written naively, over all pods and nodes. A difference is explained if the smallest set of old rules
-that gives the recorded answer can be found, and if the naive rules of today give ours; a case is never looked up.
+The old rules are written naively, over all pods and nodes. A difference is explained only if all old rules together
+give the recorded answer, and if the naive rules of today give ours; it has the name of the smallest set of old rules
+that gives the recorded answer. A case is never looked up.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 from schedulerd.kubernetes.objects.affinity import Affinity, PodAffinity, Toleration
 from schedulerd.kubernetes.objects.node import Node
-from schedulerd.kubernetes.objects.pod import Pod, PodStatus, Quantities
+from schedulerd.kubernetes.objects.pod import Pod, PodStatus, Quantities, is_terminal
 from schedulerd.kubernetes.pod_resources import CPU, read_quantities
 from schedulerd.kubernetes.predicates import node_resources_fit, plugins, pod_topology_spread
 from schedulerd.kubernetes.predicates.node_resources_fit import EPHEMERAL_STORAGE, is_counted
@@ -28,15 +29,17 @@ from schedulerd.kubernetes.predicates.words import reasons, words_of_1_20
 from schedulerd.kubernetes.quantity import nanos, to_millis, to_units
 from tests.kubernetes.oracle_file import PASSED, Answer, Case, cluster_of
 
+ENDED_PODS = "the plugins of 1.20 were given pods that have ended, of which a scheduler is not told"
 NEW_FIELDS = "fields that 1.20 does not know (sidecars, namespaceSelector, minDomains, policies, matchLabelKeys, ...)"
 ALL_RESOURCES = "1.20 compares processors, memory and storage that the pod does not request"
 ROUNDED_EARLY = "1.20 rounds the requests of each container, not their sum"
 OTHER_NODES = "1.20 counts matching pods on nodes that do not count for the constraint, in values that count"
+EMPTY_VALUE = "1.20 counts nodes without the label where its value is empty"
 NO_NODE_COUNTS = "1.20 takes the minimum as infinite if no node counts for the constraint"
 SHARED_COUNTS = "1.20 adds up the constraints that have the same topology key"
 
 FIT_RULES = (ALL_RESOURCES, ROUNDED_EARLY)
-SPREAD_RULES = (OTHER_NODES, NO_NODE_COUNTS, SHARED_COUNTS)
+SPREAD_RULES = (OTHER_NODES, EMPTY_VALUE, NO_NODE_COUNTS, SHARED_COUNTS)
 
 _Part = TypeVar("_Part")
 
@@ -46,18 +49,28 @@ _SPREAD = "node(s) didn't match pod topology spread constraints"
 def explains(plugin: str, case: Case, node: Node, recorded: Answer, given: Answer) -> str:
     """The rules by which 1.20 gave the recorded answer of a plugin on a node, and not the given; empty if none do."""
     old = without_new_fields(case)
-    prefix = [] if old == case else [NEW_FIELDS]
-    if prefix:
-        given = judged(plugin, old, node)
-        if given == recorded:
-            return NEW_FIELDS
-    naive = _OLD.get(plugin)
-    if naive is None or naive(old, node, ()) != given:
-        return ""
-    for rules in _subsets(_RULES[plugin]):
-        if naive(old, node, rules) == recorded:
-            return "; ".join((*prefix, *rules))
-    return ""
+    as_old = given if old == case else judged(plugin, old, node)
+    readings = [NEW_FIELDS] if as_old != given else []
+    found = _old_rules(plugin, old, node, recorded, as_old)
+    if found is None and any(is_terminal(pod) for pod in old.pods):
+        old = replace(old, pods=tuple(map(_running, old.pods)))
+        readings.append(ENDED_PODS)
+        found = _old_rules(plugin, old, node, recorded, judged(plugin, old, node))
+    return "" if found is None else "; ".join((*readings, *found))
+
+
+def _old_rules(plugin: str, case: Case, node: Node, recorded: Answer, today: Answer) -> tuple[str, ...] | None:
+    """The smallest set of old rules that gives the recorded answer; None if they do not explain it."""
+    if recorded == today:
+        return ()
+    naive, rules = _OLD.get(plugin), _RULES.get(plugin, ())
+    if naive is None or naive(case, node, ()) != today or naive(case, node, rules) != recorded:
+        return None
+    return next(some for some in _subsets(rules) if naive(case, node, some) == recorded)
+
+
+def _running(pod: Pod) -> Pod:
+    return replace(pod, status=replace(pod.status, phase="Running")) if is_terminal(pod) else pod
 
 
 def judged(plugin: str, case: Case, node: Node) -> Answer:
@@ -130,7 +143,7 @@ def _subsets(rules: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
 
 def fit_of_1_20(case: Case, node: Node, rules: Iterable[str]) -> Answer:
     rules = set(rules)
-    there = [pod for pod in case.pods if pod.spec.node_name == node.metadata.name]
+    there = [pod for pod in case.pods if pod.spec.node_name == node.metadata.name and not is_terminal(pod)]
     wanted = _requests(case.pod, rules)
     used = [_requests(pod, rules) for pod in there]
     has = read_quantities(node.status.allocatable)
@@ -154,7 +167,8 @@ def _requests(pod: Pod, rules: set[str]) -> dict[str, int]:
             total[name] = total.get(name, 0) + amount
     for container in pod.spec.init_containers or ():
         for name, amount in _amounts(container.resources.requests, finest).items():
-            total[name] = max(total.get(name, 0), amount)
+            if amount > total.get(name, 0):  # so one that requests 0 of something does not request it
+                total[name] = amount
     for name, amount in _amounts(pod.spec.overhead, finest).items():
         total[name] = total.get(name, 0) + amount
     return total if finest else {name: _rounded(name, amount) for name, amount in total.items()}
@@ -195,15 +209,20 @@ def _counts(
     counting = [one for one in facts if counts_node(constraint.eligibility, one)]
     counts = {one.labels[key]: 0 for one in counting}
     added_up = [one for one in constraints if one.topology_key == key] if SHARED_COUNTS in rules else [constraint]
-    for one in facts if OTHER_NODES in rules else counting:
-        if one.labels.get(key) in counts:
-            counts[one.labels[key]] += sum(_matching(case, one, each) for each in added_up)
+    for one in facts:
+        if key not in one.labels:
+            value = "" if EMPTY_VALUE in rules else None
+        else:
+            value = one.labels[key] if OTHER_NODES in rules or one in counting else None
+        if value in counts:
+            counts[value] += sum(_matching(case, one, each) for each in added_up)
     return counts
 
 
 def _matching(case: Case, node: NodeFacts, constraint: SpreadConstraint) -> int:
     return sum(
         pod.spec.node_name == node.name
+        and not is_terminal(pod)
         and pod.metadata.deletion_timestamp is None
         and constraint.pods.matches(pod.metadata.namespace, {}, pod.metadata.labels or {})
         for pod in case.pods

@@ -124,6 +124,23 @@ def test_reasons_have_an_order_and_unknown_names_do_not_count() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "counts"),
+    [
+        ("example.com/a", True),
+        ("hugepages-2Mi", True),
+        ("attachable-volumes-csi", True),
+        ("requests.kubernetes.io/a", True),
+        ("requests.example.com/a", False),  # of a quota
+        ("a", False),
+    ],
+)
+def test_names_that_are_no_resource_of_nodes_are_not_compared(name: str, counts: bool) -> None:
+    view = view_of([node("n")])
+    found = view.judge(pod("q", containers=containers({name: "1"})), "n", [one for one in ALL if one.name == FIT])
+    assert [one.data for one in found] == ([(name,)] if counts else [])
+
+
 def test_victims_make_room() -> None:
     view = view_of([node("n", cpu="1", pods="1")], [bound("p", "n", containers=containers({"cpu": "1"}))])
     asked = pod("q", containers=containers({"cpu": "1"}))

@@ -38,8 +38,18 @@ def judge(pod: JudgedPod, facts: NodeFacts, node: NodeState, cluster: ClusterSta
 
 
 def is_counted(name: str) -> bool:
-    """Kubernetes counts its own few resources, extended ones (`example.com/gpu`), huge pages and attachable volumes."""
-    return name in _FIRST or name == PODS or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
+    """Kubernetes counts its own few resources, and the scalar ones. Other names are no resources of nodes."""
+    return name in _FIRST or name == PODS or is_scalar(name)
+
+
+def is_scalar(name: str) -> bool:
+    """Extended resources (`example.com/gpu`), huge pages, attachable volumes, and all of *kubernetes.io.
+
+    `requests.example.com/gpu` is a name of resource quotas, and none of these.
+    """
+    if name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name:
+        return True
+    return "/" in name and not name.startswith("requests.")
 
 
 def _position(name: str) -> tuple[int, str]:

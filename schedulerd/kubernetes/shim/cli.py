@@ -18,6 +18,7 @@ from schedulerd.kubernetes.election import Leadership, LeaseLost, LeaseName, ide
 from schedulerd.kubernetes.running import EXIT_CONFIG, EXIT_UNAVAILABLE, read_settings, run_and_exit, until_signal
 from schedulerd.kubernetes.shim.exposition import registry
 from schedulerd.kubernetes.shim.http import HttpServer
+from schedulerd.kubernetes.shim.journaling import recorded
 from schedulerd.kubernetes.shim.log import configure
 from schedulerd.kubernetes.shim.settings import ENVIRONMENT_PREFIX, KubernetesSettings
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions, has_disruption_condition
@@ -144,12 +145,13 @@ class _Process:
             pod_name=settings.pod_name,
         )
         LOG.info("scheduling pods of %s", ", ".join(settings.scheduler_name))
-        self._shim = Shim(self._transport, options, self._leadership)
-        if self._leadership is None:
-            await self._shim.run()
-            return
-        async with self._leadership:
-            await self._shim.run()
+        with recorded(options.cluster, settings.journal, settings.journal_max_bytes) as cluster:
+            self._shim = Shim(self._transport, options, self._leadership, cluster)
+            if self._leadership is None:
+                await self._shim.run()
+                return
+            async with self._leadership:
+                await self._shim.run()
 
 
 async def _wait_for_server(transport: Transport) -> bool:

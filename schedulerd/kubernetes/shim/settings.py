@@ -5,7 +5,16 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, FilePath, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    DirectoryPath,
+    Field,
+    FilePath,
+    model_validator,
+)
 
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS, ClusterSettings
@@ -176,6 +185,17 @@ class KubernetesSettings(BaseModel):
     connect_timeout_s: Seconds = Field(default=60, description="Seconds to wait for the daemon at the start.")
     drain_timeout_s: Seconds = Field(
         default=5, description="Seconds for writes to the API server to end, when the process is told to end."
+    )
+    journal: DirectoryPath | None = Field(
+        default=None,
+        description="Directory in which each start writes a new journal of what API server and daemon have said, for "
+        "`schedulerd kubernetes-replay`. Without it, no journal is written.",
+    )
+    journal_max_bytes: int = Field(
+        default=2**30,
+        ge=2**20,
+        le=2**50,
+        description="Size in bytes of a journal at which it ends; scheduling continues.",
     )
     log_level: LogLevelName = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."

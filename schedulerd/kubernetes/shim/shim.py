@@ -80,10 +80,16 @@ class ShimOptions:
 class Shim:
     """One run: `run` it until it is cancelled, or fails."""
 
-    def __init__(self, transport: Transport, options: ShimOptions, leadership: Leadership | None = None) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        options: ShimOptions,
+        leadership: Leadership | None = None,
+        cluster: Cluster | None = None,
+    ) -> None:
         """With a `leadership`, which its owner enters and leaves, it stands by until it is elected, and what it writes
-        leaves only while it leads."""
-        self.cluster = Cluster(options.cluster)
+        leaves only while it leads. A `cluster` that is given has to have the settings of the options."""
+        self.cluster = Cluster(options.cluster) if cluster is None else cluster
         self.is_started = asyncio.Event()
         """Set when everything that was there is reported to the daemon."""
         self.binding_times = BindingTimes(options.cluster.scheduler_names)

@@ -97,12 +97,12 @@ def play(seed: int, turns: int = TURNS) -> CoreWorld:
     return world
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(50))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(50))
 def test_nothing_of_a_gang_leaks(seed: int) -> None:
     check_gangs(play_gangs(seed))
 

@@ -47,7 +47,7 @@ def play(seed: int, turns: int = TURNS) -> VolumeWorld:
     return world
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", range(50))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 

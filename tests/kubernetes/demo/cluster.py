@@ -77,8 +77,7 @@ class Cluster:
         self.api = Api(real)
         self.api.namespace = NAMESPACES[0]
         await self._stack.enter_async_context(self.api)
-        if self.api.fake is not None:
-            await self.api.install_pod_groups()
+        await self.api.install_pod_groups()
         self.url = self.api.url if self.api.fake is None else await self.api.fake.listen()
         self.kubeconfig = self._folder / "kubeconfig"
         write_kubeconfig(self.kubeconfig, self.url, self.token)

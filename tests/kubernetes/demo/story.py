@@ -43,8 +43,7 @@ class Story:
         await self._job()
         await self._quota()
         await self._gang()
-        if not self.cluster.is_real:
-            await self._pod_group()
+        await self._pod_group()
         await self._preemption_and_drain()
         await self._agreement()
 

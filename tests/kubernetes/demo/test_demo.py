@@ -1,4 +1,4 @@
-"""The demonstration, as `make kubernetes` runs it without a real API server."""
+"""The demonstration, as `make kubernetes` runs it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import io
 
 import pytest
 
+from tests.kubernetes.contract.real_server import assets
 from tests.kubernetes.demo.__main__ import play
 from tests.kubernetes.demo.cluster import Cluster
 from tests.kubernetes.demo.narrator import Narrator
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(90)
-async def test_the_story_holds_on_the_fake(real_loop: None) -> None:
+@pytest.mark.timeout(150)
+@pytest.mark.parametrize("server", ["fake", "real"])
+async def test_the_story_holds(real_loop: None, server: str) -> None:
+    folder = None if server == "fake" else assets()
+    if server == "real" and folder is None:
+        pytest.skip("KUBEBUILDER_ASSETS is not set: no kube-apiserver to play on")
     out = io.StringIO()
-    assert await play(None, out=out) == 0, out.getvalue()
+    assert await play(folder, out=out) == 0, out.getvalue()
     text = " ".join(out.getvalue().split())
     assert "WRONG" not in text
+    assert "A PodGroup" in text
     assert "quota of queue root.small: cpu 2 used + 1 asked is more than max 2." in text
 
 

@@ -343,9 +343,6 @@ async def test_pods_of_a_scheduling_group_are_a_gang_if_that_is_set(world: World
 
 
 async def test_requeued_pods_of_a_pod_group_that_is_installed_later(world: World) -> None:
-    fake = world.api.fake
-    if fake is None:
-        pytest.skip("this build of the server crashes on custom objects")
     await world.node("n", cpu="1")
     await world.start(discover_s=0.2)
     await world.api.install_pod_groups()

@@ -11,7 +11,7 @@ from schedulerd.kubernetes.cluster import conditions
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from tests.kubernetes.contract.api import Api
 from tests.kubernetes.fake.faults import Fault
-from tests.kubernetes.shim.test_faults import fake
+from tests.kubernetes.faults import fake
 from tests.kubernetes.shim.test_gangs import gang, virtual
 from tests.kubernetes.shim.world import Pods, World, condition
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -15,6 +16,7 @@ from schedulerd.kubernetes.api import WatchSettings
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
+from schedulerd.kubernetes.shim.journaling import recorded
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
 from tests.contract.daemon_process import DaemonProcess, daemon_at
 from tests.kubernetes.accounts import disagreements
@@ -105,9 +107,10 @@ class World:
         watch: WatchSettings | None = None,
         gang_sources: frozenset[GangSource] = frozenset({GangSource.COSCHEDULING}),
         discover_s: float = 60.0,
+        journal: Path | None = None,
         **settings: Any,
     ) -> Shim:
-        """Starts a shim, and waits until it has reported everything."""
+        """Starts a shim, with a journal in that directory, and waits until it has reported everything."""
         cluster = ClusterSettings(scheduler_names=frozenset({self.scheduler}), **settings)
         transport = self.api.transport()
         options = ShimOptions(
@@ -118,13 +121,15 @@ class World:
             cluster=cluster,
             watch=watch or WatchSettings(),
         )
-        shim = self.shim = Shim(transport, options)
+        recording = contextlib.ExitStack()
+        shim = self.shim = Shim(transport, options, cluster=recording.enter_context(recorded(cluster, journal, 2**30)))
 
         async def run() -> None:
-            try:
-                await shim.run()
-            finally:
-                await transport.close()
+            with recording:
+                try:
+                    await shim.run()
+                finally:
+                    await transport.close()
 
         self._task = asyncio.create_task(run())
         started = asyncio.create_task(shim.is_started.wait())
