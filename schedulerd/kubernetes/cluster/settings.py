@@ -28,6 +28,8 @@ class ClusterSettings:
     placeholders: PlaceholderKind = PlaceholderKind.PODS
     """Of gangs that are declared by annotations and do not say which."""
     placeholder_image: str = "registry.k8s.io/pause:3.10"
+    placeholder_user: int | None = None
+    """User and group id of placeholder pods; None: those of the image."""
     gang_timeout_ns: int = 900 * SECOND_NS
     """How long placeholders may be refused by the API server, for gangs without a timeout of their own."""
     reason_writes_per_s: float = 100.0
