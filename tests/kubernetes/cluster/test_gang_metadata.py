@@ -179,7 +179,7 @@ def test_a_placeholder_is_allowed_in_restricted_namespaces() -> None:
     """Of Kubernetes and of OpenShift, which refuses pods that choose a user themselves."""
     (task_group,) = gangs.task_groups(declared(GROUP))
 
-    def spec_of(user: int | None) -> JSON:
+    def spec_of(user: int | None) -> dict[str, Any]:
         pod = placeholder_pods.body(
             "tg-x", own("driver"), "app", "", task_group, {}, scheduler_name="schedulerd", image="pause", user=user
         )
