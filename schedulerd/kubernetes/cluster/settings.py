@@ -32,6 +32,8 @@ class ClusterSettings:
     placeholder_image: str = "registry.k8s.io/pause:3.10"
     gang_members_max: int = MEMBERS_MAX
     """Of the task groups of one application together; the task groups of a gang with more cannot be used."""
+    placeholder_user: int | None = None
+    """User and group id of placeholder pods; None: those of the image."""
     gang_timeout_ns: int = 900 * SECOND_NS
     """How long placeholders may be refused by the API server, for gangs without a timeout of their own."""
     reason_writes_per_s: float = 100.0

@@ -107,6 +107,13 @@ class KubernetesSettings(BaseModel):
     placeholder_image: str = Field(
         default="registry.k8s.io/pause:3.10", min_length=1, description="Container image of placeholder pods."
     )
+    placeholder_user: int | None = Field(
+        default=None,
+        ge=1,
+        le=2**31 - 1,
+        description="User and group id of placeholder pods. Without it they run as the user of their image, which has "
+        "to be a number other than 0, or as the one that OpenShift gives to pods of the namespace.",
+    )
     pod_groups: bool = Field(
         default=True,
         description="Pods of a PodGroup of scheduling.x-k8s.io (coscheduling) are a gang, where the API server has "
@@ -233,6 +240,7 @@ class KubernetesSettings(BaseModel):
             placeholder_image=self.placeholder_image,
             gang_members_max=self.gang_members_max,
             avoided_ns=int(self.leave_out_node_s * SECOND_NS),
+            placeholder_user=self.placeholder_user,
             volume_bind_timeout_ns=int(self.volume_bind_timeout_s * SECOND_NS),
             reason_writes_per_s=self.reason_writes_per_s,
         )

@@ -175,6 +175,27 @@ def test_the_body_of_a_placeholder() -> None:
     assert gangs.is_placeholder(convert(Pod, body).metadata)
 
 
+def test_a_placeholder_is_allowed_in_restricted_namespaces() -> None:
+    """Of Kubernetes and of OpenShift, which refuses pods that choose a user themselves."""
+    (task_group,) = gangs.task_groups(declared(GROUP))
+
+    def spec_of(user: int | None) -> dict[str, Any]:
+        pod = placeholder_pods.body(
+            "tg-x", own("driver"), "app", "", task_group, {}, scheduler_name="schedulerd", image="pause", user=user
+        )
+        return dict(pod["spec"])
+
+    spec = spec_of(None)
+    restricted = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert spec["securityContext"] == restricted
+    assert spec["containers"][0]["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert spec_of(7)["securityContext"] == {**restricted, "runAsUser": 7, "runAsGroup": 7}
+
+
 def test_what_cannot_be_a_label_is_an_annotation() -> None:
     (task_group,) = gangs.task_groups(declared(GROUP))
     body = placeholder_pods.body(

@@ -233,20 +233,28 @@ def test_a_directory_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCa
 
 
 @pytest.mark.parametrize(
-    "content",
+    "text",
     [
-        b"",
         b"plain",
-        gzip.compress(b"{}\n"),
-        gzip.compress(b'{"format": 1, "settings": 3}\n'),
-        gzip.compress(b'{"format": 1, "settings": {}}\n[]\n'),
-        gzip.compress(b'{"format": 1, "settings": {}}\n{"now": 1, "events": [["Put", "Nothing", {}]]}\n'),
-        gzip.compress(b'{"format": 1, "settings": {}}\n{"now": 1, "events": [["Put", "Pod", {"spec": 3}]]}\n'),
-        gzip.compress(b'{"format": 1, "settings": {}}\n{"question": ["p", "n"]}\n'),
+        b"{}\n",
+        b'{"format": 1, "settings": 3}\n',
+        b'{"format": 1, "settings": {}}\n[]\n',
+        b'{"format": 1, "settings": {}}\n{"now": 1, "events": [["Put", "Nothing", {}]]}\n',
+        b'{"format": 1, "settings": {}}\n{"now": 1, "events": [["Put", "Pod", {"spec": 3}]]}\n',
+        b'{"format": 1, "settings": {}}\n{"question": ["p", "n"]}\n',
     ],
 )
-def test_what_is_no_journal_is_not_played(content: bytes, tmp_path: Path) -> None:
-    path = tmp_path / "j.jsonl.gz"
+def test_what_is_no_journal_is_not_played(text: bytes, tmp_path: Path) -> None:
+    check_is_refused(tmp_path, gzip.compress(text))
+
+
+@pytest.mark.parametrize("content", [b"", b"plain"])
+def test_what_is_not_compressed_is_not_played(content: bytes, tmp_path: Path) -> None:
+    check_is_refused(tmp_path, content)
+
+
+def check_is_refused(folder: Path, content: bytes) -> None:
+    path = folder / "j.jsonl.gz"
     path.write_bytes(content)
     with pytest.raises(JournalUnreadable):
         replay(path)

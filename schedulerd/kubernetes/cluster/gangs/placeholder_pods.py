@@ -23,7 +23,6 @@ _HASH_CHARACTERS = 10
 _NOT_ALLOWED = re.compile(r"[^a-z0-9]+")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _NO_SIDECAR = "sidecar.istio.io/inject"
-_USER_ID = 65535
 
 
 def name(originator_uid: str, application_id: str, group: str, index: int) -> str:
@@ -45,8 +44,10 @@ def body(
     *,
     scheduler_name: str,
     image: str,
+    user: int | None = None,
 ) -> dict[str, Any]:
-    """The pod as it is sent to the API server."""
+    """The pod as it is sent to the API server. Without `user` it runs as the user of its image, or as one that the
+    cluster chooses."""
     about = originator.metadata
     labels, annotations = _labels_and_annotations(originator, application_id, queue, group, gang_annotations)
     owner = {"apiVersion": "v1", "kind": "Pod", "name": about.name, "uid": about.uid, "controller": False}
@@ -60,7 +61,7 @@ def body(
             "annotations": annotations,
             "ownerReferences": [owner],
         },
-        "spec": _spec(originator, group, scheduler_name, image),
+        "spec": _spec(originator, group, scheduler_name, image, user),
     }
 
 
@@ -85,7 +86,8 @@ def _labels_and_annotations(
     return labels, annotations
 
 
-def _spec(originator: Pod, group: TaskGroup, scheduler_name: str, image: str) -> dict[str, Any]:
+def _spec(originator: Pod, group: TaskGroup, scheduler_name: str, image: str, user: int | None) -> dict[str, Any]:
+    runs_as = {} if user is None else {"runAsUser": user, "runAsGroup": user}
     template, spec = group.template, originator.spec
     fields: dict[str, Any] = {
         "schedulerName": scheduler_name,
@@ -93,12 +95,7 @@ def _spec(originator: Pod, group: TaskGroup, scheduler_name: str, image: str) ->
         "terminationGracePeriodSeconds": 0,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": _USER_ID,
-            "runAsGroup": _USER_ID,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": {"runAsNonRoot": True, **runs_as, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [_container(group, image)],
     }
     for key in ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints"):

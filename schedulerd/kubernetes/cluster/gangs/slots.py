@@ -118,6 +118,7 @@ def _create(model: Model, application: Application, gang: Gang, slot: Slot) -> N
         gang.annotations,
         scheduler_name=originator.pod.spec.scheduler_name,
         image=model.settings.placeholder_image,
+        user=model.settings.placeholder_user,
     )
     slot.state, slot.not_before_ns = SlotState.CREATING, model.now_ns + TOLD_WITHIN_NS
     model.timers.set(slot.not_before_ns, Due.GANG, application.id)
