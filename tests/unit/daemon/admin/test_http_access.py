@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -34,7 +35,7 @@ def daemon_with(**given: object) -> Daemon:
     return Daemon(gate=Gate(settings, BearerToken.of(settings)))
 
 
-def put(daemon: Daemon, **options: object) -> httpx.Response:
+def put(daemon: Daemon, **options: Any) -> httpx.Response:
     return daemon.request("PUT", "/loglevel", json={"level": "info"}, **options)
 
 
