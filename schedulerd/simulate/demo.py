@@ -53,6 +53,7 @@ class Daemon:
         """It ends with this process, even one that is killed."""
         self.target = f"{HOST}:{grpc_port}"
         self.http_url = f"http://{HOST}:{http_port}"
+        self.metrics_url = f"{self.http_url}/metrics"
         self._command = [
             *(sys.executable, "-m", "schedulerd", "serve", "--config", str(queue_file)),
             *("--grpc-bind", self.target, "--http-bind", f"{HOST}:{http_port}", "--log-format", "console"),
@@ -84,6 +85,10 @@ class Daemon:
             raise self.failure(f"the daemon ended with exit code {code} when it was asked to stop")
         if kind is None or issubclass(kind, KeyboardInterrupt):
             self.log_file.unlink()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
 
     def wait_until_ready(self) -> None:
         """Waits for the gRPC health service to say SERVING. Raises `DemoFailed` if it does not within bounds."""

@@ -35,7 +35,8 @@ enabled = false
 @pytest.mark.slow
 def test_no_request_that_the_schema_describes_finds_a_fault(tmp_path: Path) -> None:
     (tmp_path / "schemathesis.toml").write_text(SETTINGS)
-    with a_busy_daemon("--http-tokens-file", str(a_token(tmp_path))) as (daemon, _):
+    flags = ("--http-tokens-file", str(a_token(tmp_path)), "--http-debug-state", "on")
+    with a_busy_daemon(*flags) as (daemon, _):
         done = subprocess.run(
             [
                 *(str(Path(sys.executable).with_name("schemathesis")), "run", f"{daemon.url}/api/v1/openapi.json"),

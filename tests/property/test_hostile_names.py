@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.commands import Command
-from schedulerd.terminal import cli, queue, top
+from schedulerd.terminal import cli, get, queue, top
 from schedulerd.terminal.api_client import ApiClient
 from schedulerd.terminal.words import clean
 from schedulerd.wire.decode import RequestDecoder
@@ -60,10 +60,10 @@ def told(names: tuple[str, ...]) -> Conversation:
 def api_of(world: ApiWorld) -> Iterator[None]:
     """The commands talk to this API."""
 
-    def get(_client: ApiClient, path: str, query: Any = None) -> Any:
+    def answer(_client: ApiClient, path: str, query: Any = None) -> Any:
         return world.get(path, **{key: value for key, value in (query or {}).items() if value not in ("", None)})
 
-    with patch.object(ApiClient, "get", get), patch.dict("os.environ", SCHEDULERD_CONTEXTS="/nonexistent/none.yaml"):
+    with patch.object(ApiClient, "get", answer), patch.dict("os.environ", SCHEDULERD_CONTEXTS="/nonexistent/none.yaml"):
         yield
 
 
@@ -75,12 +75,12 @@ def test_no_name_controls_a_terminal(names: tuple[str, ...]) -> None:
     assert world.get("/asks")["items"][0]["ask"] == key  # it did arrive
     with api_of(world):
         for command, *words in (
-            (cli.get, "nodes"),
-            (cli.get, "apps"),
-            (cli.get, "asks"),
-            (cli.get, "users"),
-            (cli.get, "nodes", "-o", "yaml"),
-            (cli.get, "asks", "-o", "json"),
+            (get.get, "nodes"),
+            (get.get, "apps"),
+            (get.get, "asks"),
+            (get.get, "users"),
+            (get.get, "nodes", "-o", "yaml"),
+            (get.get, "asks", "-o", "json"),
             (cli.explain, "--", app),
             (cli.explain, "--", "app", app, key),
             (cli.explain, "--", "pod", f"{namespace}/{pod}"),
@@ -93,7 +93,7 @@ def test_no_name_controls_a_terminal(names: tuple[str, ...]) -> None:
             assert result.exit_code in (0, 2, 3), (words, result.output, result.exception)
             for line in result.output.split("\n"):
                 assert clean(line) == line, words
-        shown = CliRunner().invoke(cli.get, ["nodes"]).output
+        shown = CliRunner().invoke(get.get, ["nodes"]).output
         assert clean(node).strip() in shown  # and what looks like markup is there as it was written
-        data = json.loads(CliRunner().invoke(cli.get, ["apps", "-o", "json"]).output)
+        data = json.loads(CliRunner().invoke(get.get, ["apps", "-o", "json"]).output)
         assert [one["user"] for one in data if one["application"] == app] == [user]

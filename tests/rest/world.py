@@ -6,12 +6,14 @@ import uuid
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
+from typing import Any
 
 from prometheus_client import CollectorRegistry
 from starlette.applications import Starlette
 from starlette.requests import Request
 
 from schedulerd.config import (
+    HttpAccess,
     QueueFile,
     Settings,
     ShownConfiguration,
@@ -23,6 +25,7 @@ from schedulerd.core.commands import Command, ConnectResourceManager, RegisterRe
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import SECOND_NS, ConfigurationText, Timeouts
+from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.http import Sources, build_app, metrics_endpoint
 from schedulerd.daemon.admin.http_access import Gate
 from schedulerd.daemon.admin.scrapes import Scrapes
@@ -87,6 +90,11 @@ class _Sinks:
         self.all.remove(sink)
 
 
+def open_settings(**given: Any) -> Settings:
+    """With these settings every client is answered."""
+    return Settings(http_rest=HttpAccess.ON, http_rest_operate=HttpAccess.ON, **given)
+
+
 class World:
     """A scheduler with its REST application."""
 
@@ -100,7 +108,7 @@ class World:
         validate: Callable[[str, str], Awaitable[QueueFile]] = load,
         check_access: Callable[[str, Request], None] | None = None,
     ) -> None:
-        self.settings = settings or Settings(http_bind="127.0.0.1:0")
+        self.settings = settings or open_settings()
         uuids = count(1)
         self.scheduler = Scheduler(timeouts or Timeouts(), lambda: str(uuid.UUID(int=next(uuids))), matches)
         self.time = VirtualTime(self.scheduler, START_NS)
@@ -109,7 +117,7 @@ class World:
         self.feed = EventFeed(EventRecorder(ring), self.sinks, tracked=event_tracking)  # type: ignore[arg-type]
         self.history = History(self.scheduler.cluster, self.clocks)
         self._next_sample_ns = START_NS + int(SAMPLE_SECONDS * SECOND_NS)
-        gate = Gate(self.settings, None)
+        gate = Gate(self.settings, Access(self.settings, None))
         self.registry = CollectorRegistry()
         scrapes = Scrapes(lambda _pace: iter([self.registry.collect()]))
         self.rest = RestSources(

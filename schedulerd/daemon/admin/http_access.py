@@ -38,9 +38,11 @@ class Gate:
             case HttpAccess.OFF:
                 what = f"{request.method} {request.url.path}"
                 raise HTTPException(403, f"{what} is off: the setting {setting} is off; auto, token and on turn it on")
-            case HttpAccess.AUTO:
-                self._access.check(request, ROLES[setting])
-            case HttpAccess.TOKEN:
-                self._access.check(request, ROLES[setting], anonymous=False)
+            case HttpAccess.AUTO | HttpAccess.TOKEN:
+                try:
+                    self._access.check(request, ROLES[setting], anonymous=given is HttpAccess.AUTO)
+                except HTTPException as refused:
+                    detail = f"{refused.detail}; the setting {setting} is {given}"
+                    raise HTTPException(refused.status_code, detail, refused.headers) from refused
             case HttpAccess.ON if setting not in _OPEN_TO_PAGES:
                 self._access.check_request(request)

@@ -139,6 +139,7 @@ def test_a_refusal_says_what_to_send(token_file: Path) -> None:
     response = daemon.request("GET", "/debug/state")
     assert response.headers["www-authenticate"] == "Bearer"
     assert "http_tokens_file" in response.json()["description"]
+    assert "the setting http_debug_state is auto" in response.json()["description"]
     response = Daemon(gate=a_gate(http_debug_state="off")).request("GET", "/debug/state")
     assert "http_debug_state" in response.json()["description"]
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from schedulerd.config import Settings
 from schedulerd.core.commands import NewApplication, UpdateApplications
 from schedulerd.daemon.rest import events
 from schedulerd.daemon.rest.events import BATCH_MAX, LONG_LIVED, STREAMS_MAX
 from schedulerd.daemon.runtime.shares import share_of
 from tests.rest.asgi import ask
-from tests.rest.world import World
+from tests.rest.world import World, open_settings
 from tests.unit.daemon.rest.cluster import RM, cluster, get, run
 
 BATCH = "/ws/v1/events/batch"
@@ -62,7 +61,7 @@ def test_numbers_that_are_none(query: str, message: str) -> None:
 
 
 def test_outside_the_range_there_are_no_events() -> None:
-    world = cluster(settings=Settings(http_bind="127.0.0.1:0", event_ring_max=1_000))
+    world = cluster(settings=open_settings(event_ring_max=1_000))
     happen(world, 1_500)
     lowest = world.feed.ring.lowest_id
     assert lowest > 0
@@ -191,7 +190,7 @@ def test_a_client_that_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_client_that_loses_events_is_cut() -> None:
-    world = cluster(settings=Settings(http_bind="127.0.0.1:0", event_ring_max=1_000))
+    world = cluster(settings=open_settings(event_ring_max=1_000))
 
     async def main() -> None:
         client = Client(world)

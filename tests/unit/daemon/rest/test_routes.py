@@ -10,7 +10,7 @@ from schedulerd.core.resources import Resources
 from schedulerd.daemon.rest.answers import JSON_TYPE
 from schedulerd.daemon.rest.errors import INVALID_QUEUE
 from schedulerd.daemon.rest.routes import EVERYBODY, ROUTES
-from tests.rest.world import World
+from tests.rest.world import World, open_settings
 from tests.unit.daemon.rest.cluster import QUEUES, RM, cluster, fill, get, request
 
 P = "/ws/v1/partition/default"
@@ -266,7 +266,7 @@ def test_each_resource_manager_has_its_own_default_partition() -> None:
 
 
 def test_an_answer_that_would_be_too_large_is_refused_and_not_cut() -> None:
-    world = World(Settings(http_bind="127.0.0.1:0", rest_items_max=4))
+    world = World(open_settings(rest_items_max=4))
     world.register(QUEUES, RM)
     fill(world, RM)
     assert get(world, f"{P}/nodes").status == 200  # two nodes with one allocation
@@ -285,7 +285,7 @@ def _node(name: str) -> NodeUpdate:
 
 
 def test_everything_but_metrics_needs_access() -> None:
-    closed = World(Settings(http_bind="0.0.0.0:0"))
+    closed = World(Settings())
     for route in ROUTES:
         if route.path.endswith("/events/stream") and route.guard == EVERYBODY:
             continue
@@ -298,13 +298,13 @@ def test_everything_but_metrics_needs_access() -> None:
 
 def test_origins_that_may_read(world: World) -> None:
     assert "access-control-allow-origin" not in get(world, "/ws/v1/clusters", Origin="https://ui.example").headers
-    opened = World(Settings(http_bind="127.0.0.1:0", cors_origins=("https://ui.example",)))
+    opened = World(open_settings(cors_origins=("https://ui.example",)))
     allowed = get(opened, "/ws/v1/clusters", Origin="https://ui.example")
     assert allowed.headers["access-control-allow-origin"] == "https://ui.example"
     assert allowed.headers["vary"] == "Origin"
     for origin in ("https://evil.example", "https://ui.example.evil", "null"):
         assert "access-control-allow-origin" not in get(opened, "/ws/v1/clusters", Origin=origin).headers
-    everybody = World(Settings(http_bind="127.0.0.1:0", cors_origins=("*",)))
+    everybody = World(open_settings(cors_origins=("*",)))
     assert get(everybody, "/ws/v1/clusters", Origin="https://x").headers["access-control-allow-origin"] == "*"
 
 

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from schedulerd.config import Settings
 from schedulerd.daemon.rest.web_root import POLICY
-from tests.rest.world import World
+from tests.rest.world import World, open_settings
 from tests.unit.daemon.rest.cluster import get, request
 
 
@@ -24,7 +23,7 @@ def world(tmp_path: Path) -> World:
     (tmp_path / "secret").write_text("what nobody may read")
     (tmp_path / "web-next").mkdir()
     (tmp_path / "web-next" / "secret").write_text("what nobody may read")
-    return World(Settings(http_bind="127.0.0.1:0", web_root=root))
+    return World(open_settings(web_root=root))
 
 
 @pytest.mark.parametrize("path", ["/", "/index.html", "/inside"])

@@ -178,7 +178,7 @@ def test_a_browser_logs_in_and_out(file: Path) -> None:
     with_browser(file, story)
 
 
-def test_a_session_that_ended_leaves_what_everybody_may(file: Path) -> None:
+def test_a_session_that_ended_leaves_what_each_client_may(file: Path) -> None:
     world = ApiWorld(tokens=file, http_anonymous_view=True)
     assert me(world, Cookie="schedulerd_session=old") == (200, {"name": "", "role": "view"})
     assert me(world, Authorization="Bearer wrong")[0] == 401
