@@ -25,9 +25,9 @@ def short_gang(kind: str, style: str, waiting: Waiting | None = FAILED) -> tuple
     reader = Reader()
     reader.start(node("n", cpu="8"))
     pods = [member(name, style=style, placeholders=kind) for name in ("w0", "w1")]
-    reader.put(*pods)
-    for one in of(reader.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", "")), e.CreatePod):
-        reader.put(made(one))
+    effects = reader.put(*pods)
+    effects += reader.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
+    reader.put(*(made(one) for one in of(effects, e.CreatePod)))
     model = reader.cluster.model
     first, second = [uid for uid, own in (*model.pods.items(), *model.virtual.items()) if own.is_placeholder]
     reader.tell(v.Allocated("a", first, "u", "n"))

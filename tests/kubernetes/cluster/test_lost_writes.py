@@ -20,8 +20,8 @@ def failed_gang() -> tuple[Play, list[e.FailPod]]:
     """Two pods of a Hard gang whose time is over."""
     play = started()
     pods = [member(name, style="Hard") for name in ("w0", "w1")]
-    play.put(*(made(one) for one in of(play.put(*pods), e.CreatePod)))
-    play.tell(v.ApplicationAccepted("a"))
+    effects = play.put(*pods) + play.tell(v.ApplicationAccepted("a"))
+    play.put(*(made(one) for one in of(effects, e.CreatePod)))
     return play, of(play.tell(v.ApplicationUpdated("a", "Failed", "no room")), e.FailPod)
 
 
