@@ -14,8 +14,9 @@ from schedulerd.client.channel import open_channel
 
 LOG = logging.getLogger(__name__)
 
-TELL_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """After a change of the leader, or a failure, the daemon is told within this time."""
+TELL_SECONDS = 2.0
 
 
 class DaemonWatch:
@@ -41,7 +42,7 @@ class DaemonWatch:
                 telling.cancel()
 
     async def _tell(self, daemon: admin_pb2_grpc.AdminAsyncStub) -> None:
-        """Who leads: once for each start of the daemon, and when it changes."""
+        """Who leads: once for each start of the daemon, and when it changes. One that refuses is not asked again."""
         told = ("", 0)
         while True:
             known = (self._leader(), self._times_reached)
@@ -49,9 +50,11 @@ class DaemonWatch:
                 try:
                     await daemon.SetLeader(admin_pb2.SetLeaderRequest(leader=known[0]), timeout=TELL_SECONDS)
                     told = known
-                except grpc.RpcError as error:
-                    LOG.debug("the daemon is not told who leads: %s", error)
-            await asyncio.sleep(TELL_SECONDS)
+                except grpc.aio.AioRpcError as error:
+                    if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                        LOG.info("the daemon does not take the name of the leader: %s", error.details())
+                        told = known
+            await asyncio.sleep(POLL_SECONDS)
 
     def _note(self, state: grpc.ChannelConnectivity) -> None:
         if state is grpc.ChannelConnectivity.READY:
