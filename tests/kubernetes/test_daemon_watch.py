@@ -28,6 +28,7 @@ class FakeDaemon:
         request: admin_pb2.SetLeaderRequest,
         context: grpc.aio.ServicerContext[admin_pb2.SetLeaderRequest, admin_pb2.SetLeaderResponse],
     ) -> admin_pb2.SetLeaderResponse:
+        assert request.rmID == "rm-1"
         self.told.append(request.leader)
         if self._codes:
             await context.abort(self._codes.pop(0), "no")
@@ -57,7 +58,7 @@ async def watching(daemon: FakeDaemon, leader: Callable[[], str]) -> AsyncIterat
     )
     port = server.add_insecure_port("127.0.0.1:0")
     await server.start()
-    running = asyncio.create_task(DaemonWatch(f"127.0.0.1:{port}", lambda _: None, leader).run())
+    running = asyncio.create_task(DaemonWatch(f"127.0.0.1:{port}", lambda _: None, "rm-1", leader).run())
     try:
         yield
     finally:

@@ -22,8 +22,9 @@ TELL_SECONDS = 2.0
 class DaemonWatch:
     """`run` it as a task; `changed` is called with what has become of `is_reachable`."""
 
-    def __init__(self, target: str, changed: Callable[[bool], None], leader: Callable[[], str] = lambda: "") -> None:
+    def __init__(self, target: str, changed: Callable[[bool], None], rm_id: str, leader: Callable[[], str]) -> None:
         self.is_reachable = False
+        self._rm_id = rm_id
         self._leader = leader
         self._times_reached = 0
         self._target = target
@@ -48,7 +49,8 @@ class DaemonWatch:
             known = (self._leader(), self._times_reached)
             if self.is_reachable and known != told:
                 try:
-                    await daemon.SetLeader(admin_pb2.SetLeaderRequest(leader=known[0]), timeout=TELL_SECONDS)
+                    request = admin_pb2.SetLeaderRequest(rmID=self._rm_id, leader=known[0])
+                    await daemon.SetLeader(request, timeout=TELL_SECONDS)
                     told = known
                 except grpc.aio.AioRpcError as error:
                     if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
