@@ -365,7 +365,7 @@ def _admin(choose: random.Random, kind: str) -> Call:
             admin_pb2.ListEventsRequest(rmID=rm_id, start=choose.choice(AMOUNTS), count=choose.choice(COUNTS)),
             admin_pb2.GetStateDumpRequest(rmID=rm_id),
             admin_pb2.GetAutoScalingMetricsRequest(rmID=rm_id, partition=choose.choice(NAMES)),
-            admin_pb2.SetLeaderRequest(leader=choose.choice(NAMES)),
+            admin_pb2.SetLeaderRequest(rmID=rm_id, leader=choose.choice(NAMES)),
             admin_pb2.UnregisterResourceManagerRequest(rmID=choose.choice((RM, RM_2021))),
         )
     )

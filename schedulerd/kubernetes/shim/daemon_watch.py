@@ -14,15 +14,17 @@ from schedulerd.client.channel import open_channel
 
 LOG = logging.getLogger(__name__)
 
-TELL_SECONDS = 1.0
+POLL_SECONDS = 1.0
 """After a change of the leader, or a failure, the daemon is told within this time."""
+TELL_SECONDS = 2.0
 
 
 class DaemonWatch:
     """`run` it as a task; `changed` is called with what has become of `is_reachable`."""
 
-    def __init__(self, target: str, changed: Callable[[bool], None], leader: Callable[[], str] = lambda: "") -> None:
+    def __init__(self, target: str, changed: Callable[[bool], None], rm_id: str, leader: Callable[[], str]) -> None:
         self.is_reachable = False
+        self._rm_id = rm_id
         self._leader = leader
         self._times_reached = 0
         self._target = target
@@ -41,17 +43,20 @@ class DaemonWatch:
                 telling.cancel()
 
     async def _tell(self, daemon: admin_pb2_grpc.AdminAsyncStub) -> None:
-        """Who leads: once for each start of the daemon, and when it changes."""
+        """Who leads: once for each start of the daemon, and when it changes. One that refuses is not asked again."""
         told = ("", 0)
         while True:
             known = (self._leader(), self._times_reached)
             if self.is_reachable and known != told:
                 try:
-                    await daemon.SetLeader(admin_pb2.SetLeaderRequest(leader=known[0]), timeout=TELL_SECONDS)
+                    request = admin_pb2.SetLeaderRequest(rmID=self._rm_id, leader=known[0])
+                    await daemon.SetLeader(request, timeout=TELL_SECONDS)
                     told = known
-                except grpc.RpcError as error:
-                    LOG.debug("the daemon is not told who leads: %s", error)
-            await asyncio.sleep(TELL_SECONDS)
+                except grpc.aio.AioRpcError as error:
+                    if error.code() not in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED):
+                        LOG.info("the daemon does not take the name of the leader: %s", error.details())
+                        told = known
+            await asyncio.sleep(POLL_SECONDS)
 
     def _note(self, state: grpc.ChannelConnectivity) -> None:
         if state is grpc.ChannelConnectivity.READY:

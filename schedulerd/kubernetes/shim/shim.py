@@ -191,7 +191,7 @@ class Shim:
     async def _stand_by(self, driver: Driver, leadership: Leadership, fail: Fail) -> None:
         """Follows the cluster meanwhile, so that nothing is to be listed when this process is elected."""
         daemon = self._daemon_watch = DaemonWatch(
-            self._options.daemon, leadership.may_lead, lambda: leadership.leader_name
+            self._options.daemon, leadership.may_lead, self._options.rm_id, lambda: leadership.leader_name
         )
         self.binding_times.is_counting = False  # what the leader binds
         async with beside(fail, daemon.run(), self._follow(driver, None)):

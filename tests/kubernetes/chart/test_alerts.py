@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from schedulerd.kubernetes.api.metrics import WAIT_SECONDS
+from schedulerd.kubernetes.shim.role_label import LABEL, LEADER
 from schedulerd.observe.families import FAMILIES as OF_THE_DAEMON
 from tests.kubernetes.chart.alerts import ALERTS, OF_WEBHOOKS, RULES, WITHOUT_DATA
 from tests.kubernetes.chart.dashboards import EACH_DAEMON, queries
@@ -240,6 +241,15 @@ def test_every_alert_has_its_cases_and_its_page() -> None:
     assert {page.stem for page in RUNBOOKS.glob("*.md")} == ALERTS.keys()
     for name in ALERTS:
         assert (RUNBOOKS / f"{name}.md").read_text().startswith(f"# {name}\n")
+
+
+@pytest.mark.parametrize("name", ALERTS)
+def test_a_page_shows_the_log_of_the_leader_and_says_how_to_find_pods(name: str) -> None:
+    """One of two pods, which `logs deployment/...` shows, is often the standby."""
+    page = (RUNBOOKS / f"{name}.md").read_text()
+    assert not re.search(r"logs deployment/schedulerd(?!-admission)", page)
+    assert "logs --selector" not in page or f"logs --selector {LABEL}={LEADER} --prefix" in page
+    assert ("POD" in page) == ("[`POD`](../install.md#pods-of-schedulerd)" in page)
 
 
 @pytest.mark.parametrize("name", ALERTS)

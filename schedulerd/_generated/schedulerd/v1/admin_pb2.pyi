@@ -546,17 +546,21 @@ Global___GetAutoScalingMetricsRequest: _TypeAlias = GetAutoScalingMetricsRequest
 class SetLeaderRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
+    RMID_FIELD_NUMBER: _builtins.int
     LEADER_FIELD_NUMBER: _builtins.int
+    rmID: _builtins.str
+    """The id that the RM would register with."""
     leader: _builtins.str
     """Name of the replica, such as that of its pod. Empty if none leads."""
     def __init__(
         self,
         *,
+        rmID: _builtins.str = ...,
         leader: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["leader", b"leader"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["leader", b"leader", "rmID", b"rmID"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
