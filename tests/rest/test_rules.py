@@ -87,9 +87,10 @@ def test_placeholders_are_counted() -> None:
     def of(*keys: str) -> Any:
         return [{"allocationKey": key, "placeholder": True, "taskGroupName": "tg", "nodeId": key} for key in keys]
 
-    same = transformed("placeholder", of("a", "b"), of("b", "c"), OF_HEAD)
+    facts = Facts(members=dict.fromkeys("abc", "a placeholder of app/tg"))
+    same = transformed("placeholder", of("a", "b"), of("b", "c"), facts)
     assert list(differences(same.expected, same.actual)) == []
-    fewer = transformed("placeholder", of("a", "b"), of("c"), OF_HEAD)
+    fewer = transformed("placeholder", of("a", "b"), of("c"), facts)
     assert len(list(differences(fewer.expected, fewer.actual))) == 1
 
 
