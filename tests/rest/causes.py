@@ -13,31 +13,42 @@ from tests.rest.story import read_story
 from tests.rest.transforms import Facts, each_object
 
 
-def facts_of(story: Json, foreign: Counter[str]) -> Facts:
-    facts = Facts(foreign=foreign)
-    asked: set[str] = set()
-    offered: set[str] = set()
-    limited: set[str] = set()
-    for step in story["steps"]:
-        message = step.get("message", {})
-        if step["op"] == "node":
-            for node in message.get("nodes", ()):
-                if node.get("action") == "UPDATE" and node.get("attributes"):
-                    facts.renamed_nodes[node["nodeID"]] = node["attributes"]
-                offered |= node.get("schedulableResource", {}).get("resources", {}).keys()
-        for one in _asks(message):
-            if int(one.get("maxAllocations", 1)) > 1:
-                facts.several[one["allocationKey"]] = int(one["maxAllocations"])
-            if one.get("taskGroupName"):
-                facts.members[one["allocationKey"]] = _member(one)
-            asked |= _size(one).keys()
-        if step["op"] in ("register", "config"):
-            limited |= {name for one in _limits(message.get("config", "")) for name in one.get("maxresources", {})}
-        if step["op"] == "register":
-            switch = message.get("extraConfig", {}).get("event.trackingEnabled", "true")
-            facts.switches_off_events |= switch.lower() == "false"
-    facts.diverges = bool(asked - offered) or bool(limited and asked - limited)
-    return facts
+def note(facts: Facts, step: Json) -> None:
+    """Adds what a step of the story is the cause of."""
+    message = step.get("message", {})
+    for node in message.get("nodes", ()):
+        facts.reports += 1
+        if node.get("action") == "UPDATE" and node.get("attributes"):
+            facts.renamed_nodes[node["nodeID"]] = node["attributes"]
+        facts.offered |= node.get("schedulableResource", {}).get("resources", {}).keys()
+    for one in message.get("new", ()):
+        facts.submitted.add(one.get("applicationID", ""))
+    for one in _asks(message):
+        if int(one.get("maxAllocations", 1)) > 1:
+            facts.several[one["allocationKey"]] = int(one["maxAllocations"])
+        if one.get("taskGroupName"):
+            facts.members[one["allocationKey"]] = _member(one)
+        facts.asked |= _size(one).keys()
+    facts.ghosts += sum(1 for one in _existing(message) if one.get("applicationID", "") not in facts.submitted)
+    if step["op"] in ("register", "config"):
+        facts.reports += 1
+        read = of_yaml(message.get("config", "") or "{}")
+        for one in _limits(read):
+            facts.limited |= one.get("maxresources", {}).keys()
+        partitions = read.get("partitions") if isinstance(read, dict) else None
+        facts.limits_partition |= any(one.get("limits") for one in partitions or () if isinstance(one, dict))
+    if step["op"] == "register":
+        switch = message.get("extraConfig", {}).get("event.trackingEnabled", "true")
+        facts.switches_off_events |= switch.lower() == "false"
+
+
+def _existing(message: Json) -> Iterator[Json]:
+    """The allocations that exist already, in the words of 2023-06 and of head."""
+    for node in message.get("nodes", ()):
+        yield from node.get("existingAllocations", ())
+    for one in message.get("allocations", ()):
+        if one.get("nodeID") and "foreign" not in one.get("allocationTags", {}):
+            yield one
 
 
 def _asks(message: Json) -> Iterator[Json]:
@@ -60,9 +71,9 @@ def _member(ask: Json) -> str:
     return f"a member of {group} of {json.dumps(_size(ask), sort_keys=True)}, priority {ask.get('priority', 0)}"
 
 
-def _limits(config: str) -> Iterator[Json]:
+def _limits(config: Json) -> Iterator[Json]:
     """The limits of a queue file."""
-    for one in each_object(of_yaml(config) if config else {}):
+    for one in each_object(config):
         yield from (limit for limit in one.get("limits") or () if isinstance(limit, dict))
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedulerd.core.facts import ApplicationRejected, RejectCode
+from schedulerd.core.facts import ApplicationRejected, AskRejected, CheckFailed, NodeRejected, RejectCode
 from schedulerd.core.specs import SECOND_NS
 from tests.rest import causes, projection
 from tests.rest.asgi import STREAM_TURNS, Answer, ask
@@ -20,7 +20,7 @@ from tests.rest.body import comparable, event_counts, of_yaml
 from tests.rest.compare import Difference, Json, differences
 from tests.rest.rules import EXCUSES
 from tests.rest.story import Player, in_ids_of, read_answers, read_story
-from tests.rest.transforms import TRANSFORMS, Pair
+from tests.rest.transforms import TRANSFORMS, Facts, Pair
 from tests.rest.world import World
 
 HEADERS = ("Content-Type", "Allow", "Location", "Content-Encoding", "Vary")
@@ -117,8 +117,8 @@ class _Replay:
         self._answers = answers
         self._version = version
         self._world = World()
-        self._facts = causes.facts_of(story, foreign)
-        self._facts.of_head = version == "head"
+        self._facts = Facts(foreign=foreign, of_head=version == "head")
+        self._unnoted = deque(story["steps"])
         self._world.sinks.attach(self._note)
         self._judgements: list[Judgement] = []
         self._dumped: set[str] = set()
@@ -140,7 +140,11 @@ class _Replay:
 
     def _note(self, facts: Any, _now: object) -> None:
         for fact in facts:
-            if isinstance(fact, ApplicationRejected):
+            if isinstance(fact, AskRejected | CheckFailed):
+                self._facts.failures["ask"] += 1
+            elif isinstance(fact, NodeRejected):
+                self._facts.failures["node"] += 1
+            elif isinstance(fact, ApplicationRejected):
                 is_again = fact.code is RejectCode.DUPLICATE_ID
                 if is_again:
                     self._facts.duplicates[fact.application_id] += 1
@@ -151,6 +155,8 @@ class _Replay:
         recorded = [one for one in self._answers if one["phase"] == label]
         self._dumped.add(label)
         self._catch_up(recorded)
+        while (step := self._unnoted.popleft())["op"] != "dump":
+            causes.note(self._facts, step)
         partitions = self._world.scheduler.cluster.partitions()
         self._facts.active = {name for one in partitions for name in one.applications}
         self._facts.moved = False
@@ -196,7 +202,8 @@ class _Replay:
             rules.append("1.4")
         if _is_window(recorded["request"]):
             rules.append("window")
-        pair = Pair(recorded["name"], path, deepcopy(expected), deepcopy(ours))
+        sent = recorded["request"]["body"] or ""
+        pair = Pair(recorded["name"], path, deepcopy(expected), deepcopy(ours), answer.status, sent)
         rules += [rule.name for rule in TRANSFORMS if rule.apply(pair, self._facts)]
         left, excused = [], []
         for difference in _all_differences(status, headers, response, pair, answer):

@@ -258,7 +258,7 @@ def test_allocations_that_head_reports_on_nodes_are_played() -> None:
     assert [one["allocationKey"] for one in node["existingAllocations"]] == ["mine"]
     assert node["occupiedResource"] == size
     gone = {"releases": {"allocationsToRelease": [{"allocationKey": "theirs"}]}}
-    assert translation.nodes(gone)["nodes"] == [
+    assert (translation.nodes(gone) or {})["nodes"] == [
         {"nodeID": "n", "action": "UPDATE", "occupiedResource": {"resources": {}}}
     ]
     assert translation.nodes({"allocations": [{"allocationKey": "ask"}]}) is None

@@ -17,7 +17,7 @@ _CLOSED = frozenset({"Completed", "Failed", "Rejected", "Expired"})
 
 @dataclass
 class Facts:
-    """What is known of a story beside its answers."""
+    """What is known of a story beside its answers, so far as it is played."""
 
     several: dict[str, int] = field(default_factory=dict)
     """Asks for several allocations, with their number."""
@@ -39,8 +39,24 @@ class Facts:
     """Whether the resource manager has switched event tracking off."""
     of_head: bool = True
     """Whether the recording is of head, and not of 1.4."""
-    diverges: bool = False
-    """Whether 1.4 does something in this story that is known to be wrong, so that its state is another one."""
+    reports: int = 0
+    """Reports of nodes, and queue files."""
+    submitted: set[str] = field(default_factory=set)
+    ghosts: int = 0
+    """Allocations that were reported as existing, of applications that nobody has submitted."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """What was rejected here: items of the kinds `ask` and `node`."""
+    asked: set[str] = field(default_factory=set)
+    """Resources that asks name, and so on."""
+    offered: set[str] = field(default_factory=set)
+    limited: set[str] = field(default_factory=set)
+    limits_partition: bool = False
+    """Whether a queue file has limits of a partition, and not only of queues."""
+
+    @property
+    def diverges(self) -> bool:
+        """Whether 1.4 has done something that is known to be wrong, so that its state is another one."""
+        return bool(self.asked - self.offered) or bool(self.limited and self.asked - self.limited)
 
 
 @dataclass(slots=True)
@@ -52,6 +68,10 @@ class Pair:
     path: str
     expected: Json
     actual: Json
+    status: int = 200
+    """Of ours."""
+    sent: str = ""
+    """The body of the request."""
 
 
 class Transform(NamedTuple):
