@@ -20,9 +20,10 @@ from tests.rest.world import World
 
 Json = Any
 P = "/ws/v1/partition/default"
+EVENTS = "/ws/v1/events/batch"
 GETS = [
     *("/ws/v1/partitions", f"{P}/queues", f"{P}/nodes", f"{P}/node/n-1", f"{P}/node/n-2", f"{P}/applications/active"),
-    *(f"{P}/application/gang", f"{P}/usage/users", "/ws/v1/events/batch", "/ws/v1/scheduler/node-utilizations"),
+    *(f"{P}/application/gang", f"{P}/usage/users", EVENTS, "/ws/v1/scheduler/node-utilizations"),
 ]
 QUEUES = """
 partitions:
@@ -165,8 +166,13 @@ def test_the_size_of_a_real_allocation_is_compared() -> None:
     assert _judged(answers) == [f"{P}/application/gang"]
 
 
-def test_events_of_nodes_are_counted_over_all_nodes() -> None:
+def test_a_replacement_is_no_event_of_its_node_to_the_peer() -> None:
     answers = deepcopy(_recorded(0))
-    records = _body(answers, "/ws/v1/events/batch")["EventRecords"]
-    records.remove(next(one for one in records if one.get("eventChangeDetail") == 303))
-    assert _judged(answers) == ["/ws/v1/events/batch"]
+    records = _body(answers, EVENTS)["EventRecords"]
+    joined = [one for one in records if one.get("eventChangeDetail") == 303]
+    assert [one["eventChangeType"] for one in joined] == [2, 2, 2, 2, 3, 2, 3, 2]
+    for one in joined[4:]:
+        records.remove(one)
+    assert _judged(answers) == []
+    records.remove(joined[0])
+    assert _judged(answers) == [EVENTS]
