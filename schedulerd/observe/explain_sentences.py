@@ -64,6 +64,8 @@ def fits_summary(found: FitsFinding) -> str:
     """Whether the supposed ask would be placed."""
     if found.fits:
         return f"It would be placed now, on node {found.node_id}."
+    if found.refusal:
+        return f"It would not be placed now: {found.refusal}."
     if found.rule is not None:
         return f"It would not be placed now: it would wait for {rule_sentence(found.rule)}."
     return f"It would not be placed now: no node has room: {_counts(found.nodes)}."
@@ -72,6 +74,8 @@ def fits_summary(found: FitsFinding) -> str:
 def fits_details(found: FitsFinding) -> list[str]:
     """What would let it in."""
     said = rules_details(found.rule, found.also_blocked_by) if found.rule is not None else []
+    if found.refusal and found.rule is not None:
+        said.insert(0, f"It would wait for {rule_sentence(found.rule)} too.")
     if not found.fits and not _fits_somewhere(found.nodes):
         if found.rule is not None:
             said.append(f"No node has room for it now either: {_counts(found.nodes)}.")

@@ -5,21 +5,22 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedulerd.core.facts import ApplicationRejected, RejectCode
-from tests.rest import projection
+from schedulerd.core.facts import ApplicationRejected, AskRejected, CheckFailed, NodeRejected, RejectCode
+from schedulerd.core.specs import SECOND_NS
+from tests.rest import causes, projection
 from tests.rest.asgi import STREAM_TURNS, Answer, ask
 from tests.rest.body import comparable, event_counts, of_yaml
 from tests.rest.compare import Difference, Json, differences
 from tests.rest.rules import EXCUSES
-from tests.rest.story import Player, read_answers, read_story
-from tests.rest.transforms import TRANSFORMS, Facts, Pair, each_object
+from tests.rest.story import Player, in_ids_of, read_answers, read_story
+from tests.rest.transforms import TRANSFORMS, Facts, Pair
 from tests.rest.world import World
 
 HEADERS = ("Content-Type", "Allow", "Location", "Content-Encoding", "Vary")
@@ -30,6 +31,9 @@ FIRST_MAX = 12
 
 SENTENCES = {rule.name: rule.sentence for rule in (*TRANSFORMS, *EXCUSES)}
 
+VERSIONS = ("1.4", "head")
+LAG_MIN_NS = SECOND_NS
+"""Less than this is what its requests and waits took the recorder beside what the story says."""
 PHASE_NODES = "/nodes"
 
 
@@ -76,22 +80,32 @@ def stories(folder: Path) -> list[str]:
 
 def replay(folder: Path, name: str, recorded: str = "") -> Result:
     """Plays one story. `recorded` is the version to compare with; '' for head where its answers are there."""
-    has_head = (folder / f"head-{name}.jsonl.gz").exists()
-    version = recorded or ("head" if has_head else "1.4")
-    return asyncio.run(_replay(folder, name, version))
+    return asyncio.run(_replay(folder, name, recorded))
 
 
-async def _replay(folder: Path, name: str, version: str) -> Result:
-    played = folder / f"1.4-{name}.story.json"
-    story = read_story(played if played.exists() else folder / f"head-{name}.story.json")
-    answers = read_answers(folder / f"{version}-{name}.jsonl.gz")
-    own_labels = {step["label"] for step in story["steps"] if step["op"] == "dump"}
-    without = {one["phase"] for one in answers} - own_labels
-    if without and version == "head" and (folder / f"1.4-{name}.jsonl.gz").exists():
-        # A phase of head that the steps of 1.4 do not have: there is nothing to compare it with.
-        answers, version = read_answers(folder / f"1.4-{name}.jsonl.gz"), "1.4"
-    foreign = _foreign(folder / f"head-{name}.story.json")
-    return await _Replay(story, answers, version, foreign, of_head=not played.exists()).run(name)
+async def _replay(folder: Path, name: str, recorded: str) -> Result:
+    stories = {one: folder / f"{one}-{name}.story.json" for one in VERSIONS}
+    answers = {one: folder / f"{one}-{name}.jsonl.gz" for one in VERSIONS}
+    played = "1.4" if stories["1.4"].exists() else "head"
+    version = recorded or ("head" if answers["head"].exists() else "1.4")
+    if version == played == "head" or not _lacks_dumps(stories[played], answers[version]):
+        pass
+    elif not recorded and answers["1.4"].exists():
+        version = "1.4"  # a phase of head that the steps of 1.4 do not have
+    elif stories["head"].exists():
+        played = "head"
+    story = read_story(stories[played])
+    found = read_answers(answers[version]) if answers[version].exists() else []
+    if played != version and stories[version].exists():
+        found = in_ids_of(story, read_story(stories[version]), found)
+    foreign = causes.foreign_of(stories["head"])
+    return await _Replay(story, found, version, foreign, of_head=played == "head").run(name)
+
+
+def _lacks_dumps(story: Path, answers: Path) -> bool:
+    """Whether there are answers that were taken where the story has no dump."""
+    labels = {step["label"] for step in read_story(story)["steps"] if step["op"] == "dump"}
+    return answers.exists() and any(one["phase"] not in labels for one in read_answers(answers))
 
 
 class _Replay:
@@ -100,27 +114,37 @@ class _Replay:
     ) -> None:
         """`of_head`: the story is of head too, and not only its answers."""
         self._story = story
-        self._of_head = of_head
         self._answers = answers
         self._version = version
         self._world = World()
-        self._facts = _facts_of(story, foreign)
-        self._facts.of_head = version == "head"
+        self._facts = Facts(foreign=foreign, of_head=version == "head")
+        self._unnoted = deque(story["steps"])
         self._world.sinks.attach(self._note)
         self._judgements: list[Judgement] = []
+        self._dumped: set[str] = set()
+        self._player = Player(self._world, self._dump, of_head=of_head)
+        self._recorder_ahead_ns: int | None = None
+        """The recorder's clock less ours, at the first dump."""
 
     async def run(self, name: str) -> Result:
-        player = Player(self._world, self._dump, of_head=self._of_head)
         try:
-            await player.play(self._story)
+            await self._player.play(self._story)
         except Exception as error:  # noqa: BLE001  # other stories go on, and this one does not agree
             broken = Difference("", "a story that can be played", f"{type(error).__name__}: {error}")
             self._judgements.append(Judgement("(played)", "to its end", "", (), (broken,)))
-        return Result(name, self._version, self._judgements, player.refused)
+        self._judgements += [_not_asked(one) for one in self._answers if one["phase"] not in self._dumped]
+        if not self._judgements:
+            nothing = Difference("", "answers to compare with", "none")
+            self._judgements.append(Judgement("(recorded)", "at all", "", (), (nothing,)))
+        return Result(name, self._version, self._judgements, self._player.refused)
 
     def _note(self, facts: Any, _now: object) -> None:
         for fact in facts:
-            if isinstance(fact, ApplicationRejected):
+            if isinstance(fact, AskRejected | CheckFailed):
+                self._facts.failures["ask"] += 1
+            elif isinstance(fact, NodeRejected):
+                self._facts.failures["node"] += 1
+            elif isinstance(fact, ApplicationRejected):
                 is_again = fact.code is RejectCode.DUPLICATE_ID
                 if is_again:
                     self._facts.duplicates[fact.application_id] += 1
@@ -129,15 +153,31 @@ class _Replay:
 
     async def _dump(self, label: str) -> None:
         recorded = [one for one in self._answers if one["phase"] == label]
+        self._dumped.add(label)
+        self._catch_up(recorded)
+        while (step := self._unnoted.popleft())["op"] != "dump":
+            causes.note(self._facts, step)
         partitions = self._world.scheduler.cluster.partitions()
         self._facts.active = {name for one in partitions for name in one.applications}
         self._facts.moved = False
         for one in recorded:
             if one["request"]["path"].endswith(PHASE_NODES) and isinstance(one["response"].get("body"), list):
                 ours = await self._ask(one["request"])
-                self._facts.moved = _moved(one["response"]["body"], ours.json, self._facts)
+                self._facts.moved |= causes.moved(one["response"]["body"], ours.json, self._facts)
         for one in recorded:
             self._judgements.append(self._judge(label, one, await self._ask(one["request"])))
+
+    def _catch_up(self, recorded: list[Json]) -> None:
+        """Waits until as much time has passed since the first dump as for the recorder, so that timeouts and samples
+        of the history are on the same side of this dump."""
+        taken = [one["takenAtNano"] for one in recorded if "takenAtNano" in one]
+        if not taken:
+            return
+        if self._recorder_ahead_ns is None:
+            self._recorder_ahead_ns = min(taken) - self._world.time.now_ns
+        lag_ns = min(taken) - self._recorder_ahead_ns - self._world.time.now_ns
+        if lag_ns >= LAG_MIN_NS:
+            self._player.pass_time(lag_ns)
 
     async def _ask(self, request: Json) -> Answer:
         is_stream = request["path"].endswith("/events/stream")
@@ -162,7 +202,8 @@ class _Replay:
             rules.append("1.4")
         if _is_window(recorded["request"]):
             rules.append("window")
-        pair = Pair(recorded["name"], path, deepcopy(expected), deepcopy(ours))
+        sent = recorded["request"]["body"] or ""
+        pair = Pair(recorded["name"], path, deepcopy(expected), deepcopy(ours), answer.status, sent)
         rules += [rule.name for rule in TRANSFORMS if rule.apply(pair, self._facts)]
         left, excused = [], []
         for difference in _all_differences(status, headers, response, pair, answer):
@@ -173,6 +214,12 @@ class _Replay:
                 excused.append((difference, rule.name))
         rules += [name for _, name in excused]
         return Judgement(label, recorded["name"], path, tuple(dict.fromkeys(rules)), tuple(left), tuple(excused))
+
+
+def _not_asked(recorded: Json) -> Judgement:
+    """An answer that was taken at a dump that the story does not have, or does not come to."""
+    missing = Difference("", "a dump of this phase", "none")
+    return Judgement(recorded["phase"], recorded["name"], recorded["request"]["path"], (), (missing,))
 
 
 def _all_differences(
@@ -239,83 +286,6 @@ def _of_json(body: Json, request: Json) -> Json:
             return {"EventRecords": None}
         return {"EventRecords": len(records) if _is_window(request) else event_counts(records)}
     return comparable(body)
-
-
-def _moved(recorded: list[Json], ours: Json, facts: Facts) -> bool:
-    """Whether the same allocations, of the same sum, are on other nodes."""
-    if not isinstance(ours, list):
-        return False
-    names = {f"{key}-{number}": key for key, count in facts.several.items() for number in range(count)}
-    there = {node["nodeID"]: _keys(node, names) for node in recorded}
-    here = {node["nodeID"]: _keys(node, names) for node in ours}
-    if there == here or there.keys() != here.keys():
-        return False
-    return _sum(there.values()) == _sum(here.values()) and _allocated(recorded) == _allocated(ours)
-
-
-def _keys(node: Json, names: dict[str, str]) -> Counter[str]:
-    return Counter(names.get(one["allocationKey"], one["allocationKey"]) for one in node.get("allocations", ()))
-
-
-def _sum(counters: Any) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for one in counters:
-        total += one
-    return total
-
-
-def _allocated(nodes: list[Json]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for node in nodes:
-        total.update({name: amount for name, amount in node.get("allocated", {}).items() if amount})
-    return total
-
-
-def _facts_of(story: Json, foreign: Counter[str]) -> Facts:
-    facts = Facts(foreign=foreign)
-    asked: set[str] = set()
-    offered: set[str] = set()
-    limited: set[str] = set()
-    for step in story["steps"]:
-        message = step.get("message", {})
-        if step["op"] == "node":
-            for node in message.get("nodes", ()):
-                if node.get("action") == "UPDATE" and node.get("attributes"):
-                    facts.renamed_nodes[node["nodeID"]] = node["attributes"]
-        for one in message.get("asks", ()):
-            if int(one.get("maxAllocations", 1)) > 1:
-                facts.several[one["allocationKey"]] = int(one["maxAllocations"])
-        if step["op"] == "allocation":
-            asked |= {name for one in message.get("asks", ()) for name in one["resourceAsk"].get("resources", {})}
-        if step["op"] in ("register", "config"):
-            limited |= {name for one in _limits(message.get("config", "")) for name in one.get("maxresources", {})}
-        if step["op"] == "node":
-            offered |= {
-                name
-                for node in message.get("nodes", ())
-                for name in node.get("schedulableResource", {}).get("resources", {})
-            }
-        if step["op"] == "register":
-            switch = message.get("extraConfig", {}).get("event.trackingEnabled", "true")
-            facts.switches_off_events |= switch.lower() == "false"
-    facts.diverges = bool(asked - offered) or bool(limited and asked - limited)
-    return facts
-
-
-def _limits(config: str) -> Iterator[Json]:
-    """The limits of a queue file."""
-    for one in each_object(of_yaml(config) if config else {}):
-        yield from (limit for limit in one.get("limits") or () if isinstance(limit, dict))
-
-
-def _foreign(path: Path) -> Counter[str]:
-    """Foreign allocations by node in the steps of head; it has them where the steps of 1.4 say `occupied`."""
-    found: Counter[str] = Counter()
-    if path.exists():
-        for one in each_object(read_story(path)["steps"]):
-            if "foreign" in (one.get("allocationTags") or {}):
-                found[one.get("nodeID", "")] += 1
-    return found
 
 
 def report(result: Result, *, explains: bool = False) -> Iterator[str]:

@@ -6,12 +6,15 @@ and is about a kind of answer, never about one story.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 from schedulerd._generated.si.v1 import si_pb2
-from tests.rest.compare import MISSING, Difference
+from schedulerd.config import QueueFileInvalid, load_queue_file
+from tests.rest.body import of_yaml
+from tests.rest.compare import MISSING, Difference, Json
 from tests.rest.transforms import Facts, Pair
 
 
@@ -34,7 +37,7 @@ def _is_route(path: str, *ends: str) -> bool:
 
 def _answered_here(_difference: Difference, pair: Pair, facts: Facts) -> bool:
     own = ("/ws/v1/stack", "/ws/v1/fullstatedump", "/scheduler/node-utilization")
-    return facts.of_head and _is_route(pair.path, *own)
+    return facts.of_head and pair.status == 200 and _is_route(pair.path, *own)
 
 
 def _used_most(difference: Difference, pair: Pair, facts: Facts) -> bool:
@@ -122,8 +125,10 @@ def _status_order(difference: Difference, _pair: Pair, _facts: Facts) -> bool:
     return there == ours
 
 
-def _stricter(difference: Difference, pair: Pair, _facts: Facts) -> bool:
-    return (
+def _stricter(_difference: Difference, pair: Pair, _facts: Facts) -> bool:
+    """A text that we refuse only for what the peer does not look at: the checksum, the placement rules, and whether
+    there is a partition at all."""
+    is_refused_here = (
         pair.path.endswith("/validate-conf")
         and isinstance(pair.expected, dict)
         and isinstance(pair.actual, dict)
@@ -131,23 +136,51 @@ def _stricter(difference: Difference, pair: Pair, _facts: Facts) -> bool:
         and pair.actual.get("allowed") is False
         and bool(pair.actual.get("reason"))
     )
+    return is_refused_here and _is_valid_beside(pair.sent)
 
 
-def _failures(difference: Difference, pair: Pair, _facts: Facts) -> bool:
-    return pair.path.endswith("/healthcheck") and difference.pointer in (
-        "/Healthy",
-        "/HealthChecks/0/Succeeded",
-        "/HealthChecks/1/Succeeded",
-    )
+def _is_valid_beside(text: str) -> bool:
+    read = of_yaml(text)
+    partitions = read.get("partitions") if isinstance(read, dict) else None
+    if not partitions:
+        return True
+    kept = [{key: value for key, value in one.items() if key != "placementrules"} for one in partitions]
+    try:
+        load_queue_file(json.dumps({**read, "partitions": kept, "checksum": ""}))
+    except QueueFileInvalid:
+        return False
+    return True
+
+
+def _failures(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    """What went wrong counts here if it is an item that was rejected lately; to the peer also if it was at any time, or
+    is a recovered allocation of an unknown application."""
+    if not pair.path.endswith("/healthcheck"):
+        return False
+    if difference.pointer == "/Healthy":  # it follows from the checks, which are compared
+        return all(_follows(body) for body in (pair.expected, pair.actual))
+    kinds = {"/HealthChecks/0/Succeeded": "ask", "/HealthChecks/1/Succeeded": "node"}
+    if difference.pointer not in kinds:
+        return False
+    has_failed = facts.failures[kinds[difference.pointer]] > 0
+    return has_failed or (difference.expected is False and facts.ghosts > 0)
+
+
+def _follows(health: Json) -> bool:
+    checks = health.get("HealthChecks", []) if isinstance(health, dict) else []
+    return bool(checks) and health["Healthy"] is all(one["Succeeded"] for one in checks)
 
 
 def _event_switch(difference: Difference, pair: Pair, facts: Facts) -> bool:
     return facts.switches_off_events and "/events/" in pair.path
 
 
-_ONLY_OURS = frozenset({"2:1:205", "2:3:101", "4:1:404", "4:2:406", "4:3:406", "2:3:202"})
-_ONLY_THEIRS = frozenset({"3:1:302", "2:1:202", "2:3:0", "2:3:100", "2:2:0"})
-_OTHER_MOMENT = frozenset({"4:1:403", "3:1:305", "3:1:303", "4:1:400"})
+_ONLY_OURS = frozenset({"2:1:205", "2:3:101", "4:1:404", "4:2:406", "4:3:406"})
+_ONLY_THEIRS = frozenset({"3:1:302", "2:2:0"})
+_OF_REJECTED = {"2:3:202": "ours", "2:1:202": "theirs"}
+_CANCELLED, _REMOVED = "2:3:100", "2:3:0"
+_OTHER_MOMENT = frozenset({"4:1:403", "3:1:305", "4:1:400"})
+"""Changes that follow from reports of nodes and from queue files: to the peer from others of them than here."""
 
 
 _CODES_OF_2023_06 = frozenset(si_pb2.EventRecord.ChangeDetail.values())
@@ -163,15 +196,22 @@ def _later_code(difference: Difference, pair: Pair, _facts: Facts) -> bool:
     return not is_known or (kind.isdigit() and int(kind) not in si_pb2.EventRecord.Type.values())
 
 
-def _event_code(difference: Difference, pair: Pair, _facts: Facts) -> bool:
-    if "/events/" not in pair.path:
+def _event_code(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    if "/events/" not in pair.path or not difference.pointer.startswith("/EventRecords/"):
         return False
-    code = ":".join(difference.pointer.removeprefix("/EventRecords/").split(":")[:3])
-    return (
-        (code in _ONLY_OURS and difference.expected == MISSING)
-        or (code in _ONLY_THEIRS and difference.actual == MISSING)
-        or code in _OTHER_MOMENT
-    )
+    kind, change, detail, name = difference.pointer.removeprefix("/EventRecords/").split(":", 3)
+    code = f"{kind}:{change}:{detail}"
+    there, ours = (0 if one == MISSING else one for one in (difference.expected, difference.actual))
+    if code in _OTHER_MOMENT:
+        return bool(abs(there - ours) <= facts.reports)
+    if code in _OF_REJECTED:
+        is_one_sided = there == 0 if _OF_REJECTED[code] == "ours" else ours == 0
+        return is_one_sided and (name in facts.rejected or name in facts.duplicates)
+    if code == _CANCELLED:  # to the peer also of each allocation that the resource manager releases
+        return bool(there > ours)
+    if code == _REMOVED:
+        return bool(ours == 0 and name not in facts.active)
+    return bool((code in _ONLY_OURS and there == 0) or (code in _ONLY_THEIRS and ours == 0))
 
 
 def _event_of_running(difference: Difference, pair: Pair, _facts: Facts) -> bool:
@@ -199,9 +239,21 @@ def _event_of_rejected(difference: Difference, pair: Pair, facts: Facts) -> bool
 
 
 def _event_of_node(difference: Difference, pair: Pair, facts: Facts) -> bool:
-    """An allocation joins or leaves a node: which one is not compared, nor foreign ones."""
+    """An allocation joins or leaves a node: there are as many on all nodes, besides foreign ones, and real ones
+    that took a placeholder where it was, which is no event of the node to the peer."""
     code = ":".join(difference.pointer.removeprefix("/EventRecords/").split(":")[:3])
-    return "/events/" in pair.path and code in ("3:2:303", "3:3:303") and (facts.moved or bool(facts.foreign))
+    if "/events/" not in pair.path or code not in ("3:2:303", "3:3:303"):
+        return False
+    there, ours = (_events(value, code) for value in (pair.expected, pair.actual))
+    return -_events(pair.actual, _REPLACED) <= there - ours <= facts.foreign.total()
+
+
+_REPLACED = "2:3:503"
+
+
+def _events(body: Json, code: str) -> int:
+    """How many events of a code there are, of all objects."""
+    return sum(count for name, count in body["EventRecords"].items() if name.startswith(f"{code}:"))
 
 
 def _event_of_several(difference: Difference, pair: Pair, facts: Facts) -> bool:
@@ -254,13 +306,18 @@ def _unhealthy(difference: Difference, pair: Pair, facts: Facts) -> bool:
     if facts.of_head or not pair.path.endswith("/healthcheck"):
         return False
     is_refused = isinstance(pair.expected, dict) and pair.expected.get("message") == "Scheduler is not healthy"
-    return difference.expected in (503, MISSING) or is_refused
+    is_bad_here = isinstance(pair.actual, dict) and pair.actual.get("Healthy") is False
+    has_cause = is_bad_here or facts.diverges or facts.ghosts > 0 or facts.failures.total() > 0
+    return has_cause and (difference.expected in (503, MISSING) or is_refused)
 
 
 def _limits_of_partition(difference: Difference, pair: Pair, facts: Facts) -> bool:
     """1.4 shows limits of a partition nowhere; head gives them to its root."""
-    is_root = _at(r"^/(Partitions/[^/]+/Queues/[^/]+/Limits|partitions/[^/]+/queues/root/limits)$")(difference)
-    return not facts.of_head and pair.path.endswith("/config") and is_root and difference.expected == MISSING
+    if facts.of_head or not facts.limits_partition or difference.expected != MISSING:
+        return False
+    if pair.path.endswith("/config"):
+        return _at(r"^/(Partitions/[^/]+/Queues/[^/]+/Limits|partitions/[^/]+/queues/root/limits)$")(difference)
+    return "/usage/" in pair.path and _at(r"^(/[^/]+)?/queues/(maxApplications|maxResources)$")(difference)
 
 
 EXCUSES = (

@@ -27,6 +27,7 @@ from schedulerd.core.facts import (
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.specs import MILLISECOND_NS, ConfigurationText
 from schedulerd.wire.decode import RequestDecoder
+from tests.rest.of_head import Translation
 from tests.rest.world import World
 
 Json = dict[str, Any]
@@ -34,7 +35,8 @@ Json = dict[str, Any]
 BETWEEN_MS = 60
 """The recorder waited so long after each step."""
 
-_UUID = re.compile(r"\$\{uuid:(.+)#(\d+)\}")
+_ALLOCATION = re.compile(r"\$\{uuid:(.+)#(\d+)\}")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Dump = Callable[[str], Awaitable[None]]
 """Called at each dump with its label."""
@@ -50,13 +52,25 @@ def read_answers(path: Path) -> list[Json]:
         return [json.loads(line) for line in lines]
 
 
+def in_ids_of(played: Json, recorded: Json, answers: list[Json]) -> list[Json]:
+    """The answers, with the UUIDs of the story that is played. The two stories have the same pods in the same order,
+    whose UUIDs may be others in each run."""
+    there, here = (dict.fromkeys(_UUID.findall(json.dumps(one))) for one in (recorded, played))
+    if there == here or len(there) != len(here):
+        return answers
+    names = dict(zip(there, here, strict=True))
+    text = _UUID.sub(lambda found: names.get(found[0], found[0]), json.dumps(answers))
+    translated: list[Json] = json.loads(text)
+    return translated
+
+
 class Player:
     """Plays the steps of a story on a world."""
 
     def __init__(self, world: World, dump: Dump, *, of_head: bool = False) -> None:
         """`of_head`: the steps are in the words of the interface that head speaks."""
         self._world = world
-        self._of_head = of_head
+        self._of_head = Translation() if of_head else None
         self._dump = dump
         self._decoder = RequestDecoder(world.clocks)
         self.refused: list[str] = []
@@ -77,16 +91,12 @@ class Player:
             case "register":
                 self._unless_refused(self._register, message)
             case "node":
-                request = ParseDict(message, si_pb2.NodeRequest(), ignore_unknown_fields=True)
-                self._send(self._decoder.nodes(request))
+                self._report_nodes(message)
             case "application":
                 application = ParseDict(message, si_pb2.ApplicationRequest(), ignore_unknown_fields=True)
                 self._send(self._decoder.applications(application))
             case "allocation":
-                text = json.dumps(as_of_2023(message) if self._of_head else message)
-                named = json.loads(_UUID.sub(self._uuid, text))
-                allocation = ParseDict(named, si_pb2.AllocationRequest(), ignore_unknown_fields=True)
-                self._send(self._decoder.allocations(allocation))
+                self._allocate(json.loads(_ALLOCATION.sub(self._uuid, json.dumps(message))))
             case "config":
                 self._unless_refused(self._configure, message)
             case "wait":
@@ -101,6 +111,23 @@ class Player:
                 raise ValueError(f"the step {other} is not known")
         if step["op"] not in ("dump", "sleep", "wait"):
             self._hear(self._world.sleep(BETWEEN_MS * MILLISECOND_NS))
+
+    def _report_nodes(self, message: Json) -> None:
+        request = ParseDict(message, si_pb2.NodeRequest(), ignore_unknown_fields=True)
+        self._send(self._decoder.nodes(request))
+
+    def _allocate(self, message: Json) -> None:
+        if self._of_head is not None:
+            existing = self._of_head.nodes(message)
+            if existing is not None:
+                self._report_nodes(existing)
+            message = self._of_head.allocations(message)
+        request = ParseDict(message, si_pb2.AllocationRequest(), ignore_unknown_fields=True)
+        self._send(self._decoder.allocations(request))
+
+    def pass_time(self, duration_ns: int) -> None:
+        """Time passes without a step."""
+        self._hear(self._world.sleep(duration_ns))
 
     def _unless_refused(self, act: Callable[[Json], None], message: Json) -> None:
         try:
@@ -189,33 +216,3 @@ class Player:
                     self._new_allocations += 1
                 case ReleaseRequested():
                     self._to_confirm.append(fact)
-
-
-def as_of_2023(message: Json) -> Json:
-    """A request of the interface of head in the words of 2023-06: there an ask is an allocation without a node, and a
-    release is of either."""
-    asks = [
-        {
-            "allocationKey": one.get("allocationKey", ""),
-            "applicationID": one.get("applicationID", ""),
-            "partitionName": one.get("partitionName", ""),
-            "resourceAsk": one.get("resourcePerAlloc", {}),
-            "maxAllocations": 1,
-            "priority": one.get("priority", 0),
-            "tags": one.get("allocationTags", {}),
-            "taskGroupName": one.get("taskGroupName", ""),
-            "placeholder": one.get("placeholder", False),
-            "Originator": one.get("originator", False),
-            **({"preemptionPolicy": one["preemptionPolicy"]} if "preemptionPolicy" in one else {}),
-        }
-        for one in message.get("allocations", ())
-        if not one.get("nodeID")
-    ]
-    releases = message.get("releases", {}).get("allocationsToRelease", [])
-    of_asks = [{key: text for key, text in one.items() if key != "UUID"} for one in releases if "allocationKey" in one]
-    rest = {key: value for key, value in message.items() if key not in ("allocations", "releases")}
-    return {
-        **rest,
-        "asks": asks,
-        "releases": {"allocationsToRelease": releases, "allocationAsksToRelease": of_asks},
-    }

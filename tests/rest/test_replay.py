@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -12,9 +14,11 @@ from typing import Any
 
 import pytest
 
-from tests.rest import __main__, replay
+from tests.rest import __main__, causes, replay
+from tests.rest.compare import differences, normalized
+from tests.rest.of_head import Translation
 from tests.rest.rules import EXCUSES
-from tests.rest.story import read_answers, read_story
+from tests.rest.story import in_ids_of, read_answers, read_story
 from tests.rest.transforms import TRANSFORMS
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -143,7 +147,7 @@ def test_messages_of_errors_are_equal_word_for_word(name: str) -> None:
 
 def _run(name: str, answers: list[Json]) -> replay.Result:
     story = read_story(GOLDEN / f"1.4-{name}.story.json")
-    foreign = replay._foreign(GOLDEN / f"head-{name}.story.json")
+    foreign = causes.foreign_of(GOLDEN / f"head-{name}.story.json")
     return asyncio.run(replay._Replay(story, answers, "head", foreign).run(name))
 
 
@@ -179,3 +183,82 @@ def test_a_story_of_head_alone_can_be_played(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes((GOLDEN / name).read_bytes())
     result = replay.replay(tmp_path, "s5b")
     assert (result.recorded, result.count("not equal")) == ("head", 0)
+
+
+def _folder(tmp_path: Path, *names: str) -> Path:
+    for name in names:
+        (tmp_path / name).write_bytes((GOLDEN / name).read_bytes())
+    return tmp_path
+
+
+def _rename_phase(answers: Path, old: str, new: str) -> None:
+    with gzip.open(answers, "rt") as lines:
+        text = lines.read()
+    with gzip.open(answers, "wt") as file:
+        file.write(text.replace(f'"phase":"{old}"', f'"phase":"{new}"'))
+
+
+def test_answers_without_a_dump_are_not_equal(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, "1.4-s5b.story.json", "head-s5b.jsonl.gz")
+    _rename_phase(folder / "head-s5b.jsonl.gz", "usage", "at-first")
+    result = replay.replay(folder, "s5b")
+    assert {one.phase for one in result.judgements if one.left} == {"at-first"}
+    assert result.count("not equal") == 45
+
+
+def test_a_phase_that_only_head_has_is_played_with_the_steps_of_head(tmp_path: Path) -> None:
+    folder = _folder(tmp_path, "1.4-s5b.story.json", "head-s5b.story.json", "head-s5b.jsonl.gz")
+    _rename_phase(folder / "head-s5b.jsonl.gz", "usage", "at-first")
+    story = folder / "head-s5b.story.json"
+    story.write_text(json.dumps(json.loads(story.read_text())).replace('"label": "usage"', '"label": "at-first"'))
+    assert replay.replay(folder, "s5b").count("not equal") == 0
+    (folder / "1.4-s5b.jsonl.gz").write_bytes((GOLDEN / "1.4-s5b.jsonl.gz").read_bytes())
+    assert replay.replay(folder, "s5b").recorded == "1.4"
+    asked_for = replay.replay(folder, "s5b", "head")
+    assert (asked_for.recorded, asked_for.count("not equal")) == ("head", 0)
+
+
+def test_a_story_without_answers_is_not_equal(tmp_path: Path) -> None:
+    assert replay.replay(_folder(tmp_path, "1.4-s6.story.json"), "s6").count("not equal") == 1
+
+
+def test_time_between_dumps_passes_as_recorded() -> None:
+    """A timeout that the peer came to before a dump."""
+    story = {"steps": [{"op": "dump", "label": "a"}, {"op": "sleep", "ms": 100}, {"op": "dump", "label": "b"}]}
+    request = {"method": "GET", "path": "/ws/v1/clusters", "query": "", "headers": {}, "body": ""}
+    answers = [
+        {"phase": label, "name": "", "takenAtNano": at, "request": request, "response": {"status": 200, "headers": {}}}
+        for label, at in (("a", 5_000_000_000), ("b", 35_000_000_000))
+    ]
+    played = replay._Replay(story, answers, "head", Counter())
+    began_ns = played._world.time.now_ns
+    asyncio.run(played.run("x"))
+    assert played._world.time.now_ns - began_ns == 30_000_000_000
+
+
+POD = "00000000-0000-4000-8000-00000000000"
+
+
+def test_pods_are_told_apart_by_their_uuids() -> None:
+    there, here = [{"allocationKey": f"{POD}1"}, {"allocationKey": f"{POD}2"}], [{"allocationKey": f"{POD}1"}]
+    assert len(list(differences(normalized(there), normalized(here)))) == 1
+    story, other = {"steps": [f"{POD}1", f"{POD}2"]}, {"steps": [f"{POD}8", f"{POD}9"]}
+    answers = [{"path": f"/{POD}9"}, {"key": f"{POD}7"}]
+    assert in_ids_of(story, other, answers) == [{"path": f"/{POD}2"}, {"key": f"{POD}7"}]
+
+
+def test_allocations_that_head_reports_on_nodes_are_played() -> None:
+    size = {"resources": {"vcore": {"value": "500"}}}
+    pods = [
+        {"allocationKey": "mine", "applicationID": "app", "nodeID": "n", "resourcePerAlloc": size},
+        {"allocationKey": "theirs", "nodeID": "n", "resourcePerAlloc": size, "allocationTags": {"foreign": "default"}},
+    ]
+    translation = Translation()
+    (node,) = (translation.nodes({"rmID": "rm", "allocations": pods}) or {})["nodes"]
+    assert [one["allocationKey"] for one in node["existingAllocations"]] == ["mine"]
+    assert node["occupiedResource"] == size
+    gone = {"releases": {"allocationsToRelease": [{"allocationKey": "theirs"}]}}
+    assert (translation.nodes(gone) or {})["nodes"] == [
+        {"nodeID": "n", "action": "UPDATE", "occupiedResource": {"resources": {}}}
+    ]
+    assert translation.nodes({"allocations": [{"allocationKey": "ask"}]}) is None

@@ -87,16 +87,27 @@ def test_placeholders_are_counted() -> None:
     def of(*keys: str) -> Any:
         return [{"allocationKey": key, "placeholder": True, "taskGroupName": "tg", "nodeId": key} for key in keys]
 
-    same = transformed("placeholder", of("a", "b"), of("b", "c"), OF_HEAD)
+    facts = Facts(members=dict.fromkeys("abc", "a placeholder of app/tg"))
+    same = transformed("placeholder", of("a", "b"), of("b", "c"), facts)
     assert list(differences(same.expected, same.actual)) == []
-    fewer = transformed("placeholder", of("a", "b"), of("c"), OF_HEAD)
+    fewer = transformed("placeholder", of("a", "b"), of("c"), facts)
     assert len(list(differences(fewer.expected, fewer.actual))) == 1
 
 
+def _health(*succeeded: bool, healthy: bool) -> Any:
+    return {"Healthy": healthy, "HealthChecks": [{"Succeeded": one} for one in succeeded]}
+
+
+DUMP = "/ws/v1/fullstatedump"
+HEALTH = Pair("", "/healthcheck", _health(False, True, healthy=False), _health(True, True, healthy=True))
+NOT_SO = Pair("", "/healthcheck", _health(True, True, healthy=False), _health(True, True, healthy=True))
+FAILED, GHOST = Facts(failures=Counter(ask=1)), Facts(ghosts=1)
+REFUSED = {"allowed": False, "reason": "text"}
+ODD_RULE = "partitions: [{name: default, placementrules: [{name: odd}], queues: [{name: root}]}]"
 PARTITIONS = Pair("partitions", "/ws/v1/partitions", [], [])
 EVENTS = Pair("events", "/ws/v1/events/batch", {}, {"EventRecords": {}})
 QUEUES = Pair("queues", "/ws/v1/partition/default/queues", {}, {})
-WRONG = Facts(of_head=False, diverges=True)
+WRONG = Facts(of_head=False, asked={"gpu"})
 ONE_MORE = Facts(duplicates=Counter({"app": 1}))
 
 
@@ -143,10 +154,40 @@ ONE_MORE = Facts(duplicates=Counter({"app": 1}))
         (Difference("/placeholderData/tg/timedout", 4, 3), PARTITIONS, OF_HEAD, []),
         (
             Difference("/allowed", True, False),
-            Pair("", "/ws/v1/validate-conf", {"allowed": True}, {"allowed": False, "reason": "text"}),
+            Pair("", "/ws/v1/validate-conf", {"allowed": True}, REFUSED, sent=ODD_RULE),
             OF_HEAD,
             ["stricter"],
         ),
+        (
+            Difference("/allowed", True, False),
+            Pair("", "/ws/v1/validate-conf", {"allowed": True}, REFUSED, sent=ODD_RULE.replace("odd", "fixed")),
+            OF_HEAD,
+            ["stricter"],
+        ),
+        (
+            Difference("/allowed", True, False),
+            Pair("", "/ws/v1/validate-conf", {"allowed": True}, REFUSED, sent=ODD_RULE.replace("root", "a b")),
+            OF_HEAD,
+            [],
+        ),
+        (Difference("status", 301, 200), Pair("", DUMP, "", {}), OF_HEAD, ["answered"]),
+        (Difference("status", 301, 500), Pair("", DUMP, "", {}, status=500), OF_HEAD, []),
+        (Difference("/Healthy", False, True), HEALTH, OF_HEAD, ["failures"]),
+        (Difference("/Healthy", False, True), NOT_SO, FAILED, []),
+        (Difference("/HealthChecks/0/Succeeded", False, True), HEALTH, OF_HEAD, []),
+        (Difference("/HealthChecks/0/Succeeded", False, True), HEALTH, FAILED, ["failures"]),
+        (Difference("/HealthChecks/0/Succeeded", False, True), HEALTH, GHOST, ["failures"]),
+        (Difference("/HealthChecks/0/Succeeded", True, False), HEALTH, GHOST, []),
+        (Difference("/HealthChecks/1/Succeeded", True, False), HEALTH, FAILED, []),
+        (Difference("/EventRecords/4:1:403:root", 4, MISSING), EVENTS, Facts(reports=4), ["codes"]),
+        (Difference("/EventRecords/4:1:403:root", 5, MISSING), EVENTS, Facts(reports=4), []),
+        (Difference("/EventRecords/2:1:202:app", 1, MISSING), EVENTS, Facts(rejected={"app"}), ["codes"]),
+        (Difference("/EventRecords/2:1:202:app", 1, MISSING), EVENTS, OF_HEAD, []),
+        (Difference("/EventRecords/2:3:100:app", 3, 1), EVENTS, OF_HEAD, ["codes"]),
+        (Difference("/EventRecords/2:3:100:app", 1, 3), EVENTS, OF_HEAD, []),
+        (Difference("/EventRecords/2:3:0:app", 1, MISSING), EVENTS, OF_HEAD, ["codes"]),
+        (Difference("/EventRecords/2:3:0:app", 1, MISSING), EVENTS, Facts(active={"app"}), []),
+        (Difference("/EventRecords/3:1:302:n", MISSING, 1), EVENTS, OF_HEAD, []),
         (
             Difference("/allowed", False, True),
             Pair("", "/ws/v1/validate-conf", {"allowed": False}, {"allowed": True}),

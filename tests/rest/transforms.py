@@ -17,10 +17,12 @@ _CLOSED = frozenset({"Completed", "Failed", "Rejected", "Expired"})
 
 @dataclass
 class Facts:
-    """What is known of a story beside its answers."""
+    """What is known of a story beside its answers, so far as it is played."""
 
     several: dict[str, int] = field(default_factory=dict)
     """Asks for several allocations, with their number."""
+    members: dict[str, str] = field(default_factory=dict)
+    """Members of gangs by key, with what they share with those that could stand in their place."""
     renamed_nodes: dict[str, dict[str, str]] = field(default_factory=dict)
     """Attributes of the last UPDATE of a node that had some, by node."""
     foreign: Counter[str] = field(default_factory=Counter)
@@ -37,8 +39,24 @@ class Facts:
     """Whether the resource manager has switched event tracking off."""
     of_head: bool = True
     """Whether the recording is of head, and not of 1.4."""
-    diverges: bool = False
-    """Whether 1.4 does something in this story that is known to be wrong, so that its state is another one."""
+    reports: int = 0
+    """Reports of nodes, and queue files."""
+    submitted: set[str] = field(default_factory=set)
+    ghosts: int = 0
+    """Allocations that were reported as existing, of applications that nobody has submitted."""
+    failures: Counter[str] = field(default_factory=Counter)
+    """What was rejected here: items of the kinds `ask` and `node`."""
+    asked: set[str] = field(default_factory=set)
+    """Resources that asks name, and so on."""
+    offered: set[str] = field(default_factory=set)
+    limited: set[str] = field(default_factory=set)
+    limits_partition: bool = False
+    """Whether a queue file has limits of a partition, and not only of queues."""
+
+    @property
+    def diverges(self) -> bool:
+        """Whether 1.4 has done something that is known to be wrong, so that its state is another one."""
+        return bool(self.asked - self.offered) or bool(self.limited and self.asked - self.limited)
 
 
 @dataclass(slots=True)
@@ -50,6 +68,10 @@ class Pair:
     path: str
     expected: Json
     actual: Json
+    status: int = 200
+    """Of ours."""
+    sent: str = ""
+    """The body of the request."""
 
 
 class Transform(NamedTuple):
@@ -122,7 +144,7 @@ def _placement(pair: Pair, facts: Facts) -> bool:
     for value in (pair.expected, pair.actual):
         nodes = [one for one in each_object(value) if "nodeID" in one]
         for node in nodes:
-            for key in ("allocated", "allocations", "available", "utilized"):
+            for key in ("allocated", "allocations", "available", "utilized", "reservations", "isReserved"):
                 node.pop(key, None)
         for one in each_object(value):
             if "allocationKey" in one:
@@ -132,21 +154,47 @@ def _placement(pair: Pair, facts: Facts) -> bool:
     return _copy(pair) != before
 
 
-def _placeholders(pair: Pair, _facts: Facts) -> bool:
-    """Which of its equal placeholders a real ask takes is chance: those of a task group have one name."""
-    both = [[one for one in each_object(value) if _is_placeholder(one)] for value in (pair.expected, pair.actual)]
-    there, ours = (Counter(one["allocationKey"] for one in found) for found in both)
-    if there == ours:
+def _members(pair: Pair, facts: Facts) -> bool:
+    """Which of its equal placeholders a real ask takes is chance, and so where it is: those that could stand in each
+    other's place have one name."""
+    if not facts.members or _places(pair.expected, facts) == _places(pair.actual, facts):
         return False
-    for one in (one for found in both for one in found):
-        one["allocationKey"] = f"a placeholder of {one.get('taskGroupName', '')}"
-        one.pop("nodeId", None)
-        one.pop("allocationTags", None)
+    for value in (pair.expected, pair.actual):
+        for one in each_object(value):
+            if one.get("allocationKey") in facts.members:
+                for key in ("nodeId", "allocationTags"):
+                    one.pop(key, None)
+            if isinstance(one.get("EventRecords"), dict):
+                one["EventRecords"] = _events_of_members(one["EventRecords"], facts)
+    pair.expected = _renamed(pair.expected, facts.members)
+    pair.actual = _renamed(pair.actual, facts.members)
     return True
 
 
-def _is_placeholder(item: dict[str, Any]) -> bool:
-    return item.get("placeholder") is True and "allocationKey" in item
+def _places(value: Json, facts: Facts) -> Counter[tuple[str, str]]:
+    """The members of gangs in an answer, with their nodes."""
+    found: Counter[tuple[str, str]] = Counter()
+    for one in each_object(value):
+        if one.get("allocationKey") in facts.members:
+            found[one["allocationKey"], one.get("nodeId", "")] += 1
+        found.update((key, "reserved") for key in one.get("reservations", ()) if key in facts.members)
+        if isinstance(one.get("EventRecords"), dict):
+            events = one["EventRecords"].items()
+            found.update({(name, "event"): count for name, count in events if _object_of(name) in facts.members})
+    return found
+
+
+def _events_of_members(events: dict[str, int], facts: Facts) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for name, count in events.items():
+        member = _object_of(name)
+        counts[name.removesuffix(member) + facts.members.get(member, member)] += count
+    return dict(counts)
+
+
+def _object_of(event: str) -> str:
+    """The object of an event in a multiset: `TYPE:CHANGE:DETAIL:OBJECT`."""
+    return event.split(":", 3)[3]
 
 
 def _copy(pair: Pair) -> str:
@@ -171,7 +219,7 @@ TRANSFORMS = (
     ),
     Transform(
         "placeholder",
-        "which of its equal placeholders a real ask takes is not compared, only how many are left",
-        _placeholders,
+        "which of its equal placeholders a real ask takes is not compared, only how many there are of each",
+        _members,
     ),
 )

@@ -330,6 +330,9 @@ class FitsFinding:
     fits: bool
     node_id: str
     """Where; '' if it would not be placed."""
+    refusal: str
+    """Why nothing would be placed there for a new application of this user, whatever it asks for; '' if something
+    would."""
     rule: RuleCause | None
     """The first quota or limit that would not let it in; None if all do."""
     also_blocked_by: list[RuleCause]

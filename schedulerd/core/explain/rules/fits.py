@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from schedulerd.core.checks import shown
 from schedulerd.core.explain.rules import nodes, quotas
 from schedulerd.core.explain.values import FitsFinding
+from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.request_class import RequestClass
+from schedulerd.core.queue_placement.rules.queue_placement import access_mistake, closed_because
 from schedulerd.core.quotas.limit_subject import group_of, limit_subject_of
 from schedulerd.core.quotas.quota_key import QuotaKey
 from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.resources import Resources
+from schedulerd.core.step_context import ResourceManager
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +30,12 @@ class Supposed:
     required_node: str = ""
 
 
-def fits(partition: Partition, leaf: Queue, ask: Supposed, now_ns: int) -> Generator[None, None, FitsFinding]:
-    """Judges by quotas and limits first, then by nodes; the result is the value of the generator."""
+def fits(
+    rm: ResourceManager, partition: Partition, leaf: Queue, ask: Supposed, now_ns: int
+) -> Generator[None, None, FitsFinding]:
+    """Judges by whether the application would be taken, then by quotas and limits, then by nodes; the result is the
+    value of the generator."""
+    refusal = _refusal(rm, leaf, ask)
     items = ask.resources.canonical()
     request_class = RequestClass(items, required_node=ask.required_node)
     limits = [queue.limits for queue in leaf.path_to_root]
@@ -45,10 +53,21 @@ def fits(partition: Partition, leaf: Queue, ask: Supposed, now_ns: int) -> Gener
         queue=leaf.written,
         resources=ask.resources.nonzero(),
         now_ns=now_ns,
-        fits=rule is None and bool(node_id),
-        node_id=node_id if rule is None else "",
+        fits=not refusal and rule is None and bool(node_id),
+        node_id=node_id if not refusal and rule is None else "",
+        refusal=refusal,
         rule=cause,
         also_blocked_by=further,
         quotas=levels,
         nodes=found,
     )
+
+
+def _refusal(rm: ResourceManager, leaf: Queue, ask: Supposed) -> str:
+    """Why nothing would be placed for a new application there, as at its submission; '' if something would."""
+    if rm.state is not ResourceManagerState.RUNNING:
+        return f"resource manager {shown(rm.rm_id)} is {rm.state.value}: nothing is placed for it"
+    if (reason := closed_because(leaf)) is not None:
+        return reason
+    mistake = access_mistake(leaf, ask.user, ask.groups)
+    return mistake.reason if mistake is not None else ""

@@ -192,18 +192,32 @@ def _target(root: Queue, path: str, application: NewApplication) -> Placement | 
         mistake = _cannot_create(queue, missing, path)
         if mistake is not None:
             return mistake
+    if (reason := closed_because(queue)) is not None:
+        return _NoMatch(reason)
+    mistake = access_mistake(queue, application.user, application.groups)
+    return mistake or Placement(queue, create=tuple(missing))
+
+
+def closed_because(queue: Queue) -> str | None:
+    """Why the queue takes no new applications; None if it does."""
+    if queue.name == RECOVERY_QUEUE:
+        return f"{queue.written} is for applications that have to be taken"
     if queue.draining:
-        return _NoMatch(f"{queue.written} is draining: it is no longer in the queue file")
+        return f"{queue.written} is draining: it is no longer in the queue file"
     if (stopped := queue.stopped_by()) is not None:
-        return _NoMatch(f"{stopped.written} is stopped by an operator: it takes no new applications")
-    if not queue.may_submit(application.user, application.groups):
-        groups = some(application.groups, show=shown)
-        return Mistake(
-            RejectCode.ACCESS_DENIED,
-            f"user {shown(application.user)} with groups [{groups}] may not submit to {queue.written}; "
-            "no submitacl or adminacl of it or a parent queue lets them in",
-        )
-    return Placement(queue, create=tuple(missing))
+        return f"{stopped.written} is stopped by an operator: it takes no new applications"
+    return None
+
+
+def access_mistake(queue: Queue, user: str, groups: tuple[str, ...]) -> Mistake | None:
+    """Why a user may not submit to the queue; None if they may."""
+    if queue.may_submit(user, groups):
+        return None
+    return Mistake(
+        RejectCode.ACCESS_DENIED,
+        f"user {shown(user)} with groups [{some(groups, show=shown)}] may not submit to {queue.written}; "
+        "no submitacl or adminacl of it or a parent queue lets them in",
+    )
 
 
 def _cannot_create(queue: Queue, missing: list[str], path: str) -> Mistake | None:

@@ -219,7 +219,8 @@ class _Explaining:
         """Whether a supposed ask would be placed."""
         now = self.sources.clocks()
         ask = Supposed(Resources(supposed.resources), supposed.user, tuple(supposed.groups), supposed.required_node)
-        result = await self.finish(found, fits(found.partition, queue, ask, now.monotonic_ns))
+        work = fits(found.rm, found.partition, queue, ask, now.monotonic_ns)
+        result = await self.finish(found, work)
         answer = FitsAnswer(
             sentences.fits_summary(result), sentences.fits_details(result), with_wall_times(result, now.epoch_ns)
         )

@@ -11,14 +11,15 @@ import httpx
 import pytest
 
 from schedulerd.core.commands import NodeAction
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.queue_placement.commands import SetQueueStopped
+from schedulerd.core.specs import SECOND_NS, Acl
 from schedulerd.daemon.admin.api import event_scan, pages
 from schedulerd.daemon.admin.api.app import SCHEMA_FILE
 from schedulerd.daemon.admin.api.event_stream import HEARTBEAT_SECONDS, STREAM_SECONDS_MAX
 from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
 from schedulerd.daemon.admin.api.schema import openapi
 from tests.unit import virtual_loop
-from tests.unit.core.builders import a_conversation, a_node, a_placeholder, an_app, an_ask
+from tests.unit.core.builders import a_conversation, a_node, a_placeholder, a_queue_spec, an_app, an_ask
 from tests.unit.core.gang_builders import a_gang
 from tests.unit.core.preemption_builders import an_entitled_ask, full_nodes, wait
 from tests.unit.daemon.admin.api.api_world import EPOCH_NS, ApiWorld
@@ -92,6 +93,29 @@ def test_what_if_an_ask_came(world: ApiWorld) -> None:
     required = fits(resources={"memory": 1}, required_node="gone")
     assert required["finding"]["nodes"]["counts"] == [{"cause": "unregistered", "detail": "gone", "nodes": 1}]
     assert world.get("/nodes") == before
+
+
+def test_what_if_an_ask_came_of_an_application_that_is_not_taken() -> None:
+    root = a_queue_spec("root", a_queue_spec("open", submit_acl=Acl(users=frozenset({"ann"}))), a_queue_spec("old"))
+    talk = a_conversation(a_node("n1", {"memory": 100}), root=root)
+    world = ApiWorld(talk)
+
+    def fits(queue: str, user: str = "ann") -> str:
+        body = {"queue": queue, "user": user, "resources": {"memory": 1}}
+        answer = world.request("POST", "/whatif/fits", json=body).json()
+        assert answer["finding"]["fits"] is (answer["finding"]["node_id"] != "")
+        return str(answer["summary"])
+
+    assert fits("root.open") == "It would be placed now, on node n1."
+    no = "It would not be placed now: "
+    assert fits("root.open", "bob").startswith(f"{no}user 'bob' with groups [] may not submit to root.open; ")
+    talk.step(SetQueueStopped(talk.rm_id, "root.open", stopped=True))
+    assert fits("root.open") == f"{no}root.open is stopped by an operator: it takes no new applications."
+    talk.disconnect()
+    assert fits("root.open") == f"{no}resource manager {talk.rm_id!r} is paused: nothing is placed for it."
+    talk.connect()
+    talk.model().root.children["old"].set_draining(True)
+    assert fits("root.old") == f"{no}root.old is draining: it is no longer in the queue file."
 
 
 # lists
