@@ -116,6 +116,10 @@ def _recently_ended(context: Context) -> tuple[int, int]:
     return failed, rejected
 
 
+def _minute(wall_ns: int) -> str:
+    return clock_time(wall_ns)[:5]
+
+
 def _add_history(made: View, context: Context, counts: Counts) -> None:
     samples = context.sources.history.of(context.place.partition)
     step = -(-len(samples) // _POINTS) or 1
@@ -129,6 +133,9 @@ def _add_history(made: View, context: Context, counts: Counts) -> None:
         waiting_line__d=sparkline([one.waiting for one in points], top),
         waiting_top=f"peak {count(top)}",
         has_history__class="charts" if len(points) > 1 else "charts none",
+        history_from=_minute(points[0].at_ns) if points else "",
+        history_middle=_minute(points[len(points) // 2].at_ns) if points else "",
+        history_to=_minute(points[-1].at_ns) if points else "",
     )
     made.begin("lines")
     for at, name in enumerate(names):
