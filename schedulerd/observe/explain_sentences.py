@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from schedulerd.amounts import amount_text
-from schedulerd.core.explain.causes import RefusedCause, RuleCause
+from schedulerd.core.explain.causes import NoRoomCause, RefusedCause, RuleCause
 from schedulerd.core.explain.values import (
     ApplicationExplanation,
     AskExplanation,
     FitsFinding,
+    Guarantee,
     Lack,
     NodeCount,
     NodeFit,
     NodeSurvey,
     Position,
+    PreemptionCandidate,
     PreemptionFinding,
     QueueExplanation,
     Reason,
@@ -55,9 +57,25 @@ def ask_details(found: AskExplanation) -> list[str]:
         said += _nodes(found.nodes, in_summary=True)
     if found.preemption is not None:
         said += _preemption(found.preemption, found.now_ns)
-    if found.position is not None and "ready" not in states and found.position.applications_ahead:
-        said.append(f"{_ahead(found.position, found.queue)}.")
+    if found.position is not None:
+        said.append(position_sentence(found.position, found.queue, is_said="ready" in states))
     return said
+
+
+def position_sentence(position: Position, queue: str, *, is_said: bool = False) -> str:
+    """What is placed before the ask. `is_said`: its place in its own queue is told already."""
+    if is_said:
+        first = ""
+    elif position.applications_ahead:
+        first = _ahead(position, queue)
+    elif position.asks_ahead:
+        first = f"{_asks_ahead(position)} in queue {queue}"
+    else:
+        first = f"it is first in queue {queue}"
+    ranked = [f"queue {one.queue} is {one.rank} of {one.of}" for one in position.queues if one.of > 1]
+    then = f"{', '.join(ranked)} among siblings with pending asks" if ranked else "no other queue has pending asks"
+    text = "; ".join(filter(None, (first, then)))
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def fits_summary(found: FitsFinding) -> str:
@@ -121,8 +139,8 @@ def queue_summary(found: QueueExplanation) -> list[str]:
 def reason_sentence(one: Reason, now_ns: int) -> str:
     """What many allocations wait for, without a full stop."""
     sentence = cause_sentence(one.state, one.cause, now_ns)
-    if one.state == "unschedulable":
-        sentence = f"waits for a node with room, such as for {amounts(one.resources)}"
+    if isinstance(one.cause, NoRoomCause) and one.cause.why == "insufficient":
+        sentence += f", such as for {amounts(one.resources)}"
     if isinstance(one.cause, RefusedCause):
         sentence = "waits for a node that its resource manager does not refuse"
     elif one.state == "reserved":
@@ -145,9 +163,13 @@ def _turn(position: Position, queue: str) -> str:
     if not position.applications_ahead and not position.asks_ahead:
         return f"waits for its turn: it is next in queue {queue}"
     if not position.applications_ahead:
-        comes = "comes" if position.asks_ahead == 1 and not position.at_least else "come"
-        return f"waits for its turn: {_many(position.asks_ahead, 'ask', position)} of its application {comes} before it"
+        return f"waits for its turn: {_asks_ahead(position)}"
     return f"waits for its turn: {_ahead(position, queue)}"
+
+
+def _asks_ahead(position: Position) -> str:
+    comes = "comes" if position.asks_ahead == 1 and not position.at_least else "come"
+    return f"{_many(position.asks_ahead, 'ask', position)} of its application {comes} before it"
 
 
 def _ahead(position: Position, queue: str) -> str:
@@ -181,6 +203,8 @@ def _node_count(one: NodeCount) -> str:
             return f"{count} {have} room now"
         case "insufficient":
             return f"{count} {have} too little {one.detail}"
+        case "too_small":
+            return f"{count} would have too little {one.detail} even if {'it' if count == 1 else 'they'} were empty"
         case "reserved":
             return f"{count} {have} room only for others, for which it is reserved"
         case "state":
@@ -242,18 +266,43 @@ def _reservation(one: ReservationFinding, now_ns: int) -> str:
 
 def _preemption(found: PreemptionFinding, now_ns: int) -> list[str]:
     again = "" if found.next_attempt_ns is None else f" Next attempt: {_in(found.next_attempt_ns - now_ns)}."
-    queues = f" It may take from: {', '.join(found.may_take_from)}." if found.may_take_from else ""
     match found.state:
         case "off":
-            return ["Nothing is preempted for it: preemption is off in this partition."]
+            said = "Nothing is preempted for it: preemption is off in this partition."
         case "not_allowed":
-            return ["Nothing is preempted for it: it does not allow that (allowPreemptOther)."]
+            said = "Nothing is preempted for it: it does not allow that (allowPreemptOther)."
         case "too_young":
-            return [f"Nothing is preempted for it yet: it is too young.{again}{queues}"]
+            said = f"Nothing is preempted for it yet: it is too young.{again}"
         case "refused":
-            return [f"Nothing is preempted for it: {found.reason}.{again}{queues}"]
-        case "victims" | "due" | "not_needed":
-            return [f"Whether others are preempted for it is decided next.{queues}"] if found.state == "due" else []
+            said = f"Nothing is preempted for it: {found.reason}.{again}"
+        case "due":
+            said = "Whether others are preempted for it is decided next."
+        case "victims" | "not_needed":
+            return []
+    return [f"{said} {_rights(found)}"]
+
+
+def _rights(found: PreemptionFinding) -> str:
+    """What its queues are guaranteed, and what could be preempted for it."""
+    if not found.guarantees:
+        return "None of its queues has a guarantee, with which it could take from others."
+    said = f"Guaranteed: {', '.join(map(_guarantee, found.guarantees))}."
+    if found.candidates:
+        return f"{said} May be preempted for it: {'; '.join(map(_candidate, found.candidates))}."
+    if found.may_take_from:
+        return f"{said} It may take from: {', '.join(found.may_take_from)}."
+    is_within = any(one.used + one.asked <= one.guaranteed for one in found.guarantees)
+    why = "no other queue uses more than its guarantee" if is_within else "with it, its queue uses more than that"
+    return f"{said} It may take from no queue: {why}."
+
+
+def _guarantee(one: Guarantee) -> str:
+    used, least = (amount_text(one.resource, amount) for amount in (one.used, one.guaranteed))
+    return f"{one.resource} {least} to {one.queue}, which uses {used}"
+
+
+def _candidate(one: PreemptionCandidate) -> str:
+    return f"application {one.application_id} in queue {one.queue} ({amounts(one.used)})"
 
 
 def _in(ns: int) -> str:

@@ -1,4 +1,4 @@
-"""Pages of a state that a daemon reaches after hours or with thousands of nodes: made before, and given to a browser."""
+"""Pages of a state that a daemon reaches after hours or with thousands of nodes, made without one, in a browser."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def test_a_history_of_six_hours_is_drawn_to_its_end(browser: Browser) -> None:
     with tabs(browser, ORIGIN) as window:
         page = opened(window, html)
         expect(page.locator("#h-history")).to_have_text("Last 6 hours")
-        drawn = page.evaluate("[...document.querySelectorAll('path.line')].map((one) => one.getBBox()).map((b) => [b.x + b.width, b.y])")
+        drawn = page.evaluate(
+            "[...document.querySelectorAll('path.line')].map((one) => one.getBBox()).map((b) => [b.x + b.width, b.y])"
+        )
         assert [round(right) for right, _ in drawn] == [600, 600]
         assert round(drawn[0][1]) == 0  # the newest sample is the highest
         expect(page.locator(".axis")).to_have_text("00:0103:0105:59")
