@@ -188,14 +188,15 @@ def _many(count: int, what: str, position: Position) -> str:
 def _counts(survey: NodeSurvey) -> str:
     if not survey.considered:
         return "there are no nodes"
-    said = [_node_count(one) for one in survey.counts[:_COUNTS_SAID_MAX]]
+    said = [node_count(one) for one in survey.counts[:_COUNTS_SAID_MAX]]
     rest = sum(one.nodes for one in survey.counts[_COUNTS_SAID_MAX:])
     more = f", {rest} for other reasons" if rest else ""
     count = survey.considered
     return f"{count} {'node is' if count == 1 else 'nodes are'} considered, {', '.join(said)}{more}"
 
 
-def _node_count(one: NodeCount) -> str:
+def node_count(one: NodeCount) -> str:
+    """`3 have too little memory`."""
     count = one.nodes
     verb, have = ("is", "has") if count == 1 else ("are", "have")
     match one.cause:

@@ -20,6 +20,7 @@ from schedulerd.daemon.admin.ui.live import Live, MakeView, Topic
 from schedulerd.daemon.admin.ui.pages import (
     application,
     applications,
+    ask,
     events,
     node,
     nodes,
@@ -63,11 +64,12 @@ PAGES: Mapping[str, tuple[MakeView, tuple[str, ...]]] = {
     "queue": (queue.view, queue.PARAMS),
     "applications": (applications.view, applications.PARAMS),
     "application": (application.view, application.PARAMS),
+    "ask": (ask.view, ask.PARAMS),
     "nodes": (nodes.view, nodes.PARAMS),
     "node": (node.view, node.PARAMS),
     "events": (events.view, events.PARAMS),
 }
-_TABS = {"": "overview", "queue": "queues", "application": "applications", "node": "nodes"}
+_TABS = {"": "overview", "queue": "queues", "application": "applications", "ask": "applications", "node": "nodes"}
 """The tab of a page, where its name is another one."""
 
 
