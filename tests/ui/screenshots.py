@@ -19,6 +19,7 @@ PAGES = {
     "queue": "/ui/queue?path=root.batch",
     "applications": "/ui/applications?pending=yes",
     "application": "/ui/application?id=vision-pretrain",
+    "ask": "/ui/ask?application=vision-pretrain&ask=vision-pretrain-ph-63",
     "nodes": "/ui/nodes",
     "node": "/ui/node?id=eu-08-01",
     "events": "/ui/events",
@@ -31,10 +32,10 @@ WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/screenshots"))
-    parser.add_argument("--docs", type=Path, default=Path("docs/images"), help="where those of the README go")
+    parser.add_argument("--docs", type=Path, help="where those of the README go too")
     parser.add_argument("--seconds", type=float, default=75, help="how long the story goes on, for the history")
     arguments = parser.parse_args()
-    for folder in (arguments.output, arguments.docs):
+    for folder in filter(None, (arguments.output, arguments.docs)):
         folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "prod-eu.yaml"
@@ -52,7 +53,7 @@ def main() -> None:
                 _take_all(browser, daemon.url, arguments.output, arguments.docs)
 
 
-def _take_all(browser: Browser, url: str, output: Path, docs: Path) -> None:
+def _take_all(browser: Browser, url: str, output: Path, docs: Path | None) -> None:
     for theme in ("light", "dark"):
         for size, viewport in (("wide", WIDE), ("narrow", NARROW)):
             with tabs(browser, url, viewport=viewport, color_scheme=theme) as window:
@@ -62,7 +63,7 @@ def _take_all(browser: Browser, url: str, output: Path, docs: Path) -> None:
                     page.wait_for_timeout(1_500)
                     file = output / f"{name}-{theme}-{size}.png"
                     page.screenshot(path=file)
-                    if size == "wide" and IN_DOCS.get(name) == theme:
+                    if docs is not None and size == "wide" and IN_DOCS.get(name) == theme:
                         (docs / f"page-{name}.png").write_bytes(file.read_bytes())
                     print(f"{file} {file.stat().st_size:,} bytes")
                     page.close()

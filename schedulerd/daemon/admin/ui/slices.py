@@ -22,12 +22,13 @@ class Slice(NamedTuple):
             return ""
         return f"{min(self.first + 1, self.whole):,} to {min(self.end, self.whole):,} of {self.whole:,} shown"
 
-    def links(self, to: Callable[[dict[str, str]], str]) -> dict[str, str]:
-        """Where the parts before and after it are; '' where there is none. `to` makes the address from parameters."""
+    def links(self, to: Callable[[str], str]) -> dict[str, str]:
+        """Where the parts before and after it are; '' where there is none. `to` makes the address from the number of
+        the first item, which is '' for the first part."""
         before = max(0, self.first - self.size)
         return {
-            "previous": to({"from": str(before)} if before else {}) if self.first else "",
-            "next": to({"from": str(self.end)}) if self.end < self.whole else "",
+            "previous": to(str(before) if before else "") if self.first else "",
+            "next": to(str(self.end)) if self.end < self.whole else "",
         }
 
 

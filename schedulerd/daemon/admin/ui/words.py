@@ -53,7 +53,7 @@ def event_words(name: str, count: int) -> str:
     if known is not None:
         return known[0] if count == 1 else f"{count:,} {known[1]}"
     words = "".join(f" {one.lower()}" if one.isupper() else one for one in name).strip()
-    return words if count == 1 else f"{count:,} × {words}"
+    return words if count == 1 else f"{words}, {count:,} times"
 
 
 def state_cause(before: ApplicationState | None, state: ApplicationState, cause: str) -> str:

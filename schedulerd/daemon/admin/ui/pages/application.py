@@ -105,7 +105,9 @@ def _add_allocations(made: View, context: Context, one: Application) -> None:
             kind=f"{kind}, being released" if each.releasing is not None else kind,
         )
     made.put(allocations_shown=slice_.said)
-    made.fixed["allocations"] = slice_.links(lambda first: links.to("application", id=one.application_id, **first))
+    made.fixed["allocations"] = slice_.links(
+        lambda first: links.to("application", id=one.application_id, **{"from": first})
+    )
     made.fixed["are_allocations_open"] = "from" in context.params
 
 
@@ -141,6 +143,7 @@ def _fixed(context: Context, tags: Any, user: str, groups: tuple[str, ...], subm
             *([("groups", visible(", ".join(groups[:10])), "")] if groups else []),
             ("submitted", moment(at_ns, context.now.wall_ns), ""),
         ],
+        "tags_left_out": max(0, len(tags) - _TAGS_SHOWN),
         "tags": [(visible(name), visible(text)) for name, text in islice(tags.items(), _TAGS_SHOWN)],
     }
 

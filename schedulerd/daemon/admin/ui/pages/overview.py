@@ -17,12 +17,13 @@ from schedulerd.daemon.admin.ui.counts import Counts
 from schedulerd.daemon.admin.ui.history import SAMPLE_SECONDS, SAMPLES_MAX
 from schedulerd.daemon.admin.ui.pages.head import add_head
 from schedulerd.daemon.admin.ui.pages.queue_rows import add_queue
+from schedulerd.daemon.admin.ui.pages.queue_tree import Fold, Folds
 from schedulerd.daemon.admin.ui.pages.reasons import add_reasons
 from schedulerd.daemon.admin.ui.texts import clock_time, count, many, row_key
 from schedulerd.daemon.admin.ui.view import View
 from schedulerd.observe.explain_causes import duration
 
-PARAMS: tuple[str, ...] = ()
+PARAMS = ("fold",)
 QUEUES_SHOWN = 40
 _POINTS = 180
 """Points of a line of the history."""
@@ -45,9 +46,9 @@ def view(context: Context) -> Generator[None, None, View]:
     _add_history(made, context, counts)
     yield
     made.begin("queues")
-    queues = list(_shown(place.partition.root))
-    for queue, depth in queues:
-        add_queue(made, context, queue, counts, [""], depth)
+    queues = list(_shown(context))
+    for queue, depth, fold in queues:
+        add_queue(made, context, queue, counts, [""], depth, fold)
         yield
     left = sum(1 for _ in place.partition.root.walk()) - len(queues)
     made.put(queues_left_out=f"{many(left, 'further queue')}" if left else "", nodes=many(counts.nodes, "node"))
@@ -55,21 +56,16 @@ def view(context: Context) -> Generator[None, None, View]:
     return made
 
 
-def _shown(root: Queue) -> Iterator[tuple[Queue, int]]:
+def _shown(context: Context) -> Iterator[tuple[Queue, int, Fold]]:
     """The first levels of the tree, as many as fit, in the order of the tree."""
+    root = context.place.partition.root
     depth = 1
     levels = [[root], list(root.children.values())]
     while levels[-1] and sum(map(len, levels)) <= QUEUES_SHOWN:
         depth = len(levels) - 1
         levels.append([child for one in levels[-1][: QUEUES_SHOWN + 1] for child in one.children.values()])
-    return islice(_walk(root, 0, depth), QUEUES_SHOWN)
-
-
-def _walk(queue: Queue, depth: int, deepest: int) -> Iterator[tuple[Queue, int]]:
-    yield queue, depth
-    if depth < deepest:
-        for child in queue.children.values():
-            yield from _walk(child, depth + 1, deepest)
+    folds = Folds(context, lambda fold: context.links.to("", fold=fold))
+    return islice(folds.walk(root, depth), QUEUES_SHOWN)
 
 
 def _attention(context: Context, counts: Counts, found: QueueExplanation) -> Iterator[tuple[str, str, str, str]]:

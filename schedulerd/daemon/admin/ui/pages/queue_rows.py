@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from heapq import nlargest
+from itertools import islice
+
 from schedulerd.core.model.queue import Queue
 from schedulerd.daemon.admin.api.models import QueueItem
 from schedulerd.daemon.admin.ui.bars import bar
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.counts import Counts
+from schedulerd.daemon.admin.ui.pages.queue_tree import Fold
 from schedulerd.daemon.admin.ui.texts import NONE, amount, count, percent, row_key
 from schedulerd.daemon.admin.ui.view import Fields, View
 
 DEPTH_SHOWN = 8
+SIBLINGS_SEEN_MAX = 100
+"""Siblings among which those are looked for that lend to a queue."""
+LENDERS_NAMED_MAX = 2
 
 
 def end_of(queue: Queue, name: str, total: dict[str, int]) -> int:
@@ -21,12 +28,10 @@ def end_of(queue: Queue, name: str, total: dict[str, int]) -> int:
 
 def words(queue: Queue, item: QueueItem, total: dict[str, int]) -> tuple[str, str]:
     """The state of a queue in words, and the class of their colour."""
-    used = item.used
+    used, reserved = item.used, item.reserved
     over_max = [name for name, most in item.max.items() if used.get(name, 0) > most]
-    full = [
-        name for name in item.max if item.max[name] and used.get(name, 0) + item.reserved.get(name, 0) >= item.max[name]
-    ]
-    full += [name for name, most in total.items() if queue.parent is None and used.get(name, 0) >= most]
+    ends = {name: end_of(queue, name, total) for name in {**total, **item.max}}
+    full = [name for name, end in ends.items() if end and used.get(name, 0) + reserved.get(name, 0) >= end]
     over = [name for name, least in item.guaranteed.items() if used.get(name, 0) > least]
     said: list[str] = [] if item.state == "active" else [item.state]
     if over_max:
@@ -34,12 +39,36 @@ def words(queue: Queue, item: QueueItem, total: dict[str, int]) -> tuple[str, st
     elif full:
         said.append(f"full ({', '.join(full[:2])})")
     if over:
-        said.append("over its guarantee")
+        said.append("above its guarantee")
+        lent = lenders(queue, over)
+        said += [f"lent by {lent}"] if lent else []
     kind = "bad" if over_max else "warn" if full or item.state != "active" else "note"
     return ", ".join(said), kind
 
 
-def add_queue(view: View, context: Context, queue: Queue, counts: Counts, names: list[str], depth: int) -> None:
+def lenders(queue: Queue, names: list[str]) -> str:
+    """The siblings that use less of one of these resources than they are guaranteed, those with most to spare first."""
+    if queue.parent is None:
+        return ""
+    spare = []
+    for one in islice(queue.parent.children.values(), SIBLINGS_SEEN_MAX):
+        shares = [1 - one.allocated[name] / one.guaranteed[name] for name in names if one.guaranteed[name]]
+        if one is not queue and shares and max(shares) > 0:
+            spare.append((max(shares), one.written_name))
+    more = len(spare) - LENDERS_NAMED_MAX
+    named = ", ".join(name for _, name in nlargest(LENDERS_NAMED_MAX, spare))
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def add_queue(
+    view: View,
+    context: Context,
+    queue: Queue,
+    counts: Counts,
+    names: list[str],
+    depth: int,
+    fold: Fold = Fold(),  # noqa: B008  # it is a constant
+) -> None:
     """Adds a row to the list `queues`, with a bar for each of these resources; '' is the fullest one."""
     item = context.projection.queue(queue)
     fields: Fields = {}
@@ -53,7 +82,11 @@ def add_queue(view: View, context: Context, queue: Queue, counts: Counts, names:
         row_key(queue.path),
         name=queue.written_name if depth else item.queue,
         name__href=context.links.queue(item.queue),
-        name__class=f"d{min(depth, DEPTH_SHOWN)}",
+        indent__class=f"d{min(depth, DEPTH_SHOWN)}",
+        fold__href=fold.href,
+        fold__class="fold" if fold.mark else "fold off",
+        mark=fold.mark,
+        folds=f"{fold.word} {queue.written_name}" if fold.mark else "",
         words=said,
         words__class=f"state {kind}",
         waiting=count(waiting) if waiting else "0",

@@ -34,7 +34,7 @@ def test_the_overview_says_what_waits_and_why() -> None:
     text = UiWorld().page("/ui/")
     assert "The quota of queue root.a: memory 30 used + 30 asked, of max 50" in text
     assert "1 allocation can never start: no node is large enough" in text
-    assert '<a data-f="name" class="d1" href="/ui/queue?path=root.a">a</a>' in text
+    assert '<a data-f="name" href="/ui/queue?path=root.a">a</a>' in text
     assert "The history begins now" in text
 
 
