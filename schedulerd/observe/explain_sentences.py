@@ -42,8 +42,9 @@ def ask_summary(found: AskExplanation) -> list[str]:
     return said
 
 
-def ask_details(found: AskExplanation) -> list[str]:
-    """Everything else that is known, the most helpful first."""
+def ask_details(found: AskExplanation, *, is_listed: bool = False) -> list[str]:
+    """Everything else that is known, the most helpful first. `is_listed`: nearest nodes, guarantees and candidates of
+    preemption are listed beside it, and are left out here."""
     said = []
     states = {one.state for one in found.waiting}
     for one in found.waiting:
@@ -51,12 +52,12 @@ def ask_details(found: AskExplanation) -> list[str]:
             said += rule_details(one.cause)
     said += [_reservation(one, found.now_ns) for one in found.reservations]
     if found.nodes is not None and states & {"unschedulable", "reserved", "predicate_failed"}:
-        said += _nodes(found.nodes, in_summary="unschedulable" in states)
+        said += _nodes(found.nodes, in_summary="unschedulable" in states, is_listed=is_listed)
     elif found.nodes is not None and not _fits_somewhere(found.nodes):
         said.append(f"No node has room for it now either: {_counts(found.nodes)}.")
-        said += _nodes(found.nodes, in_summary=True)
+        said += _nodes(found.nodes, in_summary=True, is_listed=is_listed)
     if found.preemption is not None:
-        said += _preemption(found.preemption, found.now_ns)
+        said += _preemption(found.preemption, found.now_ns, is_listed=is_listed)
     if found.position is not None:
         said.append(position_sentence(found.position, found.queue, is_said="ready" in states))
     return said
@@ -136,10 +137,10 @@ def queue_summary(found: QueueExplanation) -> list[str]:
     return said
 
 
-def reason_sentence(one: Reason, now_ns: int) -> str:
-    """What many allocations wait for, without a full stop."""
+def reason_sentence(one: Reason, now_ns: int, *, is_sized: bool = True) -> str:
+    """What many allocations wait for, without a full stop; `is_sized`: with the size of the example."""
     sentence = cause_sentence(one.state, one.cause, now_ns)
-    if isinstance(one.cause, NoRoomCause) and one.cause.why == "insufficient":
+    if isinstance(one.cause, NoRoomCause) and one.cause.why == "insufficient" and is_sized:
         sentence += f", such as for {amounts(one.resources)}"
     if isinstance(one.cause, RefusedCause):
         sentence = "waits for a node that its resource manager does not refuse"
@@ -224,12 +225,12 @@ def _fits_somewhere(survey: NodeSurvey) -> bool:
     return any(one.cause == "room" for one in survey.counts)
 
 
-def _nodes(survey: NodeSurvey, *, in_summary: bool) -> list[str]:
+def _nodes(survey: NodeSurvey, *, in_summary: bool, is_listed: bool = False) -> list[str]:
     said = [] if in_summary else [f"Nodes: {_counts(survey)}."]
     if survey.considered and not survey.large_enough and survey.largest:
         said.append(f"No node is large enough, even if it were empty: the largest have {amounts(survey.largest)}.")
     near = [one for one in survey.best if one.lacks]
-    if near:
+    if near and not is_listed:
         said.append(f"Nearest: {'; '.join(map(_near, near))}.")
     return said
 
@@ -265,7 +266,7 @@ def _reservation(one: ReservationFinding, now_ns: int) -> str:
     return f"{said}."
 
 
-def _preemption(found: PreemptionFinding, now_ns: int) -> list[str]:
+def _preemption(found: PreemptionFinding, now_ns: int, *, is_listed: bool) -> list[str]:
     again = "" if found.next_attempt_ns is None else f" Next attempt: {_in(found.next_attempt_ns - now_ns)}."
     match found.state:
         case "off":
@@ -280,14 +281,16 @@ def _preemption(found: PreemptionFinding, now_ns: int) -> list[str]:
             said = "Whether others are preempted for it is decided next."
         case "victims" | "not_needed":
             return []
-    return [f"{said} {_rights(found)}"]
+    return [f"{said} {_rights(found, is_listed=is_listed)}"]
 
 
-def _rights(found: PreemptionFinding) -> str:
+def _rights(found: PreemptionFinding, *, is_listed: bool) -> str:
     """What its queues are guaranteed, and what could be preempted for it."""
     if not found.guarantees:
         return "None of its queues has a guarantee, with which it could take from others."
     said = f"Guaranteed: {', '.join(map(_guarantee, found.guarantees))}."
+    if is_listed and found.may_take_from:
+        return f"By its guarantees it may take from: {', '.join(found.may_take_from)}."
     if found.candidates:
         return f"{said} May be preempted for it: {'; '.join(map(_candidate, found.candidates))}."
     if found.may_take_from:

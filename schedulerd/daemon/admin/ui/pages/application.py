@@ -70,7 +70,7 @@ def _add_application(made: View, context: Context, one: Application) -> Generato
     made.put(
         state=one.state.value,
         state__class=f"badge {STATE_KINDS.get(one.state, '')}",
-        summary=" ".join(application_summary(explained)),
+        summary=" ".join(application_summary(explained)[1:]),
         allocated=many(len(one.allocations), "allocation"),
         allocated_here=many(len(one.allocations), "allocation"),
         waiting_here=f"{explained.pending:,} waiting",
@@ -226,7 +226,7 @@ def _add_chain(
     made.put(such_as=name, such_as__href=context.links.ask(one.application_id, ask.key), such_as__class="")
     found = yield from explain_ask(place.rm, place.partition, one, ask, context.now.monotonic_ns)
     summary = ask_summary(found)
-    for at, sentence in enumerate([*summary, *ask_details(found)]):
+    for at, sentence in enumerate([*summary, *ask_details(found, is_listed=True)]):
         text = sentence[:1].upper() + sentence[1:]
         made.add("chain", row_key(at), step=text, step__class="first" if at < len(summary) else "")
 

@@ -95,7 +95,7 @@ def _add_ask(made: View, context: Context, application: Application, ask: Ask) -
         allocated=f"{found.allocated:,} allocated",
     )
     summary = ask_summary(found)
-    for at, sentence in enumerate([*summary, *ask_details(found)]):
+    for at, sentence in enumerate([*summary, *ask_details(found, is_listed=True)]):
         text = sentence[:1].upper() + sentence[1:]
         made.add("why", row_key(at), step=text, step__class="first" if at < len(summary) else "")
     if found.nodes is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from heapq import nlargest
 from itertools import islice
 
 from schedulerd.core.explain.causes import RuleCause
@@ -13,18 +14,21 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.daemon.admin.ui.bars import sparkline
 from schedulerd.daemon.admin.ui.context import Context
-from schedulerd.daemon.admin.ui.counts import Counts
+from schedulerd.daemon.admin.ui.counts import Counts, full_of
 from schedulerd.daemon.admin.ui.history import SAMPLE_SECONDS, SAMPLES_MAX
 from schedulerd.daemon.admin.ui.pages.head import add_head
 from schedulerd.daemon.admin.ui.pages.queue_rows import add_queue
 from schedulerd.daemon.admin.ui.pages.queue_tree import Fold, Folds
 from schedulerd.daemon.admin.ui.pages.reasons import add_reasons
-from schedulerd.daemon.admin.ui.texts import clock_time, count, many, row_key
+from schedulerd.daemon.admin.ui.texts import clock_time, count, many, moment, row_key
 from schedulerd.daemon.admin.ui.view import View
 from schedulerd.observe.explain_causes import duration
 
 PARAMS = ("fold",)
 QUEUES_SHOWN = 40
+FULL_QUEUES_SHOWN = 3
+"""Full queues that are named among what needs attention."""
+_QUEUES_SEEN = 100
 _POINTS = 180
 """Points of a line of the history."""
 _RECENT_NS = 600_000_000_000
@@ -76,7 +80,8 @@ def _attention(context: Context, counts: Counts, found: QueueExplanation) -> Ite
         yield "bad", place.rm.state.value, text, links.to("events")
     log = context.sources.queue_files.of(place.rm.rm_id)
     if log.refused_at_ns:
-        text = f"A queue file was refused at {clock_time(log.refused_at_ns)}, nothing changed: {log.refused_because[0]}"
+        at = moment(log.refused_at_ns, context.now.wall_ns)
+        text = f"A queue file was refused at {at}, nothing changed: {log.refused_because[0]}"
         yield "bad", "refused", text, links.queue("root")
     if counts.too_large:
         text = f"{many(counts.too_large, 'allocation')} can never start: no node is large enough, even an empty one"
@@ -95,9 +100,31 @@ def _attention(context: Context, counts: Counts, found: QueueExplanation) -> Ite
     if rejected:
         text = f"{many(rejected, 'application')} rejected in the last 10 minutes"
         yield "warn", "rejected", text, links.to("applications", state="rejected")
+    yield from _full_queues(context, counts)
     if counts.node_states.get("draining"):
         text = f"{many(counts.node_states['draining'], 'node')} draining: pods finish there, none is added"
         yield "note", "draining", text, links.to("nodes", state="draining")
+    if counts.waiting:
+        text = f"{many(counts.waiting, 'allocation')} to be placed; the reasons are below"
+        yield "note", "waiting", text, links.to("applications", pending="yes")
+
+
+def _full_queues(context: Context, counts: Counts) -> Iterator[tuple[str, str, str, str]]:
+    """Full queues in which something waits, that with most first."""
+    since = context.sources.history.full_since(context.place.partition)
+    full = [
+        (waiting, queue, names)
+        for queue, waiting in nlargest(_QUEUES_SEEN, counts.waiting_by_queue.items(), key=lambda one: one[1])
+        if waiting and (names := full_of(queue, counts.total))
+    ]
+    for waiting, queue, names in full[:FULL_QUEUES_SHOWN]:
+        text = f"Queue {queue.written} is full ({', '.join(names[:2])}): {count(waiting)} waiting"
+        at_ns = since.get(queue.path)
+        text += f", since {moment(at_ns, context.now.wall_ns)}" if at_ns is not None else ""
+        yield "warn", "full", text, context.links.queue(queue.written)
+    if len(full) > FULL_QUEUES_SHOWN:
+        left = many(len(full) - FULL_QUEUES_SHOWN, "further queue")
+        yield "warn", "full", f"{left} full, with allocations that wait", context.links.to("queues")
 
 
 def _recently_ended(context: Context) -> tuple[int, int]:

@@ -15,9 +15,10 @@ from schedulerd.core.specs import LimitSpec
 from schedulerd.daemon.admin.api import finding
 from schedulerd.daemon.admin.ui.bars import bar
 from schedulerd.daemon.admin.ui.context import Context
+from schedulerd.daemon.admin.ui.counts import end_of
 from schedulerd.daemon.admin.ui.pages.application_rows import add_application
 from schedulerd.daemon.admin.ui.pages.head import add_head
-from schedulerd.daemon.admin.ui.pages.queue_rows import add_queue, end_of, lenders, words
+from schedulerd.daemon.admin.ui.pages.queue_rows import add_queue, lenders, words
 from schedulerd.daemon.admin.ui.pages.reasons import add_reasons
 from schedulerd.daemon.admin.ui.slices import page_of
 from schedulerd.daemon.admin.ui.texts import NONE, amount, amounts, many, moment, percent, row_key, visible

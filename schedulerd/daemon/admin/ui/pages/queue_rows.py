@@ -9,7 +9,7 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.daemon.admin.api.models import QueueItem
 from schedulerd.daemon.admin.ui.bars import bar
 from schedulerd.daemon.admin.ui.context import Context
-from schedulerd.daemon.admin.ui.counts import Counts
+from schedulerd.daemon.admin.ui.counts import Counts, end_of, full_of
 from schedulerd.daemon.admin.ui.pages.queue_tree import Fold
 from schedulerd.daemon.admin.ui.texts import NONE, amount, count, percent, row_key
 from schedulerd.daemon.admin.ui.view import Fields, View
@@ -20,18 +20,11 @@ SIBLINGS_SEEN_MAX = 100
 LENDERS_NAMED_MAX = 2
 
 
-def end_of(queue: Queue, name: str, total: dict[str, int]) -> int:
-    """The end of the bar of a resource: the max of the queue, or the least above it; else what the nodes offer."""
-    limits = [one.max[name] for one in queue.path_to_root if name in one.max]
-    return min([*limits, *([total[name]] if name in total else [])], default=0)
-
-
 def words(queue: Queue, item: QueueItem, total: dict[str, int]) -> tuple[str, str]:
     """The state of a queue in words, and the class of their colour."""
-    used, reserved = item.used, item.reserved
+    used = item.used
     over_max = [name for name, most in item.max.items() if used.get(name, 0) > most]
-    ends = {name: end_of(queue, name, total) for name in {**total, **item.max}}
-    full = [name for name, end in ends.items() if end and used.get(name, 0) + reserved.get(name, 0) >= end]
+    full = full_of(queue, total)
     over = [name for name, least in item.guaranteed.items() if used.get(name, 0) > least]
     said: list[str] = [] if item.state == "active" else [item.state]
     if over_max:

@@ -18,7 +18,7 @@ def add_reasons(view: View, context: Context, reasons: list[Reason], left_out: i
     view.begin("reasons")
     most = max((one.allocations for one in reasons), default=0)
     for one in reasons:
-        sentence = reason_sentence(one, context.now.monotonic_ns)
+        sentence = reason_sentence(one, context.now.monotonic_ns, is_sized=False)
         sentence = sentence.removeprefix("waits for ").removeprefix("waits, as ")
         ask = _ask(context, one)
         view.add(

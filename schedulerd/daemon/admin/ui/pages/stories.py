@@ -10,11 +10,11 @@ from typing import NamedTuple
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.explain.rules.ask import pod_of
 from schedulerd.daemon.admin.ui.context import Context
-from schedulerd.daemon.admin.ui.texts import amount, moment, row_key
+from schedulerd.daemon.admin.ui.texts import amounts, many, moment, row_key
 from schedulerd.daemon.admin.ui.view import View
 from schedulerd.daemon.admin.ui.words import event_words, without_uuids
 from schedulerd.observe.event_messages import reason
-from schedulerd.observe.event_record import Event, Kind, Record
+from schedulerd.observe.event_record import SI, Event, Kind, Record
 from schedulerd.observe.event_ring import EventRing
 
 SCANNED_MAX = 5_000
@@ -94,7 +94,7 @@ class _Row(NamedTuple):
     second: int
     kind: int
     object_id: str
-    """The application of a request."""
+    """The application of a request; '' for allocations on nodes, which are said of several nodes at once."""
     name: str
     text: str
 
@@ -105,7 +105,11 @@ def add_events(made: View, context: Context, story: Story, limit: int) -> None:
     rows: dict[_Row, list[Event]] = {}
     for one in reversed(story.events):
         record = one.record
-        object_id = record.group if record.kind == Kind.REQUEST and record.group else record.object_id
+        object_id = record.object_id
+        if record.kind == Kind.REQUEST:
+            object_id = record.group or object_id
+        elif record.kind == Kind.NODE and record.detail == SI.NODE_ALLOC:
+            object_id = ""
         row = _Row(one.at_ns // 1_000_000_000, record.kind, object_id, reason(record), without_uuids(_text(record)))
         if row not in rows and len(rows) >= limit:
             break
@@ -128,6 +132,10 @@ def _add_row(made: View, context: Context, row: _Row, some: list[Event]) -> None
         name, other, other_href = record.object_id, row.object_id, context.links.application(row.object_id)
     elif record.kind == Kind.REQUEST:
         href = context.links.application(row.object_id)
+    elif not row.object_id:
+        nodes = {one.record.object_id for one in some}
+        name = record.object_id if len(nodes) == 1 else many(len(nodes), "node")
+        href = href if len(nodes) == 1 else context.links.to("nodes")
     made.add(
         "events",
         row_key(*row),
@@ -144,8 +152,7 @@ def _add_row(made: View, context: Context, row: _Row, some: list[Event]) -> None
 
 
 def _text(record: Record) -> str:
-    resources = ", ".join(f"{name} {amount(name, value)}" for name, value in record.resources.items())
-    return ": ".join(part for part in (record.message, resources) if part)
+    return ": ".join(part for part in (record.message, amounts(record.resources)) if part)
 
 
 def _link(context: Context, record: Record) -> str:

@@ -36,6 +36,7 @@ def test_the_overview_says_what_waits_and_why() -> None:
     assert "1 allocation can never start: no node is large enough" in text
     assert '<a data-f="name" href="/ui/queue?path=root.a">a</a>' in text
     assert "The history begins now" in text
+    assert "2 allocations to be placed; the reasons are below" in text
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,17 @@ def test_equal_events_of_one_second_are_one_row() -> None:
     assert '<span data-f="what">ask added</span>' not in text
 
 
+def test_allocations_of_one_second_on_many_nodes_are_one_row() -> None:
+    world = a_world(RM)
+    for number in range(6):
+        record = Record(SI.NODE, f"n{number // 2}", SI.ADD, SI.NODE_ALLOC, UUID, {"memory": 10})
+        world.events.feed.ring.add(at(5), RM, "default", 1, lambda what: (what,), record)
+    text = world.page("/ui/events")
+    assert text.count('<span data-f="what">6 allocations added</span>') == 1
+    assert '<a data-f="object" href="/ui/nodes">3 nodes</a>' in text
+    assert UUID not in text
+
+
 def test_events_are_said_in_words() -> None:
     assert event_words("AppRequestAdded", 1) == "ask added"
     assert event_words("AppRequestAdded", 1_200) == "1,200 asks added"
