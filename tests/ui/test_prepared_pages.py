@@ -16,6 +16,8 @@ from playwright.sync_api import Browser, Page, Route, expect
 import schedulerd.daemon.admin.ui as ui_package
 from schedulerd.daemon.admin.ui.history import SAMPLE_SECONDS, SAMPLES_MAX, Sample
 from tests.ui.browser import CHROMIUM, Tabs, chromium, tabs
+from tests.ui.test_browser import CHECKS
+from tests.unit.daemon.admin.ui.test_node_map import a_cluster_of
 from tests.unit.daemon.admin.ui.ui_world import UiWorld
 
 pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no chromium: apt-get install chromium")
@@ -47,7 +49,7 @@ def made(world: UiWorld, path: str, samples: int = 0) -> str:
         return thread.submit(world.run, act).result()
 
 
-def opened(window: Tabs, html: str) -> Page:
+def opened(window: Tabs, html: str, path: str = "/ui/") -> Page:
     """The page in a browser that gets it with its style sheet and scripts, and no stream."""
     page = window.context.new_page()
 
@@ -62,7 +64,7 @@ def opened(window: Tabs, html: str) -> Page:
             route.fulfill(body=html, content_type="text/html; charset=utf-8")
 
     page.route(f"{ORIGIN}/**", answer)
-    page.goto(f"{ORIGIN}/ui/")
+    page.goto(f"{ORIGIN}{path}")
     return page
 
 
@@ -78,3 +80,18 @@ def test_a_history_of_six_hours_is_drawn_to_its_end(browser: Browser) -> None:
         assert round(drawn[0][1]) == 0  # the newest sample is the highest
         expect(page.locator(".axis")).to_have_text("00:0103:0105:59")
         assert window.problems == []
+
+
+def test_the_drawing_of_many_nodes_leads_to_racks_and_has_contrast(browser: Browser) -> None:
+    html = made(UiWorld(a_cluster_of(5_000, 40)), "/ui/nodes")
+    for scheme in ("light", "dark"):
+        with tabs(browser, ORIGIN, color_scheme=scheme, viewport={"width": 1280, "height": 860}) as window:
+            page = opened(window, html, "/ui/nodes")
+            for kind in ("labels", "contrast"):
+                assert page.evaluate(CHECKS, kind) == []
+            assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+            lengths = page.evaluate("[...document.querySelectorAll('.floor')].map((one) => one.getTotalLength())")
+            assert lengths == [5_000]
+            page.get_by_role("link", name="rack-077").click()
+            assert page.url == f"{ORIGIN}/ui/nodes?rack=rack-077"
+            assert window.problems == []

@@ -330,10 +330,6 @@ def test_the_pages_of_a_large_cluster_stay_small() -> None:
             response = await client.get(f"/ui/{path}")
             assert response.status_code == 200
             assert 2_000 < len(response.content) < 60 * 1024, path
-        onwards = (await client.get("/ui/nodes?from=1800")).text
-        assert onwards.count('data-f="n"') == 200 + 1  # and the pattern
-        assert 'rel="prev"' in onwards
-        assert 'rel="next"' not in onwards
 
     world.run(act)
 
