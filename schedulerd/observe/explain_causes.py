@@ -139,7 +139,7 @@ def _use(one: Use, name: str) -> str:
 
 def _gang(cause: GangCause, now_ns: int) -> str:
     until = "" if cause.deadline_ns is None else f"; the gang is given up in {duration(cause.deadline_ns - now_ns)}"
-    progress = f"{cause.placed} of {cause.wanted} are placed{until}"
+    progress = f"{cause.placed:,} of {cause.wanted:,} are placed{until}"
     if cause.own:
         return f"waits for the placeholders of its gang: {progress}"
     return (

@@ -73,7 +73,7 @@ def position_sentence(position: Position, queue: str, *, is_said: bool = False) 
         first = f"{_asks_ahead(position)} in queue {queue}"
     else:
         first = f"it is first in queue {queue}"
-    ranked = [f"queue {one.queue} is {one.rank} of {one.of}" for one in position.queues if one.of > 1]
+    ranked = [f"queue {one.queue} is {one.rank:,} of {one.of:,}" for one in position.queues if one.of > 1]
     then = f"{', '.join(ranked)} among siblings with pending asks" if ranked else "no other queue has pending asks"
     text = "; ".join(filter(None, (first, then)))
     return f"{text[:1].upper()}{text[1:]}."
@@ -102,10 +102,10 @@ def application_summary(found: ApplicationExplanation) -> list[str]:
     """State and progress of the application."""
     since = duration(found.now_ns - found.state_since_ns)
     who = f"Application {found.application_id} in queue {found.queue}"
-    said = [f"{who} is {found.state} since {since}: {found.allocations} allocated, {found.pending} pending."]
+    said = [f"{who} is {found.state} since {since}: {found.allocations:,} allocated, {found.pending:,} pending."]
     for one in found.task_groups:
         said.append(
-            f"Task group {one.name}: {one.placed} of {one.wanted} placeholders placed, {one.replaced} replaced."
+            f"Task group {one.name}: {one.placed:,} of {one.wanted:,} placeholders placed, {one.replaced:,} replaced."
         )
     if found.gang_deadline_ns is not None:
         said.append(f"Its gang is given up in {duration(found.gang_deadline_ns - found.now_ns)} if it is not complete.")
@@ -119,9 +119,9 @@ def queue_summary(found: QueueExplanation) -> list[str]:
     state = ", and takes nothing new (draining)" if found.draining else ""
     if found.stopped_by:
         state += f"; an operator stopped {found.stopped_by}, so it takes no new applications"
-    most = f" of at most {found.max_applications}" if found.max_applications else ""
+    most = f" of at most {found.max_applications:,}" if found.max_applications else ""
     said = [
-        f"Queue {found.queue} runs {found.running_applications}{most} applications; {found.pending} pending{state}."
+        f"Queue {found.queue} runs {found.running_applications:,}{most} applications; {found.pending:,} pending{state}."
     ]
     for one in found.resources:
         if one.max is None and one.guaranteed is None:
@@ -157,7 +157,7 @@ def _counted(count: int, sentence: str, pending: int) -> str:
     """The sentence with the number of allocations that it is about, if it is not the only one."""
     if pending == 1:
         return f"{sentence[0].upper()}{sentence[1:]}."
-    return f"{count} of {pending}: {sentence}." if count < pending else f"All {pending}: {sentence}."
+    return f"{count:,} of {pending:,}: {sentence}." if count < pending else f"All {pending:,}: {sentence}."
 
 
 def _turn(position: Position, queue: str) -> str:
@@ -176,13 +176,13 @@ def _asks_ahead(position: Position) -> str:
 def _ahead(position: Position, queue: str) -> str:
     count = position.applications_ahead
     named = ", ".join(position.first_ahead)
-    more = f" and {count - len(position.first_ahead)} more" if count > len(position.first_ahead) else ""
+    more = f" and {count - len(position.first_ahead):,} more" if count > len(position.first_ahead) else ""
     verb = "is" if count == 1 and not position.at_least else "are"
     return f"{_many(count, 'application', position)} {verb} ahead of it in queue {queue}: {named}{more}"
 
 
 def _many(count: int, what: str, position: Position) -> str:
-    number = f"at least {count}" if position.at_least else f"{count}"
+    number = f"at least {count:,}" if position.at_least else f"{count:,}"
     return f"{number} {what}" + ("" if count == 1 and not position.at_least else "s")
 
 
@@ -191,9 +191,9 @@ def _counts(survey: NodeSurvey) -> str:
         return "there are no nodes"
     said = [node_count(one) for one in survey.counts[:_COUNTS_SAID_MAX]]
     rest = sum(one.nodes for one in survey.counts[_COUNTS_SAID_MAX:])
-    more = f", {rest} for other reasons" if rest else ""
+    more = f", {rest:,} for other reasons" if rest else ""
     count = survey.considered
-    return f"{count} {'node is' if count == 1 else 'nodes are'} considered, {', '.join(said)}{more}"
+    return f"{count:,} {'node is' if count == 1 else 'nodes are'} considered, {', '.join(said)}{more}"
 
 
 def node_count(one: NodeCount) -> str:
@@ -202,21 +202,23 @@ def node_count(one: NodeCount) -> str:
     verb, have = ("is", "has") if count == 1 else ("are", "have")
     match one.cause:
         case "room":
-            return f"{count} {have} room now"
+            return f"{count:,} {have} room now"
         case "insufficient":
-            return f"{count} {have} too little {one.detail}"
+            return f"{count:,} {have} too little {one.detail}"
         case "too_small":
-            return f"{count} would have too little {one.detail} even if {'it' if count == 1 else 'they'} were empty"
+            return f"{count:,} would have too little {one.detail} even if {'it' if count == 1 else 'they'} were empty"
         case "reserved":
-            return f"{count} {have} room only for others, for which it is reserved"
+            return f"{count:,} {have} room only for others, for which it is reserved"
         case "state":
-            return f"{count} {verb} {one.detail}"
+            return f"{count:,} {verb} {one.detail}"
         case "constraint":
-            return f"{count} {verb} ruled out by its placement constraint" + (f" ({one.detail})" if one.detail else "")
+            return f"{count:,} {verb} ruled out by its placement constraint" + (
+                f" ({one.detail})" if one.detail else ""
+            )
         case "not_required":
-            return f"{count} {verb} not the required node"
+            return f"{count:,} {verb} not the required node"
         case "refused":
-            return f"{count} {verb} refused by its resource manager"
+            return f"{count:,} {verb} refused by its resource manager"
         case "unregistered":
             return f"and the required node {one.detail} is not registered"
 

@@ -46,11 +46,11 @@ def view(context: Context) -> Generator[None, None, View]:
     for one in sorted(found.resources, key=lambda one: (one.resource != "vcore", one.resource != "memory")):
         _add_resource(made, context, queue, one, counts.total)
     said, kind = words(queue, context.projection.queue(queue), counts.total)
-    most = f" of at most {queue.max_applications}" if queue.max_applications else ""
+    most = f" of at most {queue.max_applications:,}" if queue.max_applications else ""
     made.put(
         words=said or "active",
         words__class=f"badge {kind if said else 'ok'}",
-        apps=f"{queue.running}{most}",
+        apps=f"{queue.running:,}{most}",
         waiting_here=many(found.pending, "pending allocation"),
     )
     yield

@@ -69,7 +69,7 @@ def add_queue(
         fields |= _bar_fields(f"b{number}", queue, item, name or fullest(queue, item, counts.total), counts.total)
     said, kind = words(queue, item, counts.total)
     waiting = counts.waiting_by_queue.get(queue, 0)
-    most = f" of {item.max_applications}" if item.max_applications else ""
+    most = f" of {item.max_applications:,}" if item.max_applications else ""
     view.add(
         "queues",
         row_key(queue.path),

@@ -353,5 +353,7 @@ def test_the_schema_and_its_page_ask_no_other_server(world: ApiWorld) -> None:
     assert "<script" not in page.text
     assert "http" not in page.text.replace("http_tokens_file", "")
     assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'")
-    assert all(path in page.text for path in schema["paths"])
+    assert all(f"/api/v1{path}</code>" in page.text for path in schema["paths"])
+    assert "`" not in page.text
+    assert ">Page of ApplicationItem</a>" in page.text
     assert world.request("GET", "/docs.css").headers["content-type"].startswith("text/css")

@@ -101,6 +101,15 @@ def test_what_is_not_there_is_a_page_that_says_so(path: str) -> None:
     assert "<h1>Not found</h1>" in response.text
 
 
+def test_refusals_and_searches_keep_the_navigation() -> None:
+    world = UiWorld()
+    text = world.request("GET", "/ui/foo").text
+    assert "There is no page /ui/foo." in text
+    for one in (text, world.page("/ui/search?q=n"), world.request("GET", "/ui/node?id=x").text):
+        for word, path in (("Overview", ""), ("Queues", "queues"), ("Nodes", "nodes"), ("Events", "events")):
+            assert f'<a href="/ui/{path}">{word}</a>' in one
+
+
 def test_every_answer_has_the_headers_for_browsers() -> None:
     world = UiWorld()
     for path in ("/ui/", "/ui/x", "/ui/static/page.css", "/ui/login", "/ui/stream?page=nothing"):
@@ -279,6 +288,8 @@ def test_a_page_of_applications_looks_at_so_many(monkeypatch: pytest.MonkeyPatch
 def test_a_search_lists_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     text = UiWorld(many_applications(FOUND_MAX + 5)).page("/ui/search?q=app-")
     assert text.count("<td>application</td>") == FOUND_MAX
+    assert f"Only the first {FOUND_MAX} of kind application are listed." in text
+    assert '<a href="/ui/applications?name=app-">All of them</a>' in text
     assert SCANNED_MAX == 200_000
     talk = a_conversation(a_node("n1", {"memory": 10}), root=a_root(a_queue_spec("a")))
     talk.apps(an_app("one", "root.a"))
