@@ -15,9 +15,9 @@ from schedulerd.daemon.admin.ui.texts import NONE, amount, count, percent, row_k
 from schedulerd.daemon.admin.ui.view import Fields, View
 
 DEPTH_SHOWN = 8
-SIBLINGS_SEEN_MAX = 100
+_SIBLINGS_SEEN = 100
 """Siblings among which those are looked for that lend to a queue."""
-LENDERS_NAMED_MAX = 2
+_LENDERS_NAMED = 2
 
 
 def words(queue: Queue, item: QueueItem, total: dict[str, int]) -> tuple[str, str]:
@@ -44,12 +44,12 @@ def lenders(queue: Queue, names: list[str]) -> str:
     if queue.parent is None:
         return ""
     spare = []
-    for one in islice(queue.parent.children.values(), SIBLINGS_SEEN_MAX):
+    for one in islice(queue.parent.children.values(), _SIBLINGS_SEEN):
         shares = [1 - one.allocated[name] / one.guaranteed[name] for name in names if one.guaranteed[name]]
         if one is not queue and shares and max(shares) > 0:
             spare.append((max(shares), one.written_name))
-    more = len(spare) - LENDERS_NAMED_MAX
-    named = ", ".join(name for _, name in nlargest(LENDERS_NAMED_MAX, spare))
+    more = len(spare) - _LENDERS_NAMED
+    named = ", ".join(name for _, name in nlargest(_LENDERS_NAMED, spare))
     return f"{named} and {more} more" if more > 0 else named
 
 
