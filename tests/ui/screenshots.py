@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 from playwright.sync_api import Browser
@@ -26,6 +27,7 @@ PAGES = {
 }
 IN_DOCS = {"overview": "light", "application": "light", "nodes": "dark"}
 """The ones in the README, with their theme."""
+TURN_SECONDS = 10.0
 WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
 
 
@@ -33,7 +35,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--output", type=Path, default=Path("build/screenshots"))
     parser.add_argument("--docs", type=Path, help="where those of the README go too")
-    parser.add_argument("--seconds", type=float, default=75, help="how long the story goes on, for the history")
+    parser.add_argument("--seconds", type=float, default=300, help="how long the story goes on, for the history")
     arguments = parser.parse_args()
     for folder in filter(None, (arguments.output, arguments.docs)):
         folder.mkdir(parents=True, exist_ok=True)
@@ -45,10 +47,12 @@ def main() -> None:
             Story(daemon.target, "") as story,
         ):
             story.do(Story.morning)
-            time.sleep(arguments.seconds / 2)
-            story.do(Story.noon)
-            file.write_text(CHANGED_QUEUES)
-            time.sleep(arguments.seconds / 2)
+            for number in range(turns := max(2, int(arguments.seconds / TURN_SECONDS))):
+                if number == turns // 2:
+                    story.do(Story.noon)
+                    file.write_text(CHANGED_QUEUES)
+                story.do(partial(Story.turn, number=number))
+                time.sleep(TURN_SECONDS)
             with chromium() as browser:
                 _take_all(browser, daemon.url, arguments.output, arguments.docs)
 

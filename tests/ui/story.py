@@ -209,6 +209,16 @@ class Story:
         with contextlib.suppress(ApplicationRejected):
             await self.client.add_application("typo-in-queue", "root.srvices", user="bob")
 
+    async def turn(self, number: int) -> None:
+        """Jobs end and others come, now more and now fewer, so that the history has a shape."""
+        pods = [one for name, some in self.manager.running.items() if name.startswith("spark") for one in some]
+        for one in self._random.sample(pods, len(pods) * (1 + number % 3) // 8):
+            self.client.release(one)
+        for nights in range(1 + number % 4 // 2):
+            await self.app(
+                f"spark-hourly-{number:02}-{nights}", "root.batch", 30 + 9 * (number % 5), 2_000, 8, user="dan"
+            )
+
 
 def node_id(number: int) -> str:
     return f"eu-{number // NODES_PER_RACK + 1:02}-{number % NODES_PER_RACK + 1:02}"

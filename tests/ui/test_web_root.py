@@ -1,4 +1,4 @@
-"""A web page of an Angular build under the policy of `web_root`: it has its styles, and no other script in line runs."""
+"""A web page of an Angular build under the policy of `web_root`: it has styles, and no other script in line runs."""
 
 from __future__ import annotations
 

@@ -124,6 +124,8 @@ def _add_rejected(made: View, context: Context, one: RejectedApplication) -> Non
         allocations_shown="",
         states_left_out="",
         has_gang__class="none",
+        gang_left_out="",
+        ahead_left_out="",
         such_as="",
         such_as__href="/ui/",
         such_as__class="none",
@@ -195,6 +197,11 @@ def _add_gang(made: View, one: Application) -> None:
                     cell__title=f"{group.name}: {word}",
                 )
                 shown_cells += 1
+    cells = sum(sum(_members(group).values()) for group in groups) - shown_cells
+    left = len(groups) - TASK_GROUPS_SHOWN
+    missing = [many(left, "further task group")] if left > 0 else []
+    missing += [f"{many(cells, 'member')} without a cell"] if cells else []
+    made.put(gang_left_out=f"and {', '.join(missing)}" if missing else "")
 
 
 def _members(group: TaskGroup) -> dict[str, int]:
@@ -233,5 +240,8 @@ def _add_chain(
 
 def _add_ahead(made: View, context: Context, position: Position | None) -> None:
     made.begin("ahead")
-    for name in position.first_ahead if position is not None else ():
+    named = position.first_ahead if position is not None else []
+    for name in named:
         made.add("ahead", row_key(name), name=name, name__href=context.links.application(name))
+    left = position.applications_ahead - len(named) if position is not None else 0
+    made.put(ahead_left_out=f"and {left:,} more" if left else "")

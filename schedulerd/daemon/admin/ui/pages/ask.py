@@ -26,6 +26,7 @@ PARAMS = ("application", "ask")
 EVENTS_SHOWN = 30
 PLACED_SHOWN = 20
 QUOTAS_SHOWN = 40
+CAUSES_SHOWN = 10
 _LISTS = ("why", "counts", "near", "quotas", "uses", "reservations", "candidates", "ahead", "placed")
 
 
@@ -41,6 +42,7 @@ def view(context: Context) -> Generator[None, None, View]:
     yield from add_head(made, context)
     for one in _LISTS:
         made.begin(one)
+    made.put(counts_left_out="", ahead_left_out="")
     if ask is None:
         made.put(
             state="gone", state__class="badge", pending="0 waiting", allocated="none allocated", placed_left_out=""
@@ -124,8 +126,11 @@ def _add_ask(made: View, context: Context, application: Application, ask: Ask) -
             queue__href=links.queue(one.queue),
             used=amounts(one.used),
         )
-    for name in found.position.first_ahead if found.position is not None else ():
+    named = found.position.first_ahead if found.position is not None else []
+    for name in named:
         made.add("ahead", row_key(name), name=name, name__href=links.application(name))
+    left = found.position.applications_ahead - len(named) if found.position is not None else 0
+    made.put(ahead_left_out=f"and {left:,} more" if left else "")
     for allocation in islice(list(ask.allocations.values()), PLACED_SHOWN):
         made.add(
             "placed",
@@ -140,7 +145,7 @@ def _add_ask(made: View, context: Context, application: Application, ask: Ask) -
 
 def _add_nodes(made: View, context: Context, survey: NodeSurvey) -> None:
     most = max((one.nodes for one in survey.counts), default=1)
-    for one in survey.counts[:10]:
+    for one in survey.counts[:CAUSES_SHOWN]:
         made.add(
             "counts",
             row_key(one.cause, one.detail),
@@ -148,6 +153,8 @@ def _add_nodes(made: View, context: Context, survey: NodeSurvey) -> None:
             what=node_count(one).partition(" ")[2],
             bar__class=f"u w{max(1, one.nodes * 100 // most)}",
         )
+    left = len(survey.counts) - CAUSES_SHOWN
+    made.put(counts_left_out=f"and {many(left, 'further cause')}" if left > 0 else "")
     for near in survey.best:
         lacks = ", ".join(
             f"{one.resource} {amount(one.resource, one.missing)} ({amount(one.resource, max(0, one.free))} free)"

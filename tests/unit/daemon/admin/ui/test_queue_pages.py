@@ -9,7 +9,17 @@ from schedulerd.core.specs import LimitSpec
 from schedulerd.daemon.admin.ui.pages.node import PODS_SHOWN
 from schedulerd.daemon.admin.ui.pages.queue import LIMITS_SHOWN
 from schedulerd.daemon.admin.ui.slices import page_of
-from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
+from tests.unit.core.builders import (
+    Conversation,
+    a_conversation,
+    a_node,
+    a_placeholder,
+    a_queue_spec,
+    a_root,
+    an_app,
+    an_ask,
+)
+from tests.unit.core.gang_builders import a_gang
 from tests.unit.daemon.admin.ui.ui_world import UiWorld
 
 
@@ -98,6 +108,25 @@ def test_every_part_of_a_long_list_can_be_reached() -> None:
     assert "1 to 30 of 65 shown" in text
     assert 'href="/ui/application?id=app&amp;from=30" rel="next"' in text
     assert "<details open>" in world.page("/ui/application?id=app&from=30")
+
+
+def test_what_is_ahead_is_counted_if_it_is_not_named() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 1}), root=a_root(a_queue_spec("a")))
+    talk.apps(*(an_app(f"app-{number}", "root.a") for number in range(9)))
+    talk.asks(*(an_ask("k", 5, app=f"app-{number}") for number in range(9)))
+    talk.schedule()
+    world = UiWorld(talk)
+    for path in ("/ui/application?id=app-8", "/ui/ask?application=app-8&ask=k"):
+        text = world.page(path)
+        assert '<p class="more" data-t="ahead_left_out">and 3 more</p>' in text
+        assert ">app-4</a>" in text
+
+
+def test_a_gang_says_how_many_members_have_no_cell() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 1}))
+    talk.apps(a_gang(memory=2_300))
+    talk.asks(*(a_placeholder(f"p{number}", 10, count=1, app="gang") for number in range(230)))
+    assert "and 30 members without a cell" in UiWorld(talk).page("/ui/application?id=gang")
 
 
 def test_a_part_of_a_list() -> None:
