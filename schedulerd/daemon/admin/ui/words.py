@@ -67,6 +67,15 @@ def state_cause(before: ApplicationState | None, state: ApplicationState, cause:
     return _CAUSES.get((trigger, state), "")
 
 
+def message_of(name: str, message: str) -> str:
+    """The message of an event; that of a state with its cause in words."""
+    try:
+        state = ApplicationState(name.removeprefix("App"))
+    except ValueError:
+        return message
+    return state_cause(None, state, message.removeprefix(f"{state.value}: "))
+
+
 def without_uuids(text: str) -> str:
     """The text without UUIDs, which say nothing to people."""
     return _UUID.sub("", text)

@@ -128,7 +128,7 @@ def _add_rejected(made: View, context: Context, one: RejectedApplication) -> Non
         ahead_left_out="",
         such_as="",
         such_as__href="/ui/",
-        such_as__class="none",
+        has_such_as__class="none",
     )
     for name in ("states", "groups", "cells", "reasons", "chain", "ahead", "allocations"):
         made.begin(name)
@@ -227,10 +227,10 @@ def _add_chain(
     reason = explained.reasons[0] if explained.reasons else None
     ask = one.asks.get(reason.allocation_key) if reason is not None else None
     if ask is None:
-        made.put(such_as="", such_as__href="/ui/", such_as__class="none")
+        made.put(such_as="", such_as__href="/ui/", has_such_as__class="none")
         return
     name = pod_of(ask) or ask.key
-    made.put(such_as=name, such_as__href=context.links.ask(one.application_id, ask.key), such_as__class="")
+    made.put(such_as=name, such_as__href=context.links.ask(one.application_id, ask.key), has_such_as__class="such-as")
     found = yield from explain_ask(place.rm, place.partition, one, ask, context.now.monotonic_ns)
     summary = ask_summary(found)
     for at, sentence in enumerate([*summary, *ask_details(found, is_listed=True)]):

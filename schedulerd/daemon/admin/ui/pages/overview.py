@@ -110,13 +110,15 @@ def _attention(context: Context, counts: Counts, found: QueueExplanation) -> Ite
 
 
 def _full_queues(context: Context, counts: Counts) -> Iterator[tuple[str, str, str, str]]:
-    """Full queues in which something waits, that with most first."""
+    """Full queues in which something waits, that with most first; not those above them that are full of the same."""
     since = context.sources.history.full_since(context.place.partition)
     full = [
         (waiting, queue, names)
         for queue, waiting in nlargest(_QUEUES_SEEN, counts.waiting_by_queue.items(), key=lambda one: one[1])
         if waiting and (names := full_of(queue, counts.total))
     ]
+    said = {(one.parent, name) for _, one, names in full for name in names}
+    full = [one for one in full if any((one[1], name) not in said for name in one[2])]
     for waiting, queue, names in full[:FULL_QUEUES_SHOWN]:
         text = f"Queue {queue.written} is full ({', '.join(names[:2])}): {count(waiting)} waiting"
         at_ns = since.get(queue.path)

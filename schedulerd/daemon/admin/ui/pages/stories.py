@@ -12,7 +12,7 @@ from schedulerd.core.explain.rules.ask import pod_of
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.texts import amounts, many, moment, row_key
 from schedulerd.daemon.admin.ui.view import View
-from schedulerd.daemon.admin.ui.words import event_words, without_uuids
+from schedulerd.daemon.admin.ui.words import event_words, message_of, without_uuids
 from schedulerd.observe.event_messages import reason
 from schedulerd.observe.event_record import SI, Event, Kind, Record
 from schedulerd.observe.event_ring import EventRing
@@ -152,7 +152,10 @@ def _add_row(made: View, context: Context, row: _Row, some: list[Event]) -> None
 
 
 def _text(record: Record) -> str:
-    return ": ".join(part for part in (record.message, amounts(record.resources)) if part)
+    message = record.message
+    if record.kind == Kind.APP:
+        message = message_of(reason(record), message)
+    return ": ".join(part for part in (message, amounts(record.resources)) if part)
 
 
 def _link(context: Context, record: Record) -> str:

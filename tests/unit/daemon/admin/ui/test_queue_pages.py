@@ -153,3 +153,17 @@ def test_waiting_asks_that_would_fit_a_node_are_not_among_those_that_cannot_use_
     assert ">Not enough memory<" in text
     assert "would fit here, and" not in text
     assert ">Attributes<" not in text
+
+
+def test_of_full_queues_the_lowest_are_told() -> None:
+    leaf = a_queue_spec("leaf", max={"gpu": 2})
+    talk = a_conversation(
+        a_node("n1", {"gpu": 2, "memory": 10}), root=a_root(a_queue_spec("up", leaf), a_queue_spec("b"))
+    )
+    talk.apps(an_app("one", "root.up.leaf"), an_app("two", "root.b"))
+    talk.asks(an_ask("k", resources=Resources(gpu=1), count=3, app="one"), an_ask("k", 10, count=2, app="two"))
+    talk.schedule()
+    text = UiWorld(talk).page("/ui/")
+    assert "Queue root.up.leaf is full (gpu): 1 waiting<" in text
+    assert "Queue root.b is full (memory): 1 waiting<" in text
+    assert text.count(" is full (") == 2

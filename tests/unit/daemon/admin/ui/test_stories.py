@@ -7,7 +7,7 @@ import pytest
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.daemon.admin.ui.pages import stories
 from schedulerd.daemon.admin.ui.pages.stories import KEPT_MAX, Story
-from schedulerd.daemon.admin.ui.words import event_words, state_cause, without_uuids
+from schedulerd.daemon.admin.ui.words import event_words, message_of, state_cause, without_uuids
 from schedulerd.observe.event_record import SI, Event, Record
 from tests.instants import at
 from tests.unit.core.builders import RM
@@ -123,6 +123,9 @@ def test_causes_of_states_are_said_in_words() -> None:
     assert state_cause(state.NEW, state.ACCEPTED, "runApplication") == "its first ask came"
     assert state_cause(state.RESUMING, state.ACCEPTED, "runApplication").startswith("its placeholders are gone")
     assert state_cause(state.RUNNING, state.FAILING, "it ran too long") == "it ran too long"
+    assert message_of("AppStarting", "runApplication") == "it got its first allocation, or its whole gang"
+    assert message_of("AppResuming", "Resuming: no room") == "no room"
+    assert message_of("AppReject", "no such queue") == "no such queue"
     text = UiWorld().page("/ui/application?id=app")
     assert "its first ask came" in text
     assert "runApplication" not in text
