@@ -98,7 +98,7 @@ compiled-bench: $(COMPILED)/.ready
 # Screenshots of the web page from a played story, in both themes and two widths, in build/screenshots; those of the
 # README in docs/images. Needs chromium (apt-get install chromium).
 screenshots: $(READY)
-	$(BIN)/python -m tests.ui.screenshots $(ARGS)
+	$(BIN)/python -m tests.ui.screenshots --docs docs/images $(ARGS)
 
 # Regenerates schedulerd/_generated after a change of a .proto file.
 protos: $(READY)

@@ -11,6 +11,7 @@ from schedulerd.core.explain.causes import (
     Cause,
     GangCause,
     InactiveCause,
+    NoRoomCause,
     PlaceholderCause,
     PredicateCause,
     RefusedCause,
@@ -60,6 +61,8 @@ def cause_sentence(state: str, cause: Cause, now_ns: int) -> str:
             return _inactive(cause)
         case ReservedCause():
             return f"waits for the room that is reserved for it on node {cause.node_id}"
+        case NoRoomCause():
+            return _no_room(cause)
         case None:
             return "waits for a node with room: none has" if state == "unschedulable" else "waits for its turn"
 
@@ -143,12 +146,29 @@ def _use(one: Use, name: str) -> str:
 
 def _gang(cause: GangCause, now_ns: int) -> str:
     until = "" if cause.deadline_ns is None else f"; the gang is given up in {duration(cause.deadline_ns - now_ns)}"
-    progress = f"{cause.placed} of {cause.wanted} are placed{until}"
+    progress = f"{cause.placed:,} of {cause.wanted:,} are placed{until}"
     if cause.own:
         return f"waits for the placeholders of its gang: {progress}"
     return (
         f"waits for the gang of application {cause.application_id}, which came earlier and is placed first: {progress}"
     )
+
+
+def _no_room(cause: NoRoomCause) -> str:
+    match cause.why:
+        case "no nodes":
+            return "waits, as there are no nodes"
+        case "too large":
+            asked, most = (amount_text(cause.resource, amount) for amount in (cause.asked, cause.largest))
+            return f"waits, as it is too large for every node: {cause.resource} {asked} asked, the largest has {most}"
+        case "constraint":
+            return "waits, as no node that its placement constraint allows has room"
+        case "required node":
+            return f"waits for room on the node that it requires, {cause.node_id}"
+        case "insufficient":
+            said = [f"{count:,} Insufficient {name}" for name, count in cause.insufficient.items()]
+            said += [f"{cause.closed:,} draining or not ready"] if cause.closed else []
+            return f"waits, as no node has room: {', '.join(said) or 'none has enough of everything'}"
 
 
 def _objections(cause: RefusedCause) -> str:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from schedulerd.amounts import amount_text
-from schedulerd.core.explain.causes import RefusedCause, RuleCause
+from schedulerd.core.explain.causes import NoRoomCause, RefusedCause, RuleCause
 from schedulerd.core.explain.values import (
     ApplicationExplanation,
     AskExplanation,
     FitsFinding,
+    Guarantee,
     Lack,
     NodeCount,
     NodeFit,
     NodeSurvey,
     Position,
+    PreemptionCandidate,
     PreemptionFinding,
     QueueExplanation,
     Reason,
@@ -40,8 +42,9 @@ def ask_summary(found: AskExplanation) -> list[str]:
     return said
 
 
-def ask_details(found: AskExplanation) -> list[str]:
-    """Everything else that is known, the most helpful first."""
+def ask_details(found: AskExplanation, *, is_listed: bool = False) -> list[str]:
+    """Everything else that is known, the most helpful first. `is_listed`: nearest nodes, guarantees and candidates of
+    preemption are listed beside it, and are left out here."""
     said = []
     states = {one.state for one in found.waiting}
     for one in found.waiting:
@@ -49,15 +52,31 @@ def ask_details(found: AskExplanation) -> list[str]:
             said += rules_details(one.cause, found.also_blocked_by)
     said += [_reservation(one, found.now_ns) for one in found.reservations]
     if found.nodes is not None and states & {"unschedulable", "reserved", "predicate_failed"}:
-        said += _nodes(found.nodes, in_summary="unschedulable" in states)
+        said += _nodes(found.nodes, in_summary="unschedulable" in states, is_listed=is_listed)
     elif found.nodes is not None and not _fits_somewhere(found.nodes):
         said.append(f"No node has room for it now either: {_counts(found.nodes)}.")
-        said += _nodes(found.nodes, in_summary=True)
+        said += _nodes(found.nodes, in_summary=True, is_listed=is_listed)
     if found.preemption is not None:
-        said += _preemption(found.preemption, found.now_ns)
-    if found.position is not None and "ready" not in states and found.position.applications_ahead:
-        said.append(f"{_ahead(found.position, found.queue)}.")
+        said += _preemption(found.preemption, found.now_ns, is_listed=is_listed)
+    if found.position is not None:
+        said.append(position_sentence(found.position, found.queue, is_said="ready" in states))
     return said
+
+
+def position_sentence(position: Position, queue: str, *, is_said: bool = False) -> str:
+    """What is placed before the ask. `is_said`: its place in its own queue is told already."""
+    if is_said:
+        first = ""
+    elif position.applications_ahead:
+        first = _ahead(position, queue)
+    elif position.asks_ahead:
+        first = f"{_asks_ahead(position)} in queue {queue}"
+    else:
+        first = f"it is first in queue {queue}"
+    ranked = [f"queue {one.queue} is {one.rank:,} of {one.of:,}" for one in position.queues if one.of > 1]
+    then = f"{', '.join(ranked)} among siblings with pending asks" if ranked else "no other queue has pending asks"
+    text = "; ".join(filter(None, (first, then)))
+    return f"{text[:1].upper()}{text[1:]}."
 
 
 def fits_summary(found: FitsFinding) -> str:
@@ -87,10 +106,10 @@ def application_summary(found: ApplicationExplanation) -> list[str]:
     """State and progress of the application."""
     since = duration(found.now_ns - found.state_since_ns)
     who = f"Application {found.application_id} in queue {found.queue}"
-    said = [f"{who} is {found.state} for {since}: {found.allocations} allocated, {found.pending} pending."]
+    said = [f"{who} is {found.state} for {since}: {found.allocations:,} allocated, {found.pending:,} pending."]
     for one in found.task_groups:
         said.append(
-            f"Task group {one.name}: {one.placed} of {one.wanted} placeholders placed, {one.replaced} replaced."
+            f"Task group {one.name}: {one.placed:,} of {one.wanted:,} placeholders placed, {one.replaced:,} replaced."
         )
     if found.gang_deadline_ns is not None:
         said.append(f"Its gang is given up in {duration(found.gang_deadline_ns - found.now_ns)} if it is not complete.")
@@ -105,9 +124,9 @@ def queue_summary(found: QueueExplanation) -> list[str]:
     if found.stopped_by:
         state += f"; an operator stopped {found.stopped_by}, so it takes no new applications"
     count = found.running_applications
-    most = f" of at most {found.max_applications}" if found.max_applications else ""
+    most = f" of at most {found.max_applications:,}" if found.max_applications else ""
     what = "application" if count == 1 and not most else "applications"
-    said = [f"Queue {found.queue} runs {count}{most} {what}; {found.pending} pending{state}."]
+    said = [f"Queue {found.queue} runs {count:,}{most} {what}; {found.pending:,} pending{state}."]
     for one in found.resources:
         if one.max is None and one.guaranteed is None:
             continue
@@ -122,11 +141,11 @@ def queue_summary(found: QueueExplanation) -> list[str]:
     return said
 
 
-def reason_sentence(one: Reason, now_ns: int) -> str:
-    """What many allocations wait for, without a full stop."""
+def reason_sentence(one: Reason, now_ns: int, *, is_sized: bool = True) -> str:
+    """What many allocations wait for, without a full stop; `is_sized`: with the size of the example."""
     sentence = cause_sentence(one.state, one.cause, now_ns)
-    if one.state == "unschedulable":
-        sentence = f"waits for a node with room, such as for {amounts(one.resources)}"
+    if isinstance(one.cause, NoRoomCause) and one.cause.why == "insufficient" and is_sized:
+        sentence += f", such as for {amounts(one.resources)}"
     if isinstance(one.cause, RefusedCause):
         sentence = "waits for a node that its resource manager does not refuse"
     elif one.state == "reserved":
@@ -142,59 +161,68 @@ def _counted(count: int, sentence: str, pending: int) -> str:
     """The sentence with the number of allocations that it is about, if it is not the only one."""
     if pending == 1:
         return f"{sentence[0].upper()}{sentence[1:]}."
-    return f"{count} of {pending}: {sentence}." if count < pending else f"All {pending}: {sentence}."
+    return f"{count:,} of {pending:,}: {sentence}." if count < pending else f"All {pending:,}: {sentence}."
 
 
 def _turn(position: Position, queue: str) -> str:
     if not position.applications_ahead and not position.asks_ahead:
         return f"waits for its turn: it is next in queue {queue}"
     if not position.applications_ahead:
-        comes = "comes" if position.asks_ahead == 1 and not position.at_least else "come"
-        return f"waits for its turn: {_many(position.asks_ahead, 'ask', position)} of its application {comes} before it"
+        return f"waits for its turn: {_asks_ahead(position)}"
     return f"waits for its turn: {_ahead(position, queue)}"
+
+
+def _asks_ahead(position: Position) -> str:
+    comes = "comes" if position.asks_ahead == 1 and not position.at_least else "come"
+    return f"{_many(position.asks_ahead, 'ask', position)} of its application {comes} before it"
 
 
 def _ahead(position: Position, queue: str) -> str:
     count = position.applications_ahead
     named = ", ".join(position.first_ahead)
-    more = f" and {count - len(position.first_ahead)} more" if count > len(position.first_ahead) else ""
+    more = f" and {count - len(position.first_ahead):,} more" if count > len(position.first_ahead) else ""
     verb = "is" if count == 1 and not position.at_least else "are"
     return f"{_many(count, 'application', position)} {verb} ahead of it in queue {queue}: {named}{more}"
 
 
 def _many(count: int, what: str, position: Position) -> str:
-    number = f"at least {count}" if position.at_least else f"{count}"
+    number = f"at least {count:,}" if position.at_least else f"{count:,}"
     return f"{number} {what}" + ("" if count == 1 and not position.at_least else "s")
 
 
 def _counts(survey: NodeSurvey) -> str:
     if not survey.considered:
         return "there are no nodes"
-    said = [_node_count(one) for one in survey.counts[:_COUNTS_SAID_MAX]]
+    said = [node_count(one) for one in survey.counts[:_COUNTS_SAID_MAX]]
     rest = sum(one.nodes for one in survey.counts[_COUNTS_SAID_MAX:])
-    more = f", {rest} for other reasons" if rest else ""
+    more = f", {rest:,} for other reasons" if rest else ""
     count = survey.considered
-    return f"{count} {'node is' if count == 1 else 'nodes are'} considered, {', '.join(said)}{more}"
+    return f"{count:,} {'node is' if count == 1 else 'nodes are'} considered, {', '.join(said)}{more}"
 
 
-def _node_count(one: NodeCount) -> str:
+def node_count(one: NodeCount) -> str:
+    """`3 have too little memory`."""
     count = one.nodes
     verb, have = ("is", "has") if count == 1 else ("are", "have")
     match one.cause:
         case "room":
-            return f"{count} {have} room now"
+            return f"{count:,} {have} room now"
         case "insufficient":
-            return f"{count} {have} too little {one.detail}"
+            return f"{count:,} {have} too little {one.detail}"
+        case "too_small":
+            return f"{count:,} would have too little {one.detail} even if {'it' if count == 1 else 'they'} were empty"
         case "reserved":
-            return f"{count} {have} room only for others, for which it is reserved"
+            return f"{count:,} {have} room only for others, for which it is reserved"
         case "state":
-            return f"{count} {verb} {one.detail}"
+            return f"{count:,} {verb} {one.detail}"
         case "constraint":
-            return f"{count} {verb} ruled out by its placement constraint" + (f" ({one.detail})" if one.detail else "")
+            return f"{count:,} {verb} ruled out by its placement constraint" + (
+                f" ({one.detail})" if one.detail else ""
+            )
         case "not_required":
-            return f"{count} {verb} not the required node"
+            return f"{count:,} {verb} not the required node"
         case "refused":
-            return f"{count} {verb} refused by its resource manager"
+            return f"{count:,} {verb} refused by its resource manager"
         case "unregistered":
             return f"and the required node {one.detail} is not registered"
 
@@ -203,12 +231,12 @@ def _fits_somewhere(survey: NodeSurvey) -> bool:
     return any(one.cause == "room" for one in survey.counts)
 
 
-def _nodes(survey: NodeSurvey, *, in_summary: bool) -> list[str]:
+def _nodes(survey: NodeSurvey, *, in_summary: bool, is_listed: bool = False) -> list[str]:
     said = [] if in_summary else [f"Nodes: {_counts(survey)}."]
     if survey.considered and not survey.large_enough and survey.largest:
         said.append(f"No node is large enough, even if it were empty: the largest have {amounts(survey.largest)}.")
     near = [one for one in survey.best if one.lacks]
-    if near:
+    if near and not is_listed:
         said.append(f"Nearest: {'; '.join(map(_near, near))}.")
     return said
 
@@ -244,20 +272,47 @@ def _reservation(one: ReservationFinding, now_ns: int) -> str:
     return f"{said}."
 
 
-def _preemption(found: PreemptionFinding, now_ns: int) -> list[str]:
+def _preemption(found: PreemptionFinding, now_ns: int, *, is_listed: bool) -> list[str]:
     again = "" if found.next_attempt_ns is None else f" Next attempt: {_in(found.next_attempt_ns - now_ns)}."
-    queues = f" It may take from: {', '.join(found.may_take_from)}." if found.may_take_from else ""
     match found.state:
         case "off":
-            return ["Nothing is preempted for it: preemption is off in this partition."]
+            said = "Nothing is preempted for it: preemption is off in this partition."
         case "not_allowed":
-            return ["Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false)."]
+            said = "Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false)."
         case "too_young":
-            return [f"Nothing is preempted for it yet: it is too young.{again}{queues}"]
+            said = f"Nothing is preempted for it yet: it is too young.{again}"
         case "refused":
-            return [f"Nothing is preempted for it: {found.reason}.{again}{queues}"]
-        case "victims" | "due" | "not_needed":
-            return [f"Whether others are preempted for it is decided next.{queues}"] if found.state == "due" else []
+            said = f"Nothing is preempted for it: {found.reason}.{again}"
+        case "due":
+            said = "Whether others are preempted for it is decided next."
+        case "victims" | "not_needed":
+            return []
+    return [f"{said} {_rights(found, is_listed=is_listed)}"]
+
+
+def _rights(found: PreemptionFinding, *, is_listed: bool) -> str:
+    """What its queues are guaranteed, and what could be preempted for it."""
+    if not found.guarantees:
+        return "None of its queues has a guarantee, with which it could take from others."
+    said = f"Guaranteed: {', '.join(map(_guarantee, found.guarantees))}."
+    if is_listed and found.may_take_from:
+        return f"By its guarantees it may take from: {', '.join(found.may_take_from)}."
+    if found.candidates:
+        return f"{said} May be preempted for it: {'; '.join(map(_candidate, found.candidates))}."
+    if found.may_take_from:
+        return f"{said} It may take from: {', '.join(found.may_take_from)}."
+    is_within = any(one.used + one.asked <= one.guaranteed for one in found.guarantees)
+    why = "no other queue uses more than its guarantee" if is_within else "with it, its queue uses more than that"
+    return f"{said} It may take from no queue: {why}."
+
+
+def _guarantee(one: Guarantee) -> str:
+    used, least = (amount_text(one.resource, amount) for amount in (one.used, one.guaranteed))
+    return f"{one.resource} {least} to {one.queue}, which uses {used}"
+
+
+def _candidate(one: PreemptionCandidate) -> str:
+    return f"application {one.application_id} in queue {one.queue} ({amounts(one.used)})"
 
 
 def _in(ns: int) -> str:

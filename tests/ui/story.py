@@ -209,6 +209,22 @@ class Story:
         with contextlib.suppress(ApplicationRejected):
             await self.client.add_application("typo-in-queue", "root.srvices", user="bob")
 
+    async def turn(self, number: int) -> None:
+        """Jobs end and others come, and services follow the load, so that the history has a shape."""
+        for one in self._some("spark", (1 + number % 3) / 8):
+            self.client.release(one)
+        for job in range(1 + number % 4 // 2):
+            await self.app(f"spark-hourly-{number:02}-{job}", "root.batch", 30 + 9 * (number % 5), 2_000, 8, user="dan")
+        if number % 12 < 6:
+            await self.app(f"peak-{number:02}", "root.services", 20 + 5 * (number % 3), 4_000, 12, user="bob")
+        else:
+            for one in self._some("peak", 0.3):
+                self.client.release(one)
+
+    def _some(self, prefix: str, share: float) -> list[Allocation]:
+        pods = [one for name, some in self.manager.running.items() if name.startswith(prefix) for one in some]
+        return self._random.sample(pods, int(len(pods) * share))
+
 
 def node_id(number: int) -> str:
     return f"eu-{number // NODES_PER_RACK + 1:02}-{number % NODES_PER_RACK + 1:02}"

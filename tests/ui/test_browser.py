@@ -136,7 +136,7 @@ def test_a_deep_link_explains_a_gang(window: Tabs) -> None:
     expect(page.locator(".c.placeholder")).to_have_count(36 + 1)  # and the one of the key
     expect(page.locator(".c.waiting")).to_have_count(28 + 1)
     expect(page.locator("[data-list=chain]")).to_contain_text("nvidia.com/gpu")
-    expect(page.locator("[data-list=events]")).to_contain_text("request alloc")
+    expect(page.locator("[data-list=events]")).to_contain_text("36 asks placed")
     page.get_by_role("link", name="root.ml.train").first.click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Queue root.ml.train")
 
@@ -181,7 +181,7 @@ def test_the_keyboard_is_enough(window: Tabs) -> None:
     page.goto("/ui/search?q=mia")
     expect(page.get_by_text("No pod, application, queue or node")).to_be_visible()
     page.goto("/ui/search?q=notebook-11-1")
-    expect(page.get_by_role("heading", level=1)).to_have_text("Application notebook-11")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Pod kim/notebook-11-1")
 
 
 @pytest.mark.slow
@@ -197,7 +197,7 @@ def test_eight_tabs_work_because_hidden_ones_hold_no_connection(window: Tabs) ->
         page.evaluate("hide(true)")
         assert page.evaluate("source === null")
         pages.append(page)
-    assert len(pages) == 8
+    assert len(pages) >= 8
     for page in pages:
         page.evaluate("hide(false)")
         is_live(page)
@@ -266,6 +266,51 @@ def test_a_browser_logs_in_with_a_token(browser: Browser, tmp_path: Path) -> Non
         page.goto("/ui/")
         expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
         assert not any(token in line for line in daemon.lines)
+
+
+@pytest.mark.slow
+def test_an_ended_session_leads_to_the_login_and_back(browser: Browser, tmp_path: Path) -> None:
+    token = "a-token-of-the-tests-4711"
+    file = tmp_path / "tokens"
+    file.write_text(f"ann view {token}\n")
+    with (
+        DaemonProcess("--http-tokens-file", str(file)) as daemon,
+        Story(daemon.target) as told,
+        tabs(browser, daemon.url) as window,
+    ):
+        told.do(Story.nodes)
+        page = window.open("/ui/nodes?state=schedulable")
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Log in").click()
+        is_live(page)
+        other = window.open("/ui/queues")
+        other.get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Log in")
+        page.get_by_label("Token").fill(token)
+        page.get_by_role("button", name="Log in").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Nodes")
+        assert page.url == f"{daemon.url}/ui/nodes?state=schedulable"
+
+
+@pytest.mark.slow
+def test_a_page_comes_back_when_its_application_does(window: Tabs, story: Story) -> None:
+    async def comes(told: Story) -> None:
+        await told.app("passing", "root.services", 1, 1_000, 1)
+
+    async def goes(told: Story) -> None:
+        told.client.remove_application("passing")
+
+    story.do(comes)
+    page = window.open("/ui/application?id=passing")
+    is_live(page)
+    story.do(goes)
+    expect(page.locator("#freshness")).to_contain_text("application 'passing' is not there")
+    page.wait_for_timeout(6_000)
+    expect(page.locator("#freshness")).to_contain_text("is not there")  # and not that the connection is lost
+    story.do(comes)
+    expect(page.locator("#freshness .problem")).to_be_hidden()
+    expect(page.locator("[data-list=allocations] tr")).to_have_count(1)
+    window.problems[:] = [one for one in window.problems if "404" not in one]
 
 
 @pytest.mark.slow

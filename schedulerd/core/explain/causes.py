@@ -127,6 +127,41 @@ class ReservedCause:
     node_id: str
 
 
+NoRoomWhy: TypeAlias = Literal["insufficient", "too large", "constraint", "required node", "no nodes"]
+
+
+@dataclass(frozen=True, slots=True)
+class NoRoomCause:
+    """No node has room. Counted for many asks at once, from what the nodes have free; an explanation of one ask has a
+    survey of the nodes instead."""
+
+    kind: Literal["no room"]
+    why: NoRoomWhy
+    """`insufficient`: nodes would be large enough if they were empty, as far as each resource goes. `too large`: more
+    of `resource` is asked for than any node has. `constraint`: none of the nodes that the placement constraint allows
+    has room. `required node`: `node_id` has none."""
+    resource: str
+    """The resource that most nodes lack, or that is too large; '' for the other reasons."""
+    asked: int
+    largest: int
+    """The most of `resource` that an empty node has."""
+    insufficient: dict[str, int]
+    """How many nodes lack each resource, most nodes first; a node that lacks several is counted for each."""
+    nodes: int
+    """Nodes that take new allocations."""
+    closed: int
+    """Nodes that take none: draining, or not ready."""
+    node_id: str
+
+
 Cause: TypeAlias = (
-    RuleCause | GangCause | PlaceholderCause | PredicateCause | RefusedCause | InactiveCause | ReservedCause | None
+    RuleCause
+    | GangCause
+    | PlaceholderCause
+    | PredicateCause
+    | RefusedCause
+    | InactiveCause
+    | ReservedCause
+    | NoRoomCause
+    | None
 )

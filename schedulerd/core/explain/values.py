@@ -52,7 +52,7 @@ class Lack:
 
 
 NodeCauseKind: TypeAlias = Literal[
-    "room", "insufficient", "reserved", "state", "constraint", "not_required", "refused", "unregistered"
+    "room", "insufficient", "reserved", "state", "too_small", "constraint", "not_required", "refused", "unregistered"
 ]
 
 
@@ -61,10 +61,11 @@ class NodeCount:
     """How many nodes there are with one first cause."""
 
     cause: NodeCauseKind
-    """`room`: the ask would fit now. `insufficient`: the node lacks the resource `detail`. `reserved`: its free room is
-    kept for others. `state`: it takes no new allocations, being `detail`. `constraint`: the placement constraint rules
-    it out, as `detail` says. `not_required`: another node is required. `refused`: the resource manager refused it.
-    `unregistered`: the required node is not registered."""
+    """`room`: the ask would fit now. `insufficient`: the node lacks the resource `detail`. `too_small`: it would lack
+    `detail` even if nothing of ours ran there. `reserved`: its free room is kept for others. `state`: it takes no new
+    allocations, being `detail`. `constraint`: the placement constraint rules it out, as `detail` says. `not_required`:
+    another node is required. `refused`: the resource manager refused it. `unregistered`: the required node is not
+    registered."""
     detail: str
     nodes: int
 
@@ -88,9 +89,11 @@ class NodeSurvey:
 
     considered: int
     counts: list[NodeCount]
-    """Each node once, by its first cause; most nodes first."""
+    """Each node once, by one cause, which is one that does not go away by itself if there is such a one; most nodes
+    first."""
     best: list[NodeFit]
-    """The five nodes that are nearest to fitting the ask, best first; nodes that could take it only."""
+    """The five nodes that are nearest to fitting the ask, best first; nodes that could take it only. Those that are
+    large enough when they are empty come first."""
     large_enough: int
     """Schedulable nodes on which the ask would fit if nothing of ours ran there."""
     largest: Amounts
@@ -139,6 +142,16 @@ class Guarantee:
 
 
 @dataclass(frozen=True, slots=True)
+class PreemptionCandidate:
+    """An application with allocations that may be preempted for the ask, as far as guarantees and priorities go."""
+
+    queue: str
+    application_id: str
+    used: Amounts
+    """What it uses of the resources asked for."""
+
+
+@dataclass(frozen=True, slots=True)
 class PreemptionFinding:
     """Whether allocations of others are preempted for the ask, and why not."""
 
@@ -152,6 +165,8 @@ class PreemptionFinding:
     """Those on the way from its leaf to the root; it may preempt for what is within all of them."""
     may_take_from: list[str]
     """Queues with allocations that may be preempted for it, as far as guarantees go."""
+    candidates: list[PreemptionCandidate]
+    """The applications there that use most. With `off` and `not_allowed`: those that would be candidates otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +245,7 @@ class Reason:
     ends_when: str
     pod_reason: str
     cause: Cause
-    """Of an unschedulable or ready ask None; of a refused one that of the example."""
+    """Of a ready ask None; of a refused or unschedulable one that of the example."""
     application_id: str
     """The application of the example."""
     allocation_key: str

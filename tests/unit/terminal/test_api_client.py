@@ -150,7 +150,11 @@ def test_from_the_core_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         "Waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50.",
         "  Used by application app (30).",
         "  It goes on when memory 10 is released, or when the max of root.a is raised to 60.",
-        "  Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false).",
+        (
+            "  Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false). None "
+            "of its queues has a guarantee, with which it could take from others."
+        ),
+        "  It is first in queue root.a; queue root.a is 2 of 2 among siblings with pending asks.",
     ]
     asks = CliRunner().invoke(get, ["asks", "--state", "unschedulable"])
     assert asks.output.splitlines()[1].split()[:4] == ["big", "k", "memory", "500"]

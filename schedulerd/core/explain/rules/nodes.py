@@ -1,4 +1,4 @@
-"""What each node says to an ask: the first cause of every node, counted, and the nodes that are nearest to fitting.
+"""What each node says to an ask: one cause of every node, counted, and the nodes that are nearest to fitting.
 
 A survey visits every node. It is a generator that stops after `NODES_A_TURN` nodes, so it never holds the loop; nodes
 may come, go and change in between, and each is judged as it is when it is reached.
@@ -25,12 +25,12 @@ BEST_NODES_MAX = 5
 CAUSES_MAX = 50
 """Different causes that are counted; further ones are counted together. A constraint may have one for each node."""
 
-_SHORT: tuple[NodeCauseKind, ...] = ("room", "reserved", "insufficient", "refused")
+_SHORT: tuple[NodeCauseKind, ...] = ("room", "reserved", "insufficient", "too_small", "refused")
 """Causes of nodes that could take the ask, and may be named."""
 
 
 class NodeCause(NamedTuple):
-    """The first cause for which a node does not take an ask now; `room` if it does."""
+    """The cause for which a node does not take an ask now; `room` if it does."""
 
     kind: NodeCauseKind
     detail: str = ""
@@ -39,6 +39,8 @@ class NodeCause(NamedTuple):
 class _Near(NamedTuple):
     """A node that may be named, in order of how near it is to fitting."""
 
+    too_small: bool
+    """Whether it could not take the ask even if it were empty: what is released there is of no help."""
     shortage: float
     score: float
     node_id: str
@@ -49,25 +51,38 @@ class _Near(NamedTuple):
 def node_cause(
     partition: Partition, request_class: RequestClass, node: Node, history: PredicateHistory | None = None
 ) -> NodeCause:
-    """Why no ask of the request class may be allocated on the node now, by the same rules in the same order as
-    `Partition.refusal`; with `history`, also whether the resource manager refused that ask there."""
+    """Why no ask of the request class may be allocated on the node now, by the same rules as `Partition.refusal`; with
+    `history`, also whether the resource manager refused that ask there.
+
+    Of several causes one is taken that stays whatever is released: only nodes without such a cause are worth waiting
+    for.
+    """
     required = request_class.required_node
-    if not node.ordered and not (required == node.node_id and node.ready):
-        return NodeCause("state", node.state.value.replace("_", " "))
+    if required and required != node.node_id:
+        return NodeCause("not_required")
     if request_class.constraint is not None:
         reason = partition.constraints.refusal(request_class, node)
         if reason is not None:
             return NodeCause("constraint", reason)
+    name = _too_small_by(request_class, node)
+    if name is not None:
+        return NodeCause("too_small", name)
+    if not node.ordered and not (required and node.ready):
+        return NodeCause("state", node.state.value.replace("_", " "))
     name = _room(request_class, node).lacks(request_class.items)
     if name is not None:
         if node.available.lacks(request_class.items) is None:
             return NodeCause("reserved")
         return NodeCause("insufficient", name)
-    if required and required != node.node_id:
-        return NodeCause("not_required")
     if history is not None and history.is_refused_with_room(node):
         return NodeCause("refused")
     return NodeCause("room")
+
+
+def _too_small_by(request_class: RequestClass, node: Node) -> str | None:
+    """The first resource of which even the empty node has too little; None if it is large enough."""
+    capacity, occupied = node.capacity, node.occupied
+    return next((name for name, amount in request_class.items if amount > capacity[name] - occupied[name]), None)
 
 
 def lacks(request_class: RequestClass, node: Node) -> list[Lack]:
@@ -148,9 +163,10 @@ def _note(best: list[_Near], request_class: RequestClass, node: Node, cause: Nod
     """Keeps the node if it is one of the best so far."""
     room = _room(request_class, node)
     shortage = sum((amount - room[name]) / amount for name, amount in request_class.items if amount > room[name])
-    if len(best) == BEST_NODES_MAX and shortage > best[-1].shortage:
+    too_small = cause.kind == "too_small"
+    if len(best) == BEST_NODES_MAX and (too_small, shortage) > (best[-1].too_small, best[-1].shortage):
         return
-    insort(best, _Near(shortage, node.score, node.node_id, node, cause), key=lambda one: one[:3])
+    insort(best, _Near(too_small, shortage, node.score, node.node_id, node, cause), key=lambda one: one[:4])
     del best[BEST_NODES_MAX:]
 
 

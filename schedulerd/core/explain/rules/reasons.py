@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Generator, Hashable, Iterable, Iterator
 from itertools import islice
 
+from schedulerd.core.explain.causes import NoRoomCause
 from schedulerd.core.explain.rules import quotas
 from schedulerd.core.explain.rules.ask import cause_of, explain_ask, explain_without_nodes
+from schedulerd.core.explain.rules.room import Room
 from schedulerd.core.explain.values import (
     ApplicationExplanation,
     QueueExplanation,
@@ -44,7 +46,7 @@ class _Tally:
 
     __slots__ = ("allocations", "application", "applications", "ask", "cause", "last")
 
-    def __init__(self, application: Application, ask: Ask, cause: StateCause) -> None:
+    def __init__(self, application: Application, ask: Ask, cause: StateCause | NoRoomCause) -> None:
         self.application, self.ask, self.cause = application, ask, cause
         self.allocations = 0
         self.applications = 0
@@ -58,6 +60,7 @@ class Tallies:
         self._rm = rm
         self._partition = partition
         self._found: dict[tuple[PendingState, Hashable], _Tally] = {}
+        self._room = Room(partition)
         self._checked: dict[Application, dict[Ask, None]] = {}
         """Asks with open predicate checks."""
         for check in partition.callbacks.open_predicate_checks.values():
@@ -85,6 +88,8 @@ class Tallies:
                 state, cause = group_state(self._partition, self._rm.state, application, group)
                 if state is PendingState.PREDICATE_FAILED:
                     cause = first.predicate_history
+                if state is PendingState.UNSCHEDULABLE and not self._room.is_counted:
+                    yield from self._room.count()
                 self._add(application, first, Waiting(state, rest, cause))
 
     def _near_asks(self, application: Application) -> Iterable[Ask]:
@@ -97,10 +102,13 @@ class Tallies:
         return asks
 
     def _add(self, application: Application, ask: Ask, waiting: Waiting) -> None:
-        key = waiting.state, _identity(waiting.cause)
+        cause: StateCause | NoRoomCause = waiting.cause
+        if waiting.state is PendingState.UNSCHEDULABLE:
+            cause = self._room.cause(ask.request_class)
+        key = waiting.state, _identity(cause)
         tally = self._found.get(key)
         if tally is None:
-            tally = self._found[key] = _Tally(application, ask, waiting.cause)
+            tally = self._found[key] = _Tally(application, ask, cause)
         tally.allocations += waiting.allocations
         if tally.last is not application:
             tally.last = application
@@ -113,6 +121,7 @@ class Tallies:
         return found, len(ordered) - len(found)
 
     def _reason(self, state: PendingState, tally: _Tally) -> Reason:
+        cause = tally.cause
         return Reason(
             state=state.value,
             allocations=tally.allocations,
@@ -120,16 +129,18 @@ class Tallies:
             waits_for=STATES[state].waits_for,
             ends_when=STATES[state].ends_when,
             pod_reason=STATES[state].pod_reason,
-            cause=cause_of(self._partition, tally.application, tally.cause),
+            cause=cause if isinstance(cause, NoRoomCause) else cause_of(self._partition, tally.application, cause),
             application_id=tally.application.application_id,
             allocation_key=tally.ask.key,
             resources=tally.ask.request_class.resources.nonzero(),
         )
 
 
-def _identity(cause: StateCause) -> Hashable:
+def _identity(cause: StateCause | NoRoomCause) -> Hashable:
     """What is the same for all asks that wait for the same thing."""
     match cause:
+        case NoRoomCause():
+            return cause.why, cause.resource
         case Blocked():
             return cause.queue.path, cause.by, cause.resource, cause.account, cause.is_group
         case Application():

@@ -27,3 +27,6 @@ class Addresses:
 
     def node(self, node_id: str) -> str:
         return self.to("node", id=node_id)
+
+    def ask(self, application_id: str, key: str) -> str:
+        return self.to("ask", application=application_id, ask=key)

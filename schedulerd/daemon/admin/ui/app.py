@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs, urlencode
 
@@ -15,11 +17,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schedulerd.daemon.admin.api.access import COOKIE, SESSION_SECONDS_MAX
 from schedulerd.daemon.admin.api.tokens import Role
+from schedulerd.daemon.admin.ui.addresses import Addresses
 from schedulerd.daemon.admin.ui.context import place_of
 from schedulerd.daemon.admin.ui.live import Live, MakeView, Topic
 from schedulerd.daemon.admin.ui.pages import (
     application,
     applications,
+    ask,
     events,
     node,
     nodes,
@@ -28,7 +32,7 @@ from schedulerd.daemon.admin.ui.pages import (
     queues,
 )
 from schedulerd.daemon.admin.ui.rendering import Rendering
-from schedulerd.daemon.admin.ui.search import search
+from schedulerd.daemon.admin.ui.search import FOUND_MAX, Found, search
 from schedulerd.daemon.admin.ui.sources import UiSources
 from schedulerd.daemon.admin.ui.static_files import StaticFiles
 from schedulerd.daemon.admin.ui.stream import STREAMS_MAX, PageStream
@@ -63,11 +67,12 @@ PAGES: Mapping[str, tuple[MakeView, tuple[str, ...]]] = {
     "queue": (queue.view, queue.PARAMS),
     "applications": (applications.view, applications.PARAMS),
     "application": (application.view, application.PARAMS),
+    "ask": (ask.view, ask.PARAMS),
     "nodes": (nodes.view, nodes.PARAMS),
     "node": (node.view, node.PARAMS),
     "events": (events.view, events.PARAMS),
 }
-_TABS = {"": "overview", "queue": "queues", "application": "applications", "node": "nodes"}
+_TABS = {"": "overview", "queue": "queues", "application": "applications", "ask": "applications", "node": "nodes"}
 """The tab of a page, where its name is another one."""
 
 
@@ -175,7 +180,16 @@ class Ui:
             raise HTTPException(503, f"{error}; try again", {"Retry-After": "1"}) from error
         if len(found) == 1:
             return RedirectResponse(found[0].href, 303)
-        return await self._plain("search.html", 200, title="Search", wanted=visible(wanted), found=found)
+        return await self._plain(
+            "search.html",
+            200,
+            title="Search",
+            wanted=visible(wanted),
+            found=found,
+            found_max=FOUND_MAX,
+            more=_more(found, links, wanted),
+            links=links,
+        )
 
     async def _file(self, request: Request) -> Response:
         found = self._static.answer(request, request.path_params["name"])
@@ -224,9 +238,10 @@ class Ui:
             return RedirectResponse(f"/ui/login?{urlencode({'next': onwards})}", 303)
         titles = {403: "No access", 404: "Not found", 503: "Busy"}
         title = titles.get(error.status_code, "This does not work")
-        return await self._plain(
-            "error.html", error.status_code, headers, title=title, detail=visible(str(error.detail))
-        )
+        detail = str(error.detail)
+        if detail == HTTPStatus.NOT_FOUND.phrase:  # of the router, which knows no more
+            detail = f"There is no page {request.scope['path']}."
+        return await self._plain("error.html", error.status_code, headers, title=title, detail=visible(detail))
 
     async def _bug(self, _request: Request, error: Exception) -> Response:
         """The framework raises the error again, so that it is logged with its traceback."""
@@ -241,7 +256,14 @@ class Ui:
         return Response(body, status, headers, media_type="text/html")
 
     def _common(self) -> dict[str, Any]:
-        return {"has_tokens": self.sources.has_tokens, "host": self.sources.host}
+        return {"has_tokens": self.sources.has_tokens, "host": self.sources.host, "links": Addresses({})}
+
+
+def _more(found: list[Found], links: Addresses, wanted: str) -> list[tuple[str, str]]:
+    """The kinds of which a search may have left something out, and where all of it is listed; '' if nowhere."""
+    pages = {"node": links.to("nodes", name=wanted), "application": links.to("applications", name=wanted)}
+    kinds = Counter(one.kind for one in found)
+    return [(kind, pages.get(kind, "")) for kind, number in kinds.items() if number >= FOUND_MAX]
 
 
 def _name(request: Request) -> str:

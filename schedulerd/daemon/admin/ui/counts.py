@@ -45,6 +45,19 @@ class Counts:
         return resource_order(self.total)
 
 
+def end_of(queue: Queue, name: str, total: dict[str, int]) -> int:
+    """How much of a resource the queue can use: its max, or the least above it; else what the nodes offer."""
+    limits = [one.max[name] for one in queue.path_to_root if name in one.max]
+    return min([*limits, *([total[name]] if name in total else [])], default=0)
+
+
+def full_of(queue: Queue, total: dict[str, int]) -> list[str]:
+    """The resources of which the queue uses all that it can."""
+    used, reserved = queue.allocated, queue.quota_reserved
+    ends = {name: end_of(queue, name, total) for name in {**total, **queue.max}}
+    return [name for name, end in ends.items() if end and used[name] + reserved[name] >= end]
+
+
 def resource_order(names: dict[str, int]) -> list[str]:
     """The names, vcore and memory first."""
     return sorted((one for one in names if names[one]), key=lambda one: (one not in _FIRST, _FIRST[0] != one, one))

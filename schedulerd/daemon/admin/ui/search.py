@@ -71,7 +71,7 @@ def _pods(place: Place, links: Addresses, wanted: str) -> Generator[None, None, 
                 continue
             state = "waiting" if ask.pending or ask.swaps else "placed"
             about = f"{state}, of {application.application_id}"
-            found.append(Found("pod", visible(name), links.application(application.application_id), visible(about)))
+            found.append(Found("pod", visible(name), links.ask(application.application_id, ask.key), visible(about)))
             if name.lower() in (part, f"default/{part}"):
                 return [found[-1]]
             if len(found) >= FOUND_MAX:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import blake2s
 
@@ -14,7 +15,7 @@ TEXT_LENGTH_SHOWN = 400
 NONE = "\N{EN DASH}"
 """Stands for a value that is not there."""
 
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BYTES = ("memory", "ephemeral-storage")
 _UNSEEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 """Unicode categories that a page never shows: control characters, marks of direction, line separators."""
@@ -56,14 +57,21 @@ def many(number: int, what: str, plural: str = "") -> str:
 
 
 def amount(name: str, value: int) -> str:
-    """About three digits, with a unit where the name of the resource does not say it."""
+    """About three digits, in the units of `schedulerd.amounts`, as sentences have them too."""
     if value < 0:
         return f"-{amount(name, -value)}"
     if name == VCORE:
-        return f"{value / 1000:,.0f}" if value % 1000 == 0 or value >= 100_000 else f"{value / 1000:,.3g}"
+        if value % 1000 == 0 or value >= 100_000:
+            return f"{value / 1000:,.0f}"
+        return f"{value}m" if value < 10_000 else f"{value / 1000:.1f}"
     if name in _BYTES or name.startswith("hugepages-"):
         return _bytes(value)
     return f"{value:,}"
+
+
+def amounts(resources: Mapping[str, int]) -> str:
+    """`memory 1Gi, vcore 500m`."""
+    return ", ".join(f"{name} {amount(name, value)}" for name, value in resources.items())
 
 
 def _bytes(value: int) -> str:
@@ -72,7 +80,7 @@ def _bytes(value: int) -> str:
         size /= 1024
         power += 1
     digits = f"{size:.0f}" if size >= 100 or size == int(size) else f"{size:.3g}"
-    return f"{digits} {_BINARY[power]}"
+    return f"{digits}{_BINARY[power]}"
 
 
 def percent(part: int, whole: int) -> int:
@@ -89,3 +97,9 @@ def clock_time(wall_ns: int) -> str:
 
 def date_time(wall_ns: int) -> str:
     return datetime.fromtimestamp(wall_ns // 1_000_000_000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def moment(wall_ns: int, now_wall_ns: int) -> str:
+    """Time of day in UTC, with the date if it is another one than now."""
+    is_today = date_time(wall_ns)[:10] == date_time(now_wall_ns)[:10]
+    return clock_time(wall_ns) if is_today else date_time(wall_ns)

@@ -54,7 +54,7 @@ class View:
     def put(self, **texts: str) -> None:
         """Texts of single elements; `NAME__ATTRIBUTE` for an attribute."""
         for name, text in texts.items():
-            self.texts[name.replace("__", "@")] = visible(text)
+            self.texts[name.replace("__", "@")] = _shown(name, text)
 
     def begin(self, name: str) -> None:
         """Begins a list, which may stay empty."""
@@ -62,8 +62,13 @@ class View:
 
     def add(self, name: str, key: str, /, **fields: str) -> None:
         """Adds a row to a list."""
-        row = Row(key, {field.replace("__", "@"): visible(text) for field, text in fields.items()})
+        row = Row(key, {field.replace("__", "@"): _shown(field, text) for field, text in fields.items()})
         self.lists.setdefault(name, []).append(row)
+
+
+def _shown(name: str, text: str) -> str:
+    """The text made visible. The data of a path is ours, and a part of it draws another line than the whole."""
+    return text if name.endswith("__d") else visible(text)
 
 
 def whole(view: View) -> Generator[None, None, bytes]:

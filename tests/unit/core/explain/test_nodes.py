@@ -10,9 +10,12 @@ from schedulerd.core.commands import NodeAction
 from schedulerd.core.explain.rules.ask import explain_ask
 from schedulerd.core.explain.rules.nodes import BEST_NODES_MAX, NODES_A_TURN, node_cause, survey
 from schedulerd.core.explain.rules.position import AHEAD_SEEN_MAX
+from schedulerd.core.explain.rules.reasons import explain_queue
+from schedulerd.core.explain.rules.room import NODES_A_TURN as ROOM_NODES_A_TURN
 from schedulerd.core.pending.request_class import RequestClass
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS
+from schedulerd.observe.explain_sentences import reason_sentence
 from tests.unit.core.builders import a_conversation, a_node, an_app, an_ask
 from tests.unit.core.explain.explained import explained, explained_app, explained_queue, finish, rm_of, stops
 
@@ -79,3 +82,55 @@ def test_reasons_add_up(count: int) -> None:
     assert sum(one.allocations for one in found.reasons) == found.pending
     queue = explained_queue(talk, "root")
     assert sum(one.allocations for one in queue.reasons) == queue.pending == found.pending
+
+
+def test_nodes_that_could_take_the_ask_when_they_are_empty_are_nearest() -> None:
+    talk = a_conversation(*(a_node(f"small-{at}", {"memory": 59}) for at in range(BEST_NODES_MAX)))
+    talk.nodes(a_node("large", {"memory": 100}))
+    talk.asks(an_ask("first", 100))
+    talk.schedule()
+    talk.asks(an_ask("k", 60))
+    talk.schedule()
+    nodes = explained(talk).nodes
+    assert nodes is not None
+    assert [one.node_id for one in nodes.best][:2] == ["large", "small-0"]
+    assert [(one.cause, one.nodes) for one in nodes.counts] == [("too_small", BEST_NODES_MAX), ("insufficient", 1)]
+
+
+def test_a_cause_that_stays_is_counted_before_one_that_may_end() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 10}), a_node("n2", {"memory": 100}))
+    talk.nodes(*(a_node(one, action=NodeAction.DRAIN_NODE) for one in ("n1", "n2")))
+    causes = [
+        node_cause(talk.model(), RequestClass((("memory", 50),), required_node=required), node).kind
+        for required in ("", "n2")
+        for node in talk.model().nodes.values()
+    ]
+    assert causes == ["too_small", "state", "not_required", "room"]
+
+
+def test_unschedulable_asks_are_told_apart_by_what_the_nodes_lack() -> None:
+    talk = a_conversation(*(a_node(f"n{at}", {"memory": 10, "gpu": int(at == 0)}) for at in range(3)))
+    talk.nodes(a_node("n3", {"memory": 10}), a_node("n3", action=NodeAction.DRAIN_NODE))
+    talk.asks(*(an_ask(f"first-{at}", resources=Resources(memory=6, gpu=int(at == 0))) for at in range(3)))
+    talk.schedule()
+    talk.asks(
+        an_ask("gpu", resources=Resources(memory=1, gpu=1), count=5),
+        an_ask("gpu-2", resources=Resources(memory=2, gpu=1), count=2),
+        an_ask("memory", 8, count=3),
+        an_ask("large", 11),
+    )
+    talk.schedule()
+    said = [(one.allocations, reason_sentence(one, talk.now_ns)) for one in explained_queue(talk, "root").reasons]
+    assert said == [
+        (7, "waits, as no node has room: 3 Insufficient gpu, 1 draining or not ready, such as for gpu 1, memory 1"),
+        (3, "waits, as no node has room: 3 Insufficient memory, 1 draining or not ready, such as for memory 8"),
+        (1, "waits, as it is too large for every node: memory 11 asked, the largest has 10"),
+    ]
+
+
+def test_the_nodes_are_visited_once_for_all_reasons_in_slices() -> None:
+    talk = a_conversation(*(a_node(f"n{at}", {"memory": 10}) for at in range(4 * ROOM_NODES_A_TURN)))
+    talk.asks(*(an_ask(f"k{at}", 11 + at) for at in range(12)))
+    talk.schedule()
+    work = explain_queue(rm_of(talk), talk.model(), talk.model().root, talk.now_ns)
+    assert stops(work) == 4 + 1 + 1  # the nodes, what they have free of one resource, and the end

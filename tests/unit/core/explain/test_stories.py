@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from schedulerd.core.commands import NodeAction
@@ -27,7 +28,12 @@ from tests.unit.core.gang_builders import a_full_gang, a_gang, a_swap, real
 from tests.unit.core.preemption_builders import an_entitled_ask, full_nodes, wait
 
 ROOM = {"memory": 100}
-NO_PREEMPTION = "Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false)."
+NO_PREEMPTION = (
+    "Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false). "
+    "None of its queues has a guarantee, with which it could take from others."
+)
+ALONE = "No other queue has pending asks."
+FIRST = "It is first in queue root.a; no other queue has pending asks."
 S = PendingState
 
 
@@ -39,7 +45,7 @@ def tell(talk: Conversation, state: PendingState, key: str = "k", app: str = "ap
 def test_an_ask_that_is_next() -> None:
     talk = a_conversation(a_node("n1", ROOM))
     talk.asks(an_ask("k"))
-    assert tell(talk, S.READY) == ["Waits for its turn: it is next in queue root.a."]
+    assert tell(talk, S.READY) == ["Waits for its turn: it is next in queue root.a.", ALONE]
 
 
 def test_an_ask_behind_others() -> None:
@@ -48,9 +54,10 @@ def test_an_ask_behind_others() -> None:
     talk.asks(an_ask("k"), an_ask("k", app="second"))
     assert tell(talk, S.READY, app="second") == [
         "Waits for its turn: 1 application is ahead of it in queue root.a: app.",
+        ALONE,
     ]
     talk.asks(an_ask("later"))
-    assert tell(talk, S.READY, "later") == ["Waits for its turn: 1 ask of its application comes before it."]
+    assert tell(talk, S.READY, "later") == ["Waits for its turn: 1 ask of its application comes before it.", ALONE]
 
 
 def test_a_quota() -> None:
@@ -62,6 +69,7 @@ def test_a_quota() -> None:
         "Used by application app (20).",
         "It goes on when memory 10 is released, or when the max of root.a is raised to 40.",
         NO_PREEMPTION,
+        FIRST,
     ]
 
 
@@ -74,7 +82,7 @@ def test_all_rules_that_block_are_told() -> None:
     talk.schedule()
     talk.asks(an_ask("k", resources=Resources(memory=20, vcore=1)))
     talk.schedule()
-    assert tell(talk, S.QUOTA_BLOCKED)[:-1] == [
+    assert tell(talk, S.QUOTA_BLOCKED)[:-2] == [
         "Waits for the quota of queue root: memory 20 used + 20 asked, of max 35.",
         "Used by queue root.a (20).",
         "That ends when memory 5 is released, or when the max of root is raised to 40.",
@@ -147,6 +155,7 @@ def test_a_limit_of_a_user() -> None:
         "Waits for the limit of user 'somebody' in queue root.a: memory 10 used + 10 asked, of at most 10.",
         "Used by application app (10).",
         "It goes on when memory 10 is released, or when this limit is raised to 20.",
+        FIRST,
     ]
 
 
@@ -159,6 +168,7 @@ def test_a_bound_on_running_applications() -> None:
         "Waits for queue root.a to run fewer applications: 1 of at most 1 run.",
         "Running: application app.",
         "It starts when one of them completes, or when maxapplications of root.a is raised to 2.",
+        FIRST,
     ]
 
 
@@ -170,9 +180,13 @@ def test_no_node_has_room() -> None:
     talk.asks(an_ask("k", 90))
     talk.schedule()
     assert tell(talk, S.UNSCHEDULABLE) == [
-        "Waits for a node with room: 3 nodes are considered, 2 have too little memory, 1 is draining.",
-        "Nearest: node n2 lacks memory 30 (60 free); node n1 lacks memory 60 (30 free).",
+        (
+            "Waits for a node with room: 3 nodes are considered, 1 has too little memory, 1 is draining, 1 would have "
+            "too little memory even if it were empty."
+        ),
+        "Nearest: node n1 lacks memory 60 (30 free); node n2 lacks memory 30 (60 free).",
         NO_PREEMPTION,
+        FIRST,
     ]
 
 
@@ -181,10 +195,11 @@ def test_no_node_is_large_enough() -> None:
     talk.asks(an_ask("k", 200))
     talk.schedule()
     assert tell(talk, S.UNSCHEDULABLE) == [
-        "Waits for a node with room: 1 node is considered, 1 has too little memory.",
+        "Waits for a node with room: 1 node is considered, 1 would have too little memory even if it were empty.",
         "No node is large enough, even if it were empty: the largest have memory 100.",
         "Nearest: node n1 lacks memory 100 (100 free).",
         NO_PREEMPTION,
+        FIRST,
     ]
 
 
@@ -192,7 +207,7 @@ def test_no_nodes_at_all() -> None:
     talk = a_conversation()
     talk.asks(an_ask("k", 200))
     talk.schedule()
-    assert tell(talk, S.UNSCHEDULABLE) == ["Waits for a node with room: there are no nodes.", NO_PREEMPTION]
+    assert tell(talk, S.UNSCHEDULABLE) == ["Waits for a node with room: there are no nodes.", NO_PREEMPTION, FIRST]
 
 
 def test_its_own_gang() -> None:
@@ -202,6 +217,7 @@ def test_its_own_gang() -> None:
     talk.schedule()
     assert tell(talk, S.AWAITING_GANG, "r", "gang") == [
         "Waits for the placeholders of its gang: 1 of 2 are placed; the gang is given up in 15 min.",
+        "1 ask of its application comes before it in queue root.a; no other queue has pending asks.",
     ]
 
 
@@ -219,7 +235,8 @@ def test_an_answer_of_the_resource_manager() -> None:
     judge.cycle(1)
     judge.now_ns += 3 * SECOND_NS
     assert tell(judge, S.AWAITING_PREDICATE) == [
-        "Waits for the answer of its resource manager about node n1, asked 3 s ago."
+        "Waits for the answer of its resource manager about node n1, asked 3 s ago.",
+        FIRST,
     ]
 
 
@@ -230,6 +247,7 @@ def test_nodes_that_the_resource_manager_refuses() -> None:
     assert tell(judge, S.PREDICATE_FAILED) == [
         "Waits for another node: its resource manager refuses every node that has room: tainted (node n1).",
         "Nodes: 1 node is considered, 1 is refused by its resource manager.",
+        FIRST,
     ]
 
 
@@ -288,6 +306,7 @@ def test_an_application_that_is_given_up() -> None:
     talk.sleep(talk.scheduler.cluster.timeouts.placeholder_ns)
     assert tell(talk, S.APPLICATION_INACTIVE, "r", "gang") == [
         "Waits for its application, which is Failing: nothing is placed in that state.",
+        FIRST,
     ]
 
 
@@ -296,7 +315,8 @@ def test_a_resource_manager_that_is_away() -> None:
     talk.asks(an_ask("k"))
     talk.disconnect()
     assert tell(talk, S.APPLICATION_INACTIVE) == [
-        "Waits for its resource manager, which is paused: nothing is placed for it."
+        "Waits for its resource manager, which is paused: nothing is placed for it.",
+        FIRST,
     ]
 
 
@@ -324,6 +344,35 @@ def test_nothing_waits_of_an_allocated_ask() -> None:
     talk.asks(an_ask("k"))
     talk.schedule()
     assert story(talk) == ["Nothing of it waits: it is allocated."]
+
+
+def entitled(*, enabled: bool = True, allowed: bool = True) -> list[str]:
+    talk = full_nodes(n1=[10, 10])
+    talk.model().spec = replace(talk.model().spec, preemption_enabled=enabled)
+    talk.asks(replace(an_entitled_ask(), allow_preempt_other=allowed))
+    talk.schedule()
+    return [one for one in story(talk, "c", "claimer") if "preempted for it" in one]
+
+
+def test_candidates_of_preemption_are_said_even_if_none_is_preempted() -> None:
+    rights = (
+        "Guaranteed: memory 50 to root.c, which uses 0. May be preempted for it: application victims in queue root.v "
+        "(memory 20)."
+    )
+    assert entitled(enabled=False) == [f"Nothing is preempted for it: preemption is off in this partition. {rights}"]
+    assert entitled(allowed=False) == [
+        f"Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false). {rights}"
+    ]
+    assert entitled()[0].startswith("Nothing is preempted for it yet: it is too young. Next attempt: in ")
+    assert entitled()[0].endswith(rights)
+
+
+def test_the_place_of_its_queues_is_said() -> None:
+    talk = a_conversation(root=a_root(a_queue_spec("a"), a_queue_spec("b")))
+    talk.apps(an_app("other", "root.b"))
+    talk.asks(an_ask("k"), an_ask("k", app="other"))
+    assert story(talk)[-1] == "Queue root.a is 1 of 2 among siblings with pending asks."
+    assert story(talk, app="other")[-1] == "Queue root.b is 2 of 2 among siblings with pending asks."
 
 
 def test_there_is_a_story_for_every_state() -> None:

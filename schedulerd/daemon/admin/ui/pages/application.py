@@ -20,17 +20,18 @@ from schedulerd.daemon.admin.ui.pages.application_rows import STATE_KINDS
 from schedulerd.daemon.admin.ui.pages.head import add_head
 from schedulerd.daemon.admin.ui.pages.reasons import add_reasons
 from schedulerd.daemon.admin.ui.pages.stories import Story, add_events
-from schedulerd.daemon.admin.ui.texts import amount, clock_time, date_time, many, row_key, visible
+from schedulerd.daemon.admin.ui.slices import page_of
+from schedulerd.daemon.admin.ui.texts import amounts, many, moment, row_key, visible
 from schedulerd.daemon.admin.ui.view import View
+from schedulerd.daemon.admin.ui.words import state_cause
 from schedulerd.observe.event_record import Event
-from schedulerd.observe.explain_causes import amounts, duration
+from schedulerd.observe.explain_causes import duration
 from schedulerd.observe.explain_sentences import application_summary, ask_details, ask_summary
 
-PARAMS = ("id",)
+PARAMS = ("id", "from")
 STATES_SHOWN = 20
 TASK_GROUPS_SHOWN = 8
 CELLS_SHOWN = 200
-CHAINS_SHOWN = 3
 ALLOCATIONS_SHOWN = 30
 EVENTS_SHOWN = 30
 _TAGS_SHOWN = 12
@@ -49,7 +50,7 @@ def view(context: Context) -> Generator[None, None, View]:
         _add_rejected(made, context, found)
     else:
         yield from _add_application(made, context, found)
-    story = context.memo.setdefault("story", Story(EVENTS_SHOWN))
+    story = context.memo.setdefault("story", Story())
 
     def wants(one: Event) -> bool:
         record = one.record
@@ -57,7 +58,7 @@ def view(context: Context) -> Generator[None, None, View]:
 
     if context.sources.feed.tracked:
         yield from story.read(context.sources.feed.ring, context.place.rm.rm_id, wants)
-    add_events(made, context, story)
+    add_events(made, context, story, EVENTS_SHOWN)
     made.fixed["all_events"] = context.links.to("events", object=name)
     return made
 
@@ -69,33 +70,45 @@ def _add_application(made: View, context: Context, one: Application) -> Generato
     made.put(
         state=one.state.value,
         state__class=f"badge {STATE_KINDS.get(one.state, '')}",
-        summary=" ".join(application_summary(explained)),
+        summary=" ".join(application_summary(explained)[1:]),
         allocated=many(len(one.allocations), "allocation"),
+        allocated_here=many(len(one.allocations), "allocation"),
         waiting_here=f"{explained.pending:,} waiting",
-        used=", ".join(f"{name} {amount(name, value)}" for name, value in used.canonical()) or "nothing",
+        used=amounts(used.nonzero()) or "nothing",
     )
     _add_states(made, context, one)
     _add_gang(made, one)
     add_reasons(made, context, explained.reasons, explained.reasons_left_out, of_one=True)
-    yield from _add_chains(made, context, one, explained)
+    yield from _add_chain(made, context, one, explained)
     _add_ahead(made, context, explained.next_ask.position if explained.next_ask is not None else None)
     yield
+    _add_allocations(made, context, one)
+    made.fixed |= _fixed(context, one.spec.tags, one.spec.user, one.spec.groups, one.submitted_at_ns)
+    made.fixed["facts"].insert(0, ("queue", visible(one.queue.written), context.links.queue(one.queue.written)))
+
+
+def _add_allocations(made: View, context: Context, one: Application) -> None:
+    """A page of its allocations, from the number `from` on."""
+    links = context.links
+    slice_ = page_of(context.params.get("from", ""), len(one.allocations), ALLOCATIONS_SHOWN)
     made.begin("allocations")
-    for each in islice(list(one.allocations.values()), ALLOCATIONS_SHOWN):
+    for each in islice(list(one.allocations.values()), slice_.first, slice_.end):
         kind = "placeholder" if each.placeholder else "real"
         made.add(
             "allocations",
             row_key(each.uuid),
             name=pod_of(each.ask) or each.key,
+            name__href=links.ask(one.application_id, each.key),
             node=each.node.node_id,
-            node__href=context.links.node(each.node.node_id),
+            node__href=links.node(each.node.node_id),
             resources=amounts(each.request_class.resources.nonzero()),
             kind=f"{kind}, being released" if each.releasing is not None else kind,
         )
-    left = len(one.allocations) - ALLOCATIONS_SHOWN
-    made.put(allocations_left_out=f"and {left:,} more" if left > 0 else "")
-    made.fixed |= _fixed(context, one.spec.tags, one.spec.user, one.spec.groups, one.submitted_at_ns)
-    made.fixed["facts"].insert(0, ("queue", visible(one.queue.written), context.links.queue(one.queue.written)))
+    made.put(allocations_shown=slice_.said)
+    made.fixed["allocations"] = slice_.links(
+        lambda first: links.to("application", id=one.application_id, **{"from": first})
+    )
+    made.fixed["are_allocations_open"] = "from" in context.params
 
 
 def _add_rejected(made: View, context: Context, one: RejectedApplication) -> None:
@@ -103,19 +116,23 @@ def _add_rejected(made: View, context: Context, one: RejectedApplication) -> Non
         state=one.state.value,
         state__class="badge bad",
         summary=f"It was rejected: {one.reason}",
-        allocated="none",
+        allocated="no allocations",
+        allocated_here="No allocations",
         waiting_here="0 waiting",
         used="nothing",
         reasons_left_out="",
-        allocations_left_out="",
-        ahead="",
+        allocations_shown="",
         states_left_out="",
         has_gang__class="none",
-        has_ahead__class="none",
-        has_near__class="none",
+        gang_left_out="",
+        ahead_left_out="",
+        such_as="",
+        such_as__href="/ui/",
+        has_such_as__class="none",
     )
-    for name in ("states", "groups", "cells", "reasons", "chain", "near", "ahead", "allocations"):
+    for name in ("states", "groups", "cells", "reasons", "chain", "ahead", "allocations"):
         made.begin(name)
+    made.fixed |= {"allocations": {"previous": "", "next": ""}, "are_allocations_open": False}
     made.fixed |= _fixed(context, one.spec.tags, one.spec.user, one.spec.groups, one.submitted_at_ns)
     made.fixed["facts"].insert(0, ("queue", visible(one.queue or one.spec.queue or "none"), ""))
 
@@ -126,8 +143,9 @@ def _fixed(context: Context, tags: Any, user: str, groups: tuple[str, ...], subm
         "facts": [
             ("user", visible(user), context.links.to("applications", user=user)),
             *([("groups", visible(", ".join(groups[:10])), "")] if groups else []),
-            ("submitted", f"{date_time(at_ns)} UTC", ""),
+            ("submitted", moment(at_ns, context.now.wall_ns), ""),
         ],
+        "tags_left_out": max(0, len(tags) - _TAGS_SHOWN),
         "tags": [(visible(name), visible(text)) for name, text in islice(tags.items(), _TAGS_SHOWN)],
     }
 
@@ -142,10 +160,10 @@ def _add_states(made: View, context: Context, one: Application) -> None:
         made.add(
             "states",
             row_key(at_ns, at, state.value),
-            at=clock_time(context.now.epoch_ns + at_ns),
+            at=moment(context.now.epoch_ns + at_ns, context.now.wall_ns),
             state=state.value,
             state__class=f"badge {STATE_KINDS.get(state, '')}",
-            cause=cause,
+            cause=state_cause(log[at - 1][1] if at else None, state, cause),
             lasted=""
             if is_last and one.is_terminal
             else f"{'for' if not is_last else 'since'} {duration(until_ns - at_ns)}",
@@ -179,6 +197,11 @@ def _add_gang(made: View, one: Application) -> None:
                     cell__title=f"{group.name}: {word}",
                 )
                 shown_cells += 1
+    cells = sum(sum(_members(group).values()) for group in groups) - shown_cells
+    left = len(groups) - TASK_GROUPS_SHOWN
+    missing = [many(left, "further task group")] if left > 0 else []
+    missing += [f"{many(cells, 'member')} without a cell"] if cells else []
+    made.put(gang_left_out=f"and {', '.join(missing)}" if missing else "")
 
 
 def _members(group: TaskGroup) -> dict[str, int]:
@@ -195,48 +218,30 @@ def _members(group: TaskGroup) -> dict[str, int]:
     }
 
 
-def _add_chains(
+def _add_chain(
     made: View, context: Context, one: Application, explained: ApplicationExplanation
 ) -> Generator[None, None, None]:
-    """Everything that is known about an ask of each of the first reasons."""
+    """Everything that is known about an ask of the first reason; the others are a link away."""
     made.begin("chain")
-    nearest: dict[str, None] = {}
     place = context.place
-    for number, reason in enumerate(explained.reasons[:CHAINS_SHOWN]):
-        ask = one.asks.get(reason.allocation_key)
-        if ask is None or not context.is_current():
-            continue
-        found = yield from explain_ask(place.rm, place.partition, one, ask, context.now.monotonic_ns)
-        title = f"{pod_of(ask) or ask.key}, {amounts(reason.resources)}"
-        made.add("chain", row_key(number, "title"), step=title, step__class="ask")
-        for at, sentence in enumerate([*ask_summary(found), *ask_details(found)]):
-            text = sentence[:1].upper() + sentence[1:]
-            made.add("chain", row_key(number, at), step=text, step__class="first" if not at else "")
-        for near in found.nodes.best if found.nodes is not None else ():
-            if near.lacks:
-                nearest[near.node_id] = None
-    made.begin("near")
-    for node_id in nearest:
-        made.add("near", row_key(node_id), name=node_id, name__href=context.links.node(node_id))
-    made.put(has_near__class="more" if nearest else "none")
+    reason = explained.reasons[0] if explained.reasons else None
+    ask = one.asks.get(reason.allocation_key) if reason is not None else None
+    if ask is None:
+        made.put(such_as="", such_as__href="/ui/", has_such_as__class="none")
+        return
+    name = pod_of(ask) or ask.key
+    made.put(such_as=name, such_as__href=context.links.ask(one.application_id, ask.key), has_such_as__class="such-as")
+    found = yield from explain_ask(place.rm, place.partition, one, ask, context.now.monotonic_ns)
+    summary = ask_summary(found)
+    for at, sentence in enumerate([*summary, *ask_details(found, is_listed=True)]):
+        text = sentence[:1].upper() + sentence[1:]
+        made.add("chain", row_key(at), step=text, step__class="first" if at < len(summary) else "")
 
 
 def _add_ahead(made: View, context: Context, position: Position | None) -> None:
     made.begin("ahead")
-    if position is None:
-        made.put(ahead="", has_ahead__class="none")
-        return
-    number = position.applications_ahead
-    least = "at least " if position.at_least else ""
-    ranks = ", ".join(f"queue {one.queue} is {one.rank} of {one.of}" for one in position.queues)
-    first = (
-        f"{least}{many(number, 'application')} of its queue first".capitalize()
-        if number
-        else "It is first in its queue"
-    )
-    made.put(
-        ahead=f"{first}. {ranks[:1].upper()}{ranks[1:]} among its siblings." if ranks else f"{first}.",
-        has_ahead__class="",
-    )
-    for name in position.first_ahead:
+    named = position.first_ahead if position is not None else []
+    for name in named:
         made.add("ahead", row_key(name), name=name, name__href=context.links.application(name))
+    left = position.applications_ahead - len(named) if position is not None else 0
+    made.put(ahead_left_out=f"and {left:,} more" if left else "")

@@ -6,7 +6,7 @@ from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.daemon.admin.ui.context import Context
-from schedulerd.daemon.admin.ui.texts import NONE, amount, count, row_key
+from schedulerd.daemon.admin.ui.texts import NONE, amounts, count, row_key
 from schedulerd.daemon.admin.ui.view import View
 from schedulerd.observe.explain_causes import duration
 
@@ -43,7 +43,7 @@ def add_application(made: View, context: Context, one: Application) -> None:
         waiting=count(waiting),
         waiting__class="num warn" if waiting else "num",
         gang=gang or NONE,
-        used=" · ".join(f"{amount(name, used[name])} {name}" for name in ("vcore", "memory") if used[name]) or NONE,
+        used=amounts({name: used[name] for name in ("vcore", "memory") if used[name]}) or NONE,
         age=duration(context.now.monotonic_ns - one.submitted_at_ns),
     )
 

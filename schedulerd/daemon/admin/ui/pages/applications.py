@@ -14,7 +14,7 @@ from schedulerd.daemon.admin.ui.pages.head import add_head
 from schedulerd.daemon.admin.ui.texts import count, visible
 from schedulerd.daemon.admin.ui.view import View
 
-PARAMS = ("name", "state", "queue", "user", "namespace", "pending", "gang", "before")
+PARAMS = ("name", "state", "queue", "user", "group", "namespace", "pending", "gang", "before")
 ROWS_SHOWN = 50
 SCANNED_MAX = 20_000
 """Applications that one page looks at; a link leads on from there."""
@@ -78,7 +78,8 @@ def _newest_first(context: Context, state: str, before: int | None) -> Iterator[
 
 def _filter(get: Callable[[str, str], str]) -> Callable[[Any_], bool]:
     name, state, queue, user = get("name", "").lower(), get("state", "").lower(), get("queue", ""), get("user", "")
-    namespace, pending, gang = get("namespace", ""), get("pending", ""), get("gang", "")
+    group, namespace = get("group", ""), get("namespace", "")
+    pending, gang = get("pending", ""), get("gang", "")
 
     def keeps(one: Any_) -> bool:
         if name and name not in one.application_id.lower():
@@ -86,6 +87,8 @@ def _filter(get: Callable[[str, str], str]) -> Callable[[Any_], bool]:
         if state and state != one.state.value.lower():
             return False
         if user and user != one.spec.user:
+            return False
+        if group and group not in one.spec.groups:
             return False
         if namespace and namespace != one.spec.tags.get("namespace", ""):
             return False

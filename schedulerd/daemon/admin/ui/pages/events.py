@@ -30,10 +30,10 @@ def view(context: Context) -> Generator[None, None, View]:
             and (not name or name in (record.object_id, record.reference_id, record.group))
         )
 
-    story = context.memo.setdefault("story", Story(EVENTS_SHOWN))
+    story = context.memo.setdefault("story", Story())
     if context.sources.feed.tracked:
         yield from story.read(context.sources.feed.ring, context.place.rm.rm_id, wants)
-    add_events(made, context, story)
+    add_events(made, context, story, EVENTS_SHOWN)
     made.fixed |= {
         "tracked": context.sources.feed.tracked,
         "filters": {"type": kind if kind in KINDS.values() else "", "object": visible(name)},

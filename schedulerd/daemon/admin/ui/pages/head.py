@@ -25,6 +25,7 @@ def add_head(view: View, context: Context) -> Generator[None, None, Counts]:
         waiting=count(found.waiting),
         waiting__class="n warn" if found.waiting else "n",
         gangs=count(found.open_gangs),
+        gangs_word="gang incomplete" if found.open_gangs == 1 else "gangs incomplete",
         preempting=count(found.preempting),
     )
     view.begin("use")

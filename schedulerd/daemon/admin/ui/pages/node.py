@@ -14,11 +14,12 @@ from schedulerd.daemon.admin.ui.bars import bar
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.counts import resource_order
 from schedulerd.daemon.admin.ui.pages.head import add_head
-from schedulerd.daemon.admin.ui.texts import NONE, amount, clock_time, count, many, percent, row_key, visible
+from schedulerd.daemon.admin.ui.slices import page_of
+from schedulerd.daemon.admin.ui.texts import NONE, amount, amounts, count, many, moment, percent, row_key, visible
 from schedulerd.daemon.admin.ui.view import View
-from schedulerd.observe.explain_causes import amounts, duration
+from schedulerd.observe.explain_causes import duration
 
-PARAMS = ("id",)
+PARAMS = ("id", "from")
 PODS_SHOWN = 60
 RESERVATIONS_SHOWN = 20
 REFUSALS_SHOWN = 10
@@ -44,12 +45,14 @@ def view(context: Context) -> Generator[None, None, View]:
     )
     _add_resources(made, node)
     made.begin("pods")
-    for one in islice(list(node.allocations.values()), PODS_SHOWN):
+    pods = page_of(context.params.get("from", ""), len(node.allocations), PODS_SHOWN)
+    for one in islice(list(node.allocations.values()), pods.first, pods.end):
         kind = "placeholder" if one.placeholder else ""
         made.add(
             "pods",
             row_key(one.uuid),
             name=pod_of(one.ask) or one.key,
+            name__href=context.links.ask(one.application.application_id, one.key),
             app=one.application.application_id,
             app__href=context.links.application(one.application.application_id),
             queue=one.application.queue.written,
@@ -57,8 +60,8 @@ def view(context: Context) -> Generator[None, None, View]:
             resources=amounts(one.request_class.resources.nonzero()),
             kind="being released" if one.releasing is not None else kind,
         )
-    left = len(node.allocations) - PODS_SHOWN
-    made.put(pods_left_out=f"and {left:,} more" if left > 0 else "")
+    left = len(node.reservations) - RESERVATIONS_SHOWN
+    made.put(pods_shown=pods.said, reservations_left_out=f"and {left:,} more" if left > 0 else "")
     made.begin("reservations")
     for held in islice(list(node.reservations.values()), RESERVATIONS_SHOWN):
         made.add(
@@ -67,17 +70,20 @@ def view(context: Context) -> Generator[None, None, View]:
             app=held.application.application_id,
             app__href=context.links.application(held.application.application_id),
             ask=pod_of(held.ask) or held.ask.key,
+            ask__href=context.links.ask(held.application.application_id, held.ask.key),
             resources=amounts(dict(held.items)),
-            since=clock_time(context.now.epoch_ns + held.made_at_ns),
+            since=moment(context.now.epoch_ns + held.made_at_ns, context.now.wall_ns),
             held=duration(context.now.monotonic_ns - held.made_at_ns),
             victims=f"waits for {many(len(held.victims), 'preempted allocation')}" if held.victims else "",
         )
     yield
     yield from _add_refusals(made, context, node)
     made.fixed |= {
+        "attributes_left_out": max(0, len(node.attributes) - _ATTRIBUTES_SHOWN),
         "attributes": [
             (visible(key), visible(text)) for key, text in islice(node.attributes.items(), _ATTRIBUTES_SHOWN)
         ],
+        "pods": pods.links(lambda first: context.links.to("node", id=node.node_id, **{"from": first})),
         "all_events": context.links.to("events", object=node.node_id),
     }
     return made
@@ -102,9 +108,10 @@ def _add_resources(made: View, node: Node) -> None:
 
 
 def _add_refusals(made: View, context: Context, node: Node) -> Generator[None, None, None]:
-    """What pending asks say to this node, by reason."""
+    """Why pending asks cannot use this node, by reason."""
     partition = context.place.partition
     found: dict[str, tuple[int, str, str]] = {}
+    seen = fitting = 0
     groups = (
         (application, group)
         for application in list(partition.applications.values())
@@ -115,12 +122,21 @@ def _add_refusals(made: View, context: Context, node: Node) -> Generator[None, N
             yield
         if not context.is_current() or partition.nodes.get(node.node_id) is not node:
             return
-        why = partition.refusal(group.request_class, node) or "would fit here, and waits for something else"
+        why = partition.refusal(group.request_class, node)
+        if why is None:
+            fitting += group.pending
+            continue
         number, first, size = found.get(
             why, (0, application.application_id, amounts(group.request_class.resources.nonzero()))
         )
         found[why] = (number + group.pending, first, size)
     made.begin("refusals")
+    left = len(found) - REFUSALS_SHOWN
+    made.put(
+        fitting=f"{many(fitting, 'waiting allocation')} would fit here: other things are awaited." if fitting else "",
+        refusals_left_out=f"and {many(left, 'further reason')}" if left > 0 else "",
+        groups_left_out=f"of the first {GROUPS_SEEN_MAX:,} groups of equal asks" if seen >= GROUPS_SEEN_MAX else "",
+    )
     for why, (number, first, size) in sorted(found.items(), key=lambda one: -one[1][0])[:REFUSALS_SHOWN]:
         made.add(
             "refusals",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from heapq import nlargest
 from itertools import islice
 
 from schedulerd.core.explain.causes import RuleCause
@@ -13,17 +14,21 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.daemon.admin.ui.bars import sparkline
 from schedulerd.daemon.admin.ui.context import Context
-from schedulerd.daemon.admin.ui.counts import Counts
+from schedulerd.daemon.admin.ui.counts import Counts, full_of
 from schedulerd.daemon.admin.ui.history import SAMPLE_SECONDS, SAMPLES_MAX
 from schedulerd.daemon.admin.ui.pages.head import add_head
 from schedulerd.daemon.admin.ui.pages.queue_rows import add_queue
+from schedulerd.daemon.admin.ui.pages.queue_tree import Fold, Folds
 from schedulerd.daemon.admin.ui.pages.reasons import add_reasons
-from schedulerd.daemon.admin.ui.texts import clock_time, count, many, row_key
+from schedulerd.daemon.admin.ui.texts import clock_time, count, many, moment, row_key
 from schedulerd.daemon.admin.ui.view import View
 from schedulerd.observe.explain_causes import duration
 
-PARAMS: tuple[str, ...] = ()
+PARAMS = ("fold",)
 QUEUES_SHOWN = 40
+FULL_QUEUES_SHOWN = 3
+"""Full queues that are named among what needs attention."""
+_QUEUES_SEEN = 100
 _POINTS = 180
 """Points of a line of the history."""
 _RECENT_NS = 600_000_000_000
@@ -45,9 +50,9 @@ def view(context: Context) -> Generator[None, None, View]:
     _add_history(made, context, counts)
     yield
     made.begin("queues")
-    queues = list(_shown(place.partition.root))
-    for queue, depth in queues:
-        add_queue(made, context, queue, counts, [""], depth)
+    queues = list(_shown(context))
+    for queue, depth, fold in queues:
+        add_queue(made, context, queue, counts, [""], depth, fold)
         yield
     left = sum(1 for _ in place.partition.root.walk()) - len(queues)
     made.put(queues_left_out=f"{many(left, 'further queue')}" if left else "", nodes=many(counts.nodes, "node"))
@@ -55,21 +60,16 @@ def view(context: Context) -> Generator[None, None, View]:
     return made
 
 
-def _shown(root: Queue) -> Iterator[tuple[Queue, int]]:
+def _shown(context: Context) -> Iterator[tuple[Queue, int, Fold]]:
     """The first levels of the tree, as many as fit, in the order of the tree."""
+    root = context.place.partition.root
     depth = 1
     levels = [[root], list(root.children.values())]
     while levels[-1] and sum(map(len, levels)) <= QUEUES_SHOWN:
         depth = len(levels) - 1
         levels.append([child for one in levels[-1][: QUEUES_SHOWN + 1] for child in one.children.values()])
-    return islice(_walk(root, 0, depth), QUEUES_SHOWN)
-
-
-def _walk(queue: Queue, depth: int, deepest: int) -> Iterator[tuple[Queue, int]]:
-    yield queue, depth
-    if depth < deepest:
-        for child in queue.children.values():
-            yield from _walk(child, depth + 1, deepest)
+    folds = Folds(context, lambda fold: context.links.to("", fold=fold))
+    return islice(folds.walk(root, depth), QUEUES_SHOWN)
 
 
 def _attention(context: Context, counts: Counts, found: QueueExplanation) -> Iterator[tuple[str, str, str, str]]:
@@ -80,7 +80,8 @@ def _attention(context: Context, counts: Counts, found: QueueExplanation) -> Ite
         yield "bad", place.rm.state.value, text, links.to("events")
     log = context.sources.queue_files.of(place.rm.rm_id)
     if log.refused_at_ns:
-        text = f"A queue file was refused at {clock_time(log.refused_at_ns)}, nothing changed: {log.refused_because[0]}"
+        at = moment(log.refused_at_ns, context.now.wall_ns)
+        text = f"A queue file was refused at {at}, nothing changed: {log.refused_because[0]}"
         yield "bad", "refused", text, links.queue("root")
     if counts.too_large:
         text = f"{many(counts.too_large, 'allocation')} can never start: no node is large enough, even an empty one"
@@ -99,9 +100,33 @@ def _attention(context: Context, counts: Counts, found: QueueExplanation) -> Ite
     if rejected:
         text = f"{many(rejected, 'application')} rejected in the last 10 minutes"
         yield "warn", "rejected", text, links.to("applications", state="rejected")
+    yield from _full_queues(context, counts)
     if counts.node_states.get("draining"):
         text = f"{many(counts.node_states['draining'], 'node')} draining: pods finish there, none is added"
         yield "note", "draining", text, links.to("nodes", state="draining")
+    if counts.waiting:
+        text = f"{many(counts.waiting, 'allocation')} to be placed; the reasons are below"
+        yield "note", "waiting", text, links.to("applications", pending="yes")
+
+
+def _full_queues(context: Context, counts: Counts) -> Iterator[tuple[str, str, str, str]]:
+    """Full queues in which something waits, that with most first; not those above them that are full of the same."""
+    since = context.sources.history.full_since(context.place.partition)
+    full = [
+        (waiting, queue, names)
+        for queue, waiting in nlargest(_QUEUES_SEEN, counts.waiting_by_queue.items(), key=lambda one: one[1])
+        if waiting and (names := full_of(queue, counts.total))
+    ]
+    said = {(one.parent, name) for _, one, names in full for name in names}
+    full = [one for one in full if any((one[1], name) not in said for name in one[2])]
+    for waiting, queue, names in full[:FULL_QUEUES_SHOWN]:
+        text = f"Queue {queue.written} is full ({', '.join(names[:2])}): {count(waiting)} waiting"
+        at_ns = since.get(queue.path)
+        text += f", since {moment(at_ns, context.now.wall_ns)}" if at_ns is not None else ""
+        yield "warn", "full", text, context.links.queue(queue.written)
+    if len(full) > FULL_QUEUES_SHOWN:
+        left = many(len(full) - FULL_QUEUES_SHOWN, "further queue")
+        yield "warn", "full", f"{left} full, with allocations that wait", context.links.to("queues")
 
 
 def _recently_ended(context: Context) -> tuple[int, int]:
@@ -114,6 +139,10 @@ def _recently_ended(context: Context) -> tuple[int, int]:
         elif one.state_log and one.state_log[-1][0] >= since_ns:
             failed += one.state is ApplicationState.FAILED
     return failed, rejected
+
+
+def _minute(wall_ns: int) -> str:
+    return clock_time(wall_ns)[:5]
 
 
 def _add_history(made: View, context: Context, counts: Counts) -> None:
@@ -129,6 +158,9 @@ def _add_history(made: View, context: Context, counts: Counts) -> None:
         waiting_line__d=sparkline([one.waiting for one in points], top),
         waiting_top=f"peak {count(top)}",
         has_history__class="charts" if len(points) > 1 else "charts none",
+        history_from=_minute(points[0].at_ns) if points else "",
+        history_middle=_minute(points[len(points) // 2].at_ns) if points else "",
+        history_to=_minute(points[-1].at_ns) if points else "",
     )
     made.begin("lines")
     for at, name in enumerate(names):

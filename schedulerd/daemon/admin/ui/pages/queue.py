@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from heapq import nlargest
 from itertools import islice
+from typing import Any
 
-from schedulerd.core.explain.causes import Use
+from schedulerd.core.explain.rules.quotas import USES_NAMED_MAX
 from schedulerd.core.explain.rules.reasons import explain_queue
 from schedulerd.core.explain.values import ResourceUse
 from schedulerd.core.model.queue import Queue
@@ -14,18 +15,22 @@ from schedulerd.core.specs import LimitSpec
 from schedulerd.daemon.admin.api import finding
 from schedulerd.daemon.admin.ui.bars import bar
 from schedulerd.daemon.admin.ui.context import Context
+from schedulerd.daemon.admin.ui.counts import end_of
 from schedulerd.daemon.admin.ui.pages.application_rows import add_application
 from schedulerd.daemon.admin.ui.pages.head import add_head
-from schedulerd.daemon.admin.ui.pages.queue_rows import add_queue, end_of, words
+from schedulerd.daemon.admin.ui.pages.queue_rows import add_queue, lenders, words
 from schedulerd.daemon.admin.ui.pages.reasons import add_reasons
-from schedulerd.daemon.admin.ui.texts import NONE, amount, date_time, many, percent, row_key, visible
-from schedulerd.daemon.admin.ui.view import View
+from schedulerd.daemon.admin.ui.slices import page_of
+from schedulerd.daemon.admin.ui.texts import NONE, amount, amounts, many, moment, percent, row_key, visible
+from schedulerd.daemon.admin.ui.view import Fields, View
 
-PARAMS = ("path",)
+PARAMS = ("path", "users", "limits", "changes")
 APPLICATIONS_SHOWN = 25
 CHILDREN_SHOWN = 25
 USERS_SHOWN = 20
+LIMITS_SHOWN = 20
 CHANGES_SHOWN = 20
+USES_SHOWN = USES_NAMED_MAX
 _A_TURN = 64
 
 
@@ -41,11 +46,11 @@ def view(context: Context) -> Generator[None, None, View]:
     for one in sorted(found.resources, key=lambda one: (one.resource != "vcore", one.resource != "memory")):
         _add_resource(made, context, queue, one, counts.total)
     said, kind = words(queue, context.projection.queue(queue), counts.total)
-    most = f" of at most {queue.max_applications}" if queue.max_applications else ""
+    most = f" of at most {queue.max_applications:,}" if queue.max_applications else ""
     made.put(
         words=said or "active",
         words__class=f"badge {kind if said else 'ok'}",
-        apps=f"{queue.running}{most}",
+        apps=f"{queue.running:,}{most}",
         waiting_here=many(found.pending, "pending allocation"),
     )
     yield
@@ -56,15 +61,18 @@ def view(context: Context) -> Generator[None, None, View]:
     made.begin("applications")
     for application in islice(reversed(queue.applications.values()), APPLICATIONS_SHOWN):
         add_application(made, context, application)
+    left = len(queue.applications) - APPLICATIONS_SHOWN
+    made.put(applications_left_out=f"and {left:,} older" if left > 0 else "")
     yield from _add_users(made, context, queue)
     _add_last_file(made, context, queue)
     made.fixed |= _fixed(context, queue)
     return made
 
 
-def _fixed(context: Context, queue: Queue) -> dict[str, object]:
+def _fixed(context: Context, queue: Queue) -> dict[str, Any]:
     links, properties = context.links, queue.properties
     left = max(0, len(queue.children) - CHILDREN_SHOWN)
+    limits = page_of(context.params.get("limits", ""), len(queue.limits), LIMITS_SHOWN)
     return {
         "path": [
             {"name": visible(one.written_name), "href": links.queue(one.written)}
@@ -85,18 +93,19 @@ def _fixed(context: Context, queue: Queue) -> dict[str, object]:
             ("preemption", properties.preemption_policy.value),
             *([("priority offset", str(properties.priority_offset))] if properties.priority_offset else []),
         ],
-        "limits": [_limit(one) for one in queue.limits[:USERS_SHOWN]],
+        "limits": [_limit(context, queue, one) for one in queue.limits[limits.first : limits.end]],
+        "limits_shown": limits.said,
+        "limits_paging": limits.links(_moved(context, "limits")),
     }
 
 
 def _add_resource(made: View, context: Context, queue: Queue, one: ResourceUse, total: dict[str, int]) -> None:
     name, end = one.resource, end_of(queue, one.resource, total)
-    over = [
-        word
-        for word, at in (("over its max", one.max), ("over its guarantee", one.guaranteed))
-        if at is not None and one.used > at
-    ]
-    full = ["full"] if one.max is not None and one.used == one.max else []
+    said = ["over its max"] if one.max is not None and one.used > one.max else []
+    said += ["full"] if not said and end and one.used + one.reserved >= end else []
+    if one.guaranteed is not None and one.used > one.guaranteed:
+        lent = lenders(queue, [name])
+        said.append(f"above its guarantee, lent by {lent}" if lent else "above its guarantee")
     made.add(
         "resources",
         row_key(name),
@@ -108,24 +117,38 @@ def _add_resource(made: View, context: Context, queue: Queue, one: ResourceUse, 
         pending=amount(name, one.pending) if one.pending else NONE,
         guaranteed=amount(name, one.guaranteed) if one.guaranteed is not None else NONE,
         max=amount(name, one.max) if one.max is not None else "no max",
-        words=", ".join(full + over),
-        uses=", ".join(_use(use, name) for use in one.uses)
-        + (f" and {one.uses_left_out} more" if one.uses_left_out else ""),
+        words=", ".join(said),
+        more=f"and {many(one.uses_left_out, 'other')}" if one.uses_left_out else "",
+        **_uses(context, one),
     )
 
 
-def _use(one: Use, name: str) -> str:
-    return f"{one.queue or one.application_id} {amount(name, one.amount)}"
+def _uses(context: Context, one: ResourceUse) -> Fields:
+    """A field for each of the largest users of the resource."""
+    fields: Fields = {}
+    links = context.links
+    for number in range(USES_SHOWN):
+        use = one.uses[number] if number < len(one.uses) else None
+        text = f"{use.queue or use.application_id} {amount(one.resource, use.amount)}" if use is not None else ""
+        href = "" if use is None else links.queue(use.queue) if use.queue else links.application(use.application_id)
+        fields |= {f"u{number}": text, f"u{number}__href": href, f"u{number}__class": "" if text else "none"}
+    return fields
 
 
-def _limit(one: LimitSpec) -> dict[str, str]:
+def _limit(context: Context, queue: Queue, one: LimitSpec) -> dict[str, Any]:
     most = ", ".join(f"{name} {amount(name, value)}" for name, value in sorted((one.max or {}).items()))
     return {
-        "users": visible(", ".join(one.users)) or NONE,
-        "groups": visible(", ".join(one.groups)) or NONE,
+        "users": [_account(context, queue, "user", name) for name in one.users],
+        "groups": [_account(context, queue, "group", name) for name in one.groups],
         "max": visible(most) or "no max",
         "applications": str(one.max_applications or "unlimited"),
     }
+
+
+def _account(context: Context, queue: Queue, kind: str, name: str) -> tuple[str, str]:
+    """A user or group, and where its applications here and below are; `*` is all of them."""
+    which = {kind: name} if name != "*" else {}
+    return visible(name), context.links.to("applications", queue=queue.written, **which)
 
 
 def _add_users(made: View, context: Context, queue: Queue) -> Generator[None, None, None]:
@@ -139,18 +162,24 @@ def _add_users(made: View, context: Context, queue: Queue) -> Generator[None, No
             if ledger is not None:
                 found.append((max(ledger.usage.values(), default=0), kind, name, ledger))
     made.begin("users")
-    for _, kind, name, ledger in nlargest(USERS_SHOWN, found, key=lambda one: one[:3]):
-        used = ", ".join(f"{resource} {amount(resource, value)}" for resource, value in ledger.usage.canonical())
+    slice_ = page_of(context.params.get("users", ""), len(found), USERS_SHOWN)
+    for _, kind, name, ledger in nlargest(slice_.end, found, key=lambda one: one[:3])[slice_.first :]:
         made.add(
             "users",
             row_key(kind, name),
             name=name,
+            name__href=_account(context, queue, kind, name)[1],
             kind=kind,
-            used=used or "nothing",
+            used=amounts(ledger.usage.nonzero()) or "nothing",
             apps=many(len(ledger.applications), "application"),
         )
-    left = len(found) - USERS_SHOWN
-    made.put(users_left_out=f"and {left:,} more" if left > 0 else "")
+    made.put(users_shown=slice_.said)
+    made.fixed["users"] = slice_.links(_moved(context, "users"))
+
+
+def _moved(context: Context, name: str) -> Callable[[str], str]:
+    """The address of this page with another part of one of its lists."""
+    return lambda first: context.links.to("queue", **{**context.params, name: first})
 
 
 def _add_last_file(made: View, context: Context, queue: Queue) -> None:
@@ -162,14 +191,18 @@ def _add_last_file(made: View, context: Context, queue: Queue) -> None:
         if one.partition == partition and (one.queue == queue.path or one.queue.startswith(f"{queue.path}."))
     ]
     if log.at_ns:
-        said = f"{date_time(log.at_ns)} UTC, {log.source}: {many(len(here), 'change')} here"
+        said = f"{moment(log.at_ns, context.now.wall_ns)}, {log.source}: {many(len(here), 'change')} here"
     else:
         said = "None since the resource manager registered."
     if log.refused_at_ns:
-        said += f" A later file was refused at {date_time(log.refused_at_ns)} UTC: {'; '.join(log.refused_because)}"
+        at = moment(log.refused_at_ns, context.now.wall_ns)
+        said += f" A later file was refused at {at}: {'; '.join(log.refused_because)}"
     made.put(last_file=said)
     made.begin("changes")
-    for number, one in enumerate(here[:CHANGES_SHOWN]):
+    slice_ = page_of(context.params.get("changes", ""), len(here), CHANGES_SHOWN)
+    made.put(changes_shown=slice_.said)
+    made.fixed["changes"] = slice_.links(_moved(context, "changes"))
+    for number, one in enumerate(here[slice_.first : slice_.end], slice_.first):
         values = ", ".join(f"{name} {amount(name, value)}" for name, value in sorted(one.amounts.items()))
         text = one.message or values or ("not set" if one.what in ("max", "guaranteed") else "")
         made.add(

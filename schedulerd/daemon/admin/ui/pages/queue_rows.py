@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
+from heapq import nlargest
+from itertools import islice
+
 from schedulerd.core.model.queue import Queue
 from schedulerd.daemon.admin.api.models import QueueItem
 from schedulerd.daemon.admin.ui.bars import bar
 from schedulerd.daemon.admin.ui.context import Context
-from schedulerd.daemon.admin.ui.counts import Counts
+from schedulerd.daemon.admin.ui.counts import Counts, end_of, full_of
+from schedulerd.daemon.admin.ui.pages.queue_tree import Fold
 from schedulerd.daemon.admin.ui.texts import NONE, amount, count, percent, row_key
 from schedulerd.daemon.admin.ui.view import Fields, View
 
 DEPTH_SHOWN = 8
-
-
-def end_of(queue: Queue, name: str, total: dict[str, int]) -> int:
-    """The end of the bar of a resource: the max of the queue, or the least above it; else what the nodes offer."""
-    limits = [one.max[name] for one in queue.path_to_root if name in one.max]
-    return min([*limits, *([total[name]] if name in total else [])], default=0)
+_SIBLINGS_SEEN = 100
+"""Siblings among which those are looked for that lend to a queue."""
+_LENDERS_NAMED = 2
 
 
 def words(queue: Queue, item: QueueItem, total: dict[str, int]) -> tuple[str, str]:
     """The state of a queue in words, and the class of their colour."""
     used = item.used
     over_max = [name for name, most in item.max.items() if used.get(name, 0) > most]
-    full = [
-        name for name in item.max if item.max[name] and used.get(name, 0) + item.reserved.get(name, 0) >= item.max[name]
-    ]
-    full += [name for name, most in total.items() if queue.parent is None and used.get(name, 0) >= most]
+    full = full_of(queue, total)
     over = [name for name, least in item.guaranteed.items() if used.get(name, 0) > least]
     said: list[str] = [] if item.state == "active" else [item.state]
     if over_max:
@@ -34,12 +32,36 @@ def words(queue: Queue, item: QueueItem, total: dict[str, int]) -> tuple[str, st
     elif full:
         said.append(f"full ({', '.join(full[:2])})")
     if over:
-        said.append("over its guarantee")
+        said.append("above its guarantee")
+        lent = lenders(queue, over)
+        said += [f"lent by {lent}"] if lent else []
     kind = "bad" if over_max else "warn" if full or item.state != "active" else "note"
     return ", ".join(said), kind
 
 
-def add_queue(view: View, context: Context, queue: Queue, counts: Counts, names: list[str], depth: int) -> None:
+def lenders(queue: Queue, names: list[str]) -> str:
+    """The siblings that use less of one of these resources than they are guaranteed, those with most to spare first."""
+    if queue.parent is None:
+        return ""
+    spare = []
+    for one in islice(queue.parent.children.values(), _SIBLINGS_SEEN):
+        shares = [1 - one.allocated[name] / one.guaranteed[name] for name in names if one.guaranteed[name]]
+        if one is not queue and shares and max(shares) > 0:
+            spare.append((max(shares), one.written_name))
+    more = len(spare) - _LENDERS_NAMED
+    named = ", ".join(name for _, name in nlargest(_LENDERS_NAMED, spare))
+    return f"{named} and {more} more" if more > 0 else named
+
+
+def add_queue(
+    view: View,
+    context: Context,
+    queue: Queue,
+    counts: Counts,
+    names: list[str],
+    depth: int,
+    fold: Fold = Fold(),  # noqa: B008  # it is a constant
+) -> None:
     """Adds a row to the list `queues`, with a bar for each of these resources; '' is the fullest one."""
     item = context.projection.queue(queue)
     fields: Fields = {}
@@ -47,13 +69,17 @@ def add_queue(view: View, context: Context, queue: Queue, counts: Counts, names:
         fields |= _bar_fields(f"b{number}", queue, item, name or fullest(queue, item, counts.total), counts.total)
     said, kind = words(queue, item, counts.total)
     waiting = counts.waiting_by_queue.get(queue, 0)
-    most = f" of {item.max_applications}" if item.max_applications else ""
+    most = f" of {item.max_applications:,}" if item.max_applications else ""
     view.add(
         "queues",
         row_key(queue.path),
         name=queue.written_name if depth else item.queue,
         name__href=context.links.queue(item.queue),
-        name__class=f"d{min(depth, DEPTH_SHOWN)}",
+        indent__class=f"d{min(depth, DEPTH_SHOWN)}",
+        fold__href=fold.href,
+        fold__class="fold" if fold.mark else "fold off",
+        mark=fold.mark,
+        folds=f"{fold.word} {queue.written_name}" if fold.mark else "",
         words=said,
         words__class=f"state {kind}",
         waiting=count(waiting) if waiting else "0",

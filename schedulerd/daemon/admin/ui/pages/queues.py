@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from itertools import islice
 
 from schedulerd.core.model.queue import Queue
@@ -10,10 +10,11 @@ from schedulerd.daemon.admin.api import finding
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.pages.head import add_head
 from schedulerd.daemon.admin.ui.pages.queue_rows import add_queue
+from schedulerd.daemon.admin.ui.pages.queue_tree import Folds
 from schedulerd.daemon.admin.ui.texts import many, visible
 from schedulerd.daemon.admin.ui.view import View
 
-PARAMS = ("under", "from")
+PARAMS = ("under", "from", "fold")
 QUEUES_SHOWN = 50
 RESOURCES_SHOWN = 3
 
@@ -26,29 +27,26 @@ def view(context: Context) -> Generator[None, None, View]:
     top = finding.queue(context.place, under) if under else context.place.partition.root
     first = int(text) if (text := context.params.get("from", "")).isdecimal() and len(text) < 7 else 0
     names = counts.resources[:RESOURCES_SHOWN] or [""]
+    links, folded = context.links, context.params.get("fold", "")
+    folds = Folds(context, lambda fold: links.to("queues", under=under, fold=fold))
     made.begin("queues")
     shown: list[Queue] = []
-    for number, (queue, depth) in enumerate(_walk(top, 0)):
+    for number, (queue, depth, fold) in enumerate(folds.walk(top)):
         if number >= first + QUEUES_SHOWN:
             break
         if number >= first:
             shown.append(queue)
-            add_queue(made, context, queue, counts, names, depth)
+            add_queue(made, context, queue, counts, names, depth, fold)
         yield
-    is_more = next(islice(_walk(top, 0), first + QUEUES_SHOWN, None), None) is not None
-    links = context.links
+    is_more = next(islice(folds.walk(top), first + QUEUES_SHOWN, None), None) is not None
     made.fixed |= {
         "names": [visible(one) for one in names],
         "under": visible(top.written) if under else "",
         "up": links.to("queues", under=top.parent.written if top.parent is not None and top.parent.parent else ""),
-        "next": links.to("queues", under=under, **{"from": str(first + QUEUES_SHOWN)}) if is_more else "",
-        "previous": links.to("queues", under=under, **{"from": str(max(0, first - QUEUES_SHOWN))}) if first else "",
+        "next": links.to("queues", under=under, fold=folded, **{"from": str(first + QUEUES_SHOWN)}) if is_more else "",
+        "previous": links.to("queues", under=under, fold=folded, **{"from": str(max(0, first - QUEUES_SHOWN))})
+        if first
+        else "",
     }
     made.put(queues_shown=many(len(shown), "queue"))
     return made
-
-
-def _walk(queue: Queue, depth: int) -> Iterator[tuple[Queue, int]]:
-    yield queue, depth
-    for child in list(queue.children.values()):
-        yield from _walk(child, depth + 1)

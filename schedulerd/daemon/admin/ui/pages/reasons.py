@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from schedulerd.core.explain.causes import GangCause, PredicateCause, ReservedCause, RuleCause
+from schedulerd.core.explain.causes import GangCause, NoRoomCause, PredicateCause, ReservedCause, RuleCause
+from schedulerd.core.explain.rules.ask import pod_of
 from schedulerd.core.explain.values import Reason
+from schedulerd.core.model.allocation import Ask
 from schedulerd.daemon.admin.ui.addresses import Addresses
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.texts import count, many, row_key
@@ -16,7 +18,9 @@ def add_reasons(view: View, context: Context, reasons: list[Reason], left_out: i
     view.begin("reasons")
     most = max((one.allocations for one in reasons), default=0)
     for one in reasons:
-        sentence = reason_sentence(one, context.now.monotonic_ns).removeprefix("waits for ")
+        sentence = reason_sentence(one, context.now.monotonic_ns, is_sized=False)
+        sentence = sentence.removeprefix("waits for ").removeprefix("waits, as ")
+        ask = _ask(context, one)
         view.add(
             "reasons",
             row_key(one.state, str(_thing(one)), one.application_id if of_one else ""),
@@ -24,11 +28,18 @@ def add_reasons(view: View, context: Context, reasons: list[Reason], left_out: i
             what=sentence[:1].upper() + sentence[1:],
             what__href=_link(one, context.links),
             apps=many(one.applications, "application"),
+            ask=(pod_of(ask) if ask is not None else "") or one.allocation_key,
+            ask__href=context.links.ask(one.application_id, one.allocation_key),
             example=one.application_id,
             example__href=context.links.application(one.application_id),
             bar__class=f"u w{max(1, one.allocations * 100 // most)}",
         )
     view.put(reasons_left_out=f"and {many(left_out, 'further reason')}" if left_out else "")
+
+
+def _ask(context: Context, one: Reason) -> Ask | None:
+    application = context.place.partition.applications.get(one.application_id)
+    return application.asks.get(one.allocation_key) if application is not None else None
 
 
 def _thing(one: Reason) -> tuple[object, ...]:
@@ -38,6 +49,8 @@ def _thing(one: Reason) -> tuple[object, ...]:
             return cause.rule, cause.queue, cause.resource, cause.account
         case GangCause() as cause:
             return ("gang", cause.application_id)
+        case NoRoomCause() as cause:
+            return cause.why, cause.resource
         case _:
             return ()
 
@@ -51,4 +64,4 @@ def _link(one: Reason, links: Addresses) -> str:
         case PredicateCause() | ReservedCause() as cause:
             return links.node(cause.node_id)
         case _:
-            return links.application(one.application_id)
+            return links.ask(one.application_id, one.allocation_key)

@@ -89,6 +89,7 @@ let source = null;
 let version = null;
 let lastHeard = Date.now();
 let again = 0;
+let gone = "";              // why there is nothing to show, if the daemon said so
 
 function streamAddress() {
   const address = new URL(document.body.dataset.stream, location.href);
@@ -103,6 +104,7 @@ function open() {
   const heard = (event) => {
     lastHeard = Date.now();
     version = event.lastEventId || version;
+    gone = "";
     say("");
   };
   for (const kind of ["whole", "changes"]) {
@@ -114,16 +116,33 @@ function open() {
   source.addEventListener("same", heard);
   source.addEventListener("form", reload);
   source.addEventListener("gone", (event) => {
-    close();
-    say(JSON.parse(event.data).detail);
+    gone = JSON.parse(event.data).detail;
+    say(gone);
+    openAgain();
   });
   source.onerror = () => {
-    say("connection lost");
+    say(gone || "connection lost");
     if (source && source.readyState === EventSource.CLOSED) {
-      close();
-      again = setTimeout(open, AGAIN_MS);
+      openAgain();
+      leadToLogin();
     }
   };
+}
+
+function openAgain() {
+  close();
+  clearTimeout(again);
+  again = setTimeout(open, AGAIN_MS);
+}
+
+// An EventSource does not say with which status it was refused, so it is asked for again: without a session to the login.
+async function leadToLogin() {
+  const stopped = new AbortController();
+  try {
+    const answer = await fetch(streamAddress(), { cache: "no-store", signal: stopped.signal });
+    if (answer.status === 401) location.assign(`/ui/login?next=${encodeURIComponent(location.pathname + location.search)}`);
+  } catch { /* the daemon is away: the stream is opened again later */ }
+  stopped.abort();
 }
 
 function close() {

@@ -58,9 +58,11 @@ def test_an_application_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/application", application="big")
     assert answer["summary"] == ["Application big in queue root.b is Accepted for 0 s: 0 allocated, 1 pending."]
     assert [(one["allocations"], one["sentence"]) for one in answer["reasons"]] == [
-        (1, "waits for a node with room, such as for memory 500")
+        (1, "waits, as it is too large for every node: memory 500 asked, the largest has 100")
     ]
-    assert answer["next_ask"][0] == "Waits for a node with room: 2 nodes are considered, 2 have too little memory."
+    assert answer["next_ask"][0] == (
+        "Waits for a node with room: 2 nodes are considered, 2 would have too little memory even if they were empty."
+    )
     assert any("No node is large enough" in one for one in answer["next_ask"])
 
 
@@ -68,8 +70,8 @@ def test_a_queue_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/queue", queue="root")
     assert answer["summary"] == ["Queue root runs 1 application; 2 pending."]
     assert sorted(one["sentence"] for one in answer["reasons"]) == [
-        "waits for a node with room, such as for memory 500",
         "waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50",
+        "waits, as it is too large for every node: memory 500 asked, the largest has 100",
     ]
     leaf = world.get("/explain/queue", queue="ROOT.a")
     assert leaf["summary"][1] == "memory: 30 used of max 50."
@@ -85,7 +87,8 @@ def test_what_if_an_ask_came(world: ApiWorld) -> None:
     before = world.get("/nodes")
     assert fits(resources={"memory": 60})["summary"].startswith("It would be placed now, on node n")
     assert fits(resources={"memory": 101})["summary"] == (
-        "It would not be placed now: no node has room: 2 nodes are considered, 2 have too little memory."
+        "It would not be placed now: no node has room: 2 nodes are considered, 2 would have too little memory "
+        "even if they were empty."
     )
     assert fits(queue="root.a", resources={"memory": 30})["summary"] == (
         "It would not be placed now: it would wait for the quota of queue root.a: memory 30 used + 30 asked, of max 50."
@@ -451,5 +454,7 @@ def test_the_schema_and_its_page_ask_no_other_server(world: ApiWorld) -> None:
     assert "<script" not in page.text
     assert "http" not in page.text.replace("http_tokens_file", "")
     assert page.headers["content-security-policy"].startswith("default-src 'none'; style-src 'self'")
-    assert all(path in page.text for path in schema["paths"])
+    assert all(f"/api/v1{path}</code>" in page.text for path in schema["paths"])
+    assert "`" not in page.text
+    assert ">Page of ApplicationItem</a>" in page.text
     assert world.request("GET", "/docs.css").headers["content-type"].startswith("text/css")

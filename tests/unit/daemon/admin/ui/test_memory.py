@@ -11,10 +11,11 @@ from schedulerd.core.configuration.facts import ConfigurationRejected, Configura
 from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.admin.ui import history as history_module
-from schedulerd.daemon.admin.ui.history import PARTITIONS_MAX, SAMPLE_SECONDS, SAMPLES_MAX
+from schedulerd.daemon.admin.ui.history import PARTITIONS_MAX, QUEUES_SEEN_MAX, SAMPLE_SECONDS, SAMPLES_MAX
 from schedulerd.daemon.admin.ui.queue_file_log import CHANGES_MAX, LOGS_MAX, QueueFileLog
+from schedulerd.daemon.admin.ui.texts import clock_time
 from tests.instants import at
-from tests.unit.core.builders import RM
+from tests.unit.core.builders import RM, a_conversation, a_node, a_queue_spec, a_root, an_ask
 from tests.unit.daemon.admin.ui.ui_world import UiWorld
 
 
@@ -34,6 +35,46 @@ def test_six_hours_are_remembered() -> None:
         assert history.per_minute(partition) == pytest.approx(10 / 0.75, rel=0.4)
         assert "Last 6 hours" in (await client.get("/ui/")).text
         task.cancel()
+
+    world.run(act)
+
+
+def test_full_queues_say_since_when() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 100}), root=a_root(a_queue_spec("a", max={"memory": 30})))
+    talk.asks(an_ask("k", 30, count=2))
+    talk.schedule()
+    world = UiWorld(talk)
+
+    async def act(client: httpx.AsyncClient) -> None:
+        history = world.sources.history
+        assert "Queue root.a is full (memory): 1 waiting<" in (await client.get("/ui/")).text
+        await history.sample()
+        (partition,) = world.sources.scheduler.cluster.partitions()
+        since = dict(history.full_since(partition))
+        assert list(since) == ["root.a"]
+        await asyncio.sleep(60)
+        await history.sample()
+        assert history.full_since(partition) == since
+        assert f"1 waiting, since {clock_time(since['root.a'])}" in (await client.get("/ui/")).text
+        talk.release()
+        await history.sample()
+        assert history.full_since(partition) == {}
+
+    world.run(act)
+
+
+def test_so_many_queues_are_watched_for_being_full(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert QUEUES_SEEN_MAX == 500
+    monkeypatch.setattr(history_module, "QUEUES_SEEN_MAX", 1)
+    talk = a_conversation(a_node("n1", {"memory": 100}), root=a_root(a_queue_spec("a", max={"memory": 30})))
+    talk.asks(an_ask("k", 30))
+    talk.schedule()
+    world = UiWorld(talk)
+
+    async def act(_client: httpx.AsyncClient) -> None:
+        await world.sources.history.sample()
+        (partition,) = world.sources.scheduler.cluster.partitions()
+        assert world.sources.history.full_since(partition) == {}
 
     world.run(act)
 
@@ -89,6 +130,6 @@ def test_the_page_of_a_queue_says_what_the_file_changed() -> None:
     world.queue_files.observe([changed("root.a"), changed("root.b"), updated()], at(5))
     text = world.page("/ui/queue?path=root.a")
     assert "queues.yaml: 1 change here" in text
-    assert "memory 10 B" in text
+    assert "memory 10<" in text
     world.queue_files.observe([ConfigurationRejected(RM, ("it is wrong",))], at(8))
     assert "it is wrong" in world.page("/ui/")

@@ -88,15 +88,15 @@ def test_what_cannot_be_seen_is_left_out(text: str, seen: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "text"),
     [
-        ("vcore", 500, "0.5"),
+        ("vcore", 500, "500m"),
         ("vcore", 4_000, "4"),
         ("vcore", 3_127_500, "3,128"),
-        ("memory", 16 << 30, "16 GiB"),
-        ("memory", 12_345_678_901, "11.5 GiB"),
-        ("memory", 0, "0 B"),
+        ("memory", 16 << 30, "16Gi"),
+        ("memory", 12_345_678_901, "11.5Gi"),
+        ("memory", 0, "0"),
         ("gpu", 12_000, "12,000"),
-        ("memory", -(1 << 20), "-1 MiB"),
-        ("hugepages-2Mi", 2 << 20, "2 MiB"),
+        ("memory", -(1 << 20), "-1Mi"),
+        ("hugepages-2Mi", 2 << 20, "2Mi"),
     ],
 )
 def test_amounts_have_units(name: str, value: int, text: str) -> None:
