@@ -10,7 +10,7 @@ from schedulerd.kubernetes.cluster.model import ApplicationState
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.waiting import UNANSWERED, Rule, State, Waiting
-from tests.kubernetes.builders import containers, placed, terminating
+from tests.kubernetes.builders import containers, node, placed, terminating
 from tests.kubernetes.cluster.gang_play import accepted, conditions, made, member, placeholders, started
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
@@ -61,6 +61,21 @@ def test_a_placeholder_is_deleted_for_its_pod_and_confirmed_when_it_is_gone() ->
     assert of(play.wait(300), e.CreatePod) == []
     (bind,) = play.allocate("w0", "n")
     assert isinstance(bind, e.Bind)
+
+
+def test_a_replaced_placeholder_that_somebody_binds_meanwhile_is_not_made_again() -> None:
+    play = started()
+    play.put(node("n2"))
+    play.tell(v.NodeAccepted("n2"))
+    pods = placeholders(play)
+    play.put(*pods)
+    key = pods[0].metadata.uid
+    play.allocate(key, "n")
+    play.tell(v.ReleaseWanted("a", key, f"u-{key}", v.Cause.REPLACED, ""))
+    elsewhere = placed(pods[0], "n2")
+    assert e.ConfirmRelease(f"u-{key}") in play.put(elsewhere)
+    play.gone(terminating(elsewhere))
+    assert of(play.wait(300), e.CreatePod) == []
 
 
 def test_a_virtual_swap_needs_no_write() -> None:
