@@ -199,7 +199,9 @@ class Daemon:
         self._reloads = Reloads(queue_files, own, resource_managers, self._owner, metrics.reload)
         metrics.watch_checksums(self._reloads.checksums)
         metrics.watch_state(resource_managers.values)
-        looks = StateQueries(debug_state(self._scheduler, settings.recount_items_max))
+        looks = StateQueries(
+            debug_state(self._scheduler, settings.recount_items_max), worked_at=lambda: self._owner.worked_at
+        )
         handlers = self._handlers(admission, queue_files, validator.load, callbacks, metrics, looks)
         tls_watch = FileWatch(lambda: tls_files(settings), settings.queue_file_poll_s)
         tls = ServerTls.of(settings)
