@@ -205,9 +205,11 @@ class _Replay:
         sent = recorded["request"]["body"] or ""
         pair = Pair(recorded["name"], path, deepcopy(expected), deepcopy(ours), answer.status, sent)
         rules += [rule.name for rule in TRANSFORMS if rule.apply(pair, self._facts)]
+        has_failed = answer.status >= 500 and answer.status != status  # no rule excuses that
         left, excused = [], []
         for difference in _all_differences(status, headers, response, pair, answer):
-            rule = next((one for one in EXCUSES if one.takes(difference, pair, self._facts)), None)
+            takers = (one for one in EXCUSES if one.takes(difference, pair, self._facts))
+            rule = None if has_failed else next(takers, None)
             if rule is None:
                 left.append(difference)
             else:

@@ -59,7 +59,7 @@ def _by_shape(difference: Difference, pair: Pair, _facts: Facts) -> bool:
 
 
 def _profiles(_difference: Difference, pair: Pair, _facts: Facts) -> bool:
-    return "/debug/pprof" in pair.path
+    return pair.status == 404 and "/debug/pprof" in pair.path
 
 
 def _own_root(difference: Difference, pair: Pair, _facts: Facts) -> bool:
@@ -100,7 +100,7 @@ def _timed_out(difference: Difference, _pair: Pair, _facts: Facts) -> bool:
     if not _at(r"/placeholderData/[^/]*/timedout$")(difference):
         return False
     there, ours = (0 if one == MISSING else one for one in (difference.expected, difference.actual))
-    return bool(ours >= there)
+    return bool(there <= ours)
 
 
 def _leaked(difference: Difference, _pair: Pair, facts: Facts) -> bool:
@@ -172,7 +172,7 @@ def _follows(health: Json) -> bool:
 
 
 def _event_switch(difference: Difference, pair: Pair, facts: Facts) -> bool:
-    return facts.switches_off_events and "/events/" in pair.path
+    return facts.switches_off_events and pair.status == 200 and "/events/" in pair.path
 
 
 _ONLY_OURS = frozenset({"2:1:205", "2:3:101", "4:1:404", "4:2:406", "4:3:406"})
