@@ -84,21 +84,20 @@ def replay(folder: Path, name: str, recorded: str = "") -> Result:
 
 
 async def _replay(folder: Path, name: str, recorded: str) -> Result:
-    stories = {one: folder / f"{one}-{name}.story.json" for one in VERSIONS}
+    steps = {one: folder / f"{one}-{name}.story.json" for one in VERSIONS}
     answers = {one: folder / f"{one}-{name}.jsonl.gz" for one in VERSIONS}
-    played = "1.4" if stories["1.4"].exists() else "head"
+    played = "1.4" if steps["1.4"].exists() else "head"
     version = recorded or ("head" if answers["head"].exists() else "1.4")
-    if version == played == "head" or not _lacks_dumps(stories[played], answers[version]):
-        pass
-    elif not recorded and answers["1.4"].exists():
-        version = "1.4"  # a phase of head that the steps of 1.4 do not have
-    elif stories["head"].exists():
-        played = "head"
-    story = read_story(stories[played])
+    if version == "head" and played == "1.4" and _lacks_dumps(steps["1.4"], answers["head"]):
+        if not recorded and answers["1.4"].exists():
+            version = "1.4"
+        elif steps["head"].exists():
+            played = "head"
+    story = read_story(steps[played])
     found = read_answers(answers[version]) if answers[version].exists() else []
-    if played != version and stories[version].exists():
-        found = in_ids_of(story, read_story(stories[version]), found)
-    foreign = causes.foreign_of(stories["head"])
+    if played != version and steps[version].exists():
+        found = in_ids_of(story, read_story(steps[version]), found)
+    foreign = causes.foreign_of(steps["head"])
     return await _Replay(story, found, version, foreign, of_head=played == "head").run(name)
 
 
