@@ -198,7 +198,9 @@ class Daemon:
         self._reloads = Reloads(queue_files, own, resource_managers, self._owner, metrics.reload)
         metrics.watch_checksums(self._reloads.checksums)
         metrics.watch_state(resource_managers.values)
-        looks = StateQueries(debug_state(self._scheduler, settings.recount_items_max))
+        looks = StateQueries(
+            debug_state(self._scheduler, settings.recount_items_max), worked_at=lambda: self._owner.worked_at
+        )
         self._standby = Standby(lambda: settings.http_standby and not resource_managers)
         if settings.http_standby:
             self._owner.attach(self._standby.observe)

@@ -18,18 +18,21 @@ def note(facts: Facts, step: Json) -> None:
     message = step.get("message", {})
     for node in message.get("nodes", ()):
         facts.reports += 1
+        facts.nodes.add(node.get("nodeID", ""))
         if node.get("action") == "UPDATE" and node.get("attributes"):
             facts.renamed_nodes[node["nodeID"]] = node["attributes"]
         facts.offered |= node.get("schedulableResource", {}).get("resources", {}).keys()
     for one in message.get("new", ()):
-        facts.submitted.add(one.get("applicationID", ""))
+        facts.submitted[one.get("applicationID", "")] += 1
     for one in _asks(message):
         if int(one.get("maxAllocations", 1)) > 1:
             facts.several[one["allocationKey"]] = int(one["maxAllocations"])
         if one.get("taskGroupName"):
             facts.members[one["allocationKey"]] = _member(one)
         facts.asked |= _size(one).keys()
-    facts.ghosts += sum(1 for one in _existing(message) if one.get("applicationID", "") not in facts.submitted)
+    for one in _existing(message):
+        is_known = one.get("applicationID", "") in facts.submitted and one.get("nodeID", "") in facts.nodes
+        facts.ghosts += not is_known
     if step["op"] in ("register", "config"):
         facts.reports += 1
         read = of_yaml(message.get("config", "") or "{}")

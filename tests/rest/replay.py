@@ -84,21 +84,20 @@ def replay(folder: Path, name: str, recorded: str = "") -> Result:
 
 
 async def _replay(folder: Path, name: str, recorded: str) -> Result:
-    stories = {one: folder / f"{one}-{name}.story.json" for one in VERSIONS}
+    steps = {one: folder / f"{one}-{name}.story.json" for one in VERSIONS}
     answers = {one: folder / f"{one}-{name}.jsonl.gz" for one in VERSIONS}
-    played = "1.4" if stories["1.4"].exists() else "head"
+    played = "1.4" if steps["1.4"].exists() else "head"
     version = recorded or ("head" if answers["head"].exists() else "1.4")
-    if version == played == "head" or not _lacks_dumps(stories[played], answers[version]):
-        pass
-    elif not recorded and answers["1.4"].exists():
-        version = "1.4"  # a phase of head that the steps of 1.4 do not have
-    elif stories["head"].exists():
-        played = "head"
-    story = read_story(stories[played])
+    if version == "head" and played == "1.4" and _lacks_dumps(steps["1.4"], answers["head"]):
+        if not recorded and answers["1.4"].exists():
+            version = "1.4"
+        elif steps["head"].exists():
+            played = "head"
+    story = read_story(steps[played])
     found = read_answers(answers[version]) if answers[version].exists() else []
-    if played != version and stories[version].exists():
-        found = in_ids_of(story, read_story(stories[version]), found)
-    foreign = causes.foreign_of(stories["head"])
+    if played != version and steps[version].exists():
+        found = in_ids_of(story, read_story(steps[version]), found)
+    foreign = causes.foreign_of(steps["head"])
     return await _Replay(story, found, version, foreign, of_head=played == "head").run(name)
 
 
@@ -205,9 +204,11 @@ class _Replay:
         sent = recorded["request"]["body"] or ""
         pair = Pair(recorded["name"], path, deepcopy(expected), deepcopy(ours), answer.status, sent)
         rules += [rule.name for rule in TRANSFORMS if rule.apply(pair, self._facts)]
+        has_failed = answer.status >= 500 and answer.status != status  # no rule excuses that
         left, excused = [], []
         for difference in _all_differences(status, headers, response, pair, answer):
-            rule = next((one for one in EXCUSES if one.takes(difference, pair, self._facts)), None)
+            takers = (one for one in EXCUSES if one.takes(difference, pair, self._facts))
+            rule = None if has_failed else next(takers, None)
             if rule is None:
                 left.append(difference)
             else:

@@ -11,6 +11,8 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
+from ruamel.yaml.error import YAMLError
+
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import QueueFileInvalid, load_queue_file
 from tests.rest.body import of_yaml
@@ -59,7 +61,7 @@ def _by_shape(difference: Difference, pair: Pair, _facts: Facts) -> bool:
 
 
 def _profiles(_difference: Difference, pair: Pair, _facts: Facts) -> bool:
-    return "/debug/pprof" in pair.path
+    return pair.status == 404 and "/debug/pprof" in pair.path
 
 
 def _own_root(difference: Difference, pair: Pair, _facts: Facts) -> bool:
@@ -100,7 +102,7 @@ def _timed_out(difference: Difference, _pair: Pair, _facts: Facts) -> bool:
     if not _at(r"/placeholderData/[^/]*/timedout$")(difference):
         return False
     there, ours = (0 if one == MISSING else one for one in (difference.expected, difference.actual))
-    return bool(ours >= there)
+    return bool(there <= ours)
 
 
 def _leaked(difference: Difference, _pair: Pair, facts: Facts) -> bool:
@@ -140,14 +142,14 @@ def _stricter(_difference: Difference, pair: Pair, _facts: Facts) -> bool:
 
 
 def _is_valid_beside(text: str) -> bool:
-    read = of_yaml(text)
-    partitions = read.get("partitions") if isinstance(read, dict) else None
-    if not partitions:
-        return True
-    kept = [{key: value for key, value in one.items() if key != "placementrules"} for one in partitions]
     try:
-        load_queue_file(json.dumps({**read, "partitions": kept, "checksum": ""}))
-    except QueueFileInvalid:
+        read = of_yaml(text)
+        partitions = read.get("partitions") if isinstance(read, dict) else None
+        if not partitions:
+            return True
+        kept = [{key: value for key, value in one.items() if key != "placementrules"} for one in partitions]
+        load_queue_file(json.dumps({**read, "partitions": kept, "checksum": ""}, default=str))
+    except (QueueFileInvalid, YAMLError, AttributeError):  # also for another reason, or it is no queue file at all
         return False
     return True
 
@@ -172,7 +174,7 @@ def _follows(health: Json) -> bool:
 
 
 def _event_switch(difference: Difference, pair: Pair, facts: Facts) -> bool:
-    return facts.switches_off_events and "/events/" in pair.path
+    return facts.switches_off_events and pair.status == 200 and "/events/" in pair.path
 
 
 _ONLY_OURS = frozenset({"2:1:205", "2:3:101", "4:1:404", "4:2:406", "4:3:406"})
@@ -210,7 +212,7 @@ def _event_code(difference: Difference, pair: Pair, facts: Facts) -> bool:
     if code == _CANCELLED:  # to the peer also of each allocation that the resource manager releases
         return bool(there > ours)
     if code == _REMOVED:
-        return bool(ours == 0 and name not in facts.active)
+        return bool(ours == 0 and there <= max(facts.submitted[name], 1) - (name in facts.active))
     return bool((code in _ONLY_OURS and there == 0) or (code in _ONLY_THEIRS and ours == 0))
 
 

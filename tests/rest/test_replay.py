@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.rest import __main__, causes, replay
+from tests.rest.asgi import Answer
 from tests.rest.compare import differences, normalized
 from tests.rest.of_head import Translation
 from tests.rest.rules import EXCUSES
@@ -149,6 +150,15 @@ def _run(name: str, answers: list[Json]) -> replay.Result:
     story = read_story(GOLDEN / f"1.4-{name}.story.json")
     foreign = causes.foreign_of(GOLDEN / f"head-{name}.story.json")
     return asyncio.run(replay._Replay(story, answers, "head", foreign).run(name))
+
+
+def test_no_rule_excuses_an_error_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object, **__: object) -> Answer:
+        return Answer(500, {"content-type": "application/json"}, b"{}")
+
+    monkeypatch.setattr(replay, "ask", fail)
+    answers = [one for one in read_answers(GOLDEN / "head-s1.jsonl.gz") if one["phase"] == "errors"]
+    assert _run("s1", answers).count("not equal") == len(answers)
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

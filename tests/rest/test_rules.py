@@ -187,6 +187,12 @@ ONE_MORE = Facts(duplicates=Counter({"app": 1}))
         (Difference("/EventRecords/2:3:100:app", 1, 3), EVENTS, OF_HEAD, []),
         (Difference("/EventRecords/2:3:0:app", 1, MISSING), EVENTS, OF_HEAD, ["codes"]),
         (Difference("/EventRecords/2:3:0:app", 1, MISSING), EVENTS, Facts(active={"app"}), []),
+        (
+            Difference("/EventRecords/2:3:0:app", 1, MISSING),
+            EVENTS,
+            Facts(active={"app"}, submitted=Counter(app=2)),
+            ["codes"],
+        ),
         (Difference("/EventRecords/3:1:302:n", MISSING, 1), EVENTS, OF_HEAD, []),
         (
             Difference("/allowed", False, True),

@@ -41,9 +41,11 @@ class Facts:
     """Whether the recording is of head, and not of 1.4."""
     reports: int = 0
     """Reports of nodes, and queue files."""
-    submitted: set[str] = field(default_factory=set)
+    submitted: Counter[str] = field(default_factory=Counter)
+    """Applications, with how often they were submitted."""
+    nodes: set[str] = field(default_factory=set)
     ghosts: int = 0
-    """Allocations that were reported as existing, of applications that nobody has submitted."""
+    """Allocations that were reported as existing, of applications that nobody has submitted, or on unknown nodes."""
     failures: Counter[str] = field(default_factory=Counter)
     """What was rejected here: items of the kinds `ask` and `node`."""
     asked: set[str] = field(default_factory=set)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -34,6 +35,15 @@ LARGE_MAX = 4
 RETRY_SECONDS = 5
 
 
+@dataclass(frozen=True, slots=True)
+class Text:
+    """An answer whose text is made while it is written; '' where other work can run."""
+
+    pieces: Iterator[str]
+    content_type: str
+    end: str = ""
+
+
 class Answers:
     """Writes the answers of all REST clients."""
 
@@ -44,13 +54,14 @@ class Answers:
 
     async def write(self, work: Work, value: object, request: Request) -> Response:
         """The answer with this value. Raises `PeerError` if too many large ones are being written."""
-        chunks = _chunks(work, value)
+        text = value if isinstance(value, Text) else Text(pieces(value), JSON_TYPE, "\n")
+        chunks = _chunks(work, text)
         zipped = accepts_gzip(request)
         first = await anext(chunks)
         second = await anext(chunks, None)
         if second is None:
             work.end()
-            return small(first, JSON_TYPE, zipped=zipped)
+            return small(first, text.content_type, zipped=zipped)
         holds = ExitStack()
         try:
             holds.enter_context(self._large.held(None))
@@ -58,7 +69,7 @@ class Answers:
             work.end()
             raise busy(str(error)) from error
         body = _streamed(work, [first, second], chunks, _gzip() if zipped else None)
-        return _LargeAnswer(body, {"content-type": JSON_TYPE, **(_GZIPPED if zipped else {})}, holds)
+        return _LargeAnswer(body, {"content-type": text.content_type, **(_GZIPPED if zipped else {})}, holds)
 
 
 _GZIPPED = {"content-encoding": "gzip", "vary": "Accept-Encoding"}
@@ -101,18 +112,18 @@ def _is_zero_weight(parameter: str) -> bool:
     return name.strip() == "q" and not set(weight.strip()) - {"0", "."}
 
 
-async def _chunks(work: Work, value: object) -> AsyncIterator[bytes]:
-    """The text of the value, with its line end, in chunks. The work is paused while nothing takes them."""
+async def _chunks(work: Work, text: Text) -> AsyncIterator[bytes]:
+    """The text in chunks. The work is paused while nothing takes them."""
     texts: list[str] = []
     size = 0
-    for piece in pieces(value):
+    for piece in text.pieces:
         texts.append(piece)
         size += len(piece)
         if size >= CHUNK_BYTES:
             yield "".join(texts).encode("utf-8", "replace")
             texts, size = [], 0
         await work.breathe()
-    texts.append("\n")
+    texts.append(text.end)
     yield "".join(texts).encode("utf-8", "replace")
 
 

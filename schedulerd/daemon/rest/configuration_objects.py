@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from typing import Any
 
 from schedulerd.config import ShownConfiguration
 from schedulerd.core.step_context import ResourceManager
-from schedulerd.daemon.rest.go_json import Fields
+from schedulerd.daemon.rest.go_json import Fields, Listed
 
 SHOWN_PREFIXES = ("event.", "log.", "health.", "service.")
 """Names of extra configuration whose values are no secrets."""
@@ -25,12 +26,21 @@ def configuration_json(rm: ResourceManager | None, shown: ShownConfiguration | N
     """With the names of the peer's JSON."""
     value: Fields = {}
     if shown is not None and shown.partitions:
-        value["Partitions"] = shown.partitions
+        value["Partitions"] = _listed(shown.partitions)
     if rm is not None and rm.configuration.checksum:
         value["Checksum"] = rm.configuration.checksum
     if rm is not None and rm.extra_config:
         value["Extra"] = _extra(rm.extra_config)
     return value | DEADLOCK_DETECTION
+
+
+def _in_slices(item: Fields) -> Fields:
+    """A partition, or what is in it, whose queues, limits and rules are written one by one: there may be thousands."""
+    return {name: _listed(part) if isinstance(part, list) else part for name, part in item.items()}
+
+
+def _listed(items: list[Any]) -> object:
+    return Listed(map(_in_slices, items)) if items and isinstance(items[0], dict) else items
 
 
 def configuration_yaml(rm: ResourceManager | None, shown: ShownConfiguration | None) -> str:

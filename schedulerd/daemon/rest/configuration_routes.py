@@ -8,10 +8,11 @@ from starlette.requests import ClientDisconnect
 
 from schedulerd.config import QueueFileInvalid
 from schedulerd.daemon.rest import lookup
-from schedulerd.daemon.rest.answers import accepts_gzip, busy, small
+from schedulerd.daemon.rest.answers import CHUNK_BYTES, JSON_TYPE, Text, busy
 from schedulerd.daemon.rest.call import Call
 from schedulerd.daemon.rest.configuration_objects import configuration_json, configuration_yaml
 from schedulerd.daemon.rest.errors import PeerError
+from schedulerd.daemon.rest.go_json import pieces
 from schedulerd.daemon.runtime.workers import Busy
 from schedulerd.settings.document import TEXT_BYTES_MAX
 
@@ -30,9 +31,9 @@ async def configuration(call: Call) -> object:
     rm = lookup.resource_manager(call) if managers else None
     shown = await call.rest.configurations.of(rm) if rm is not None else None
     if call.request.headers.get("accept") == "application/json":
-        return configuration_json(rm, shown)
+        return Text(pieces(configuration_json(rm, shown)), JSON_TYPE)
     text = configuration_yaml(rm, shown)
-    return small(text.encode(), YAML_TYPE, zipped=accepts_gzip(call.request))
+    return Text((text[at : at + CHUNK_BYTES] for at in range(0, len(text), CHUNK_BYTES)), YAML_TYPE)
 
 
 async def validate(call: Call) -> object:

@@ -145,6 +145,8 @@ class Owner:
         self._now = Instant(0, 0)
         self._inbox: asyncio.Queue[_Entry] = asyncio.Queue()
         self._room = asyncio.Semaphore(inbox_max)
+        self.worked_at = 0.0
+        """When the last turn began, by `time.perf_counter`."""
         self._last_commands: deque[tuple[Instant, Command, int]] = deque()
         """The last commands, each with the time of its step and the size of its request in bytes."""
         self._last_commands_bytes = 0
@@ -213,7 +215,7 @@ class Owner:
             raise StepFailed(f"{type(error).__name__}: {error}") from error
 
     def _steps(self, entry: _Entry | None) -> None:
-        started = time.perf_counter()
+        started = self.worked_at = time.perf_counter()
         while entry is not None:
             before = time.perf_counter()
             facts = self._step(entry.command, entry.size_bytes)

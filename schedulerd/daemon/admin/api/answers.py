@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
+from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -53,10 +54,11 @@ class Answers:
         return Response(body, headers={"cache-control": "no-store"}, media_type="application/json")
 
     async def finish(self, work: Generator[None, None, ResultT]) -> ResultT:
-        """Runs work in slices. Raises `HTTPException` with 503 if too much is under way, or if it takes too long."""
+        """Runs work in slices, ahead of pages and lists. Raises `HTTPException` with 503 if too much is under way, or
+        if it takes too long."""
         try:
             with self._open.held(None):
-                return await asyncio.wait_for(self._queries.finish(work), WORK_SECONDS_MAX)
+                return await asyncio.wait_for(self._queries.finish(work, ahead=True), WORK_SECONDS_MAX)
         except NoneLeft as error:
             raise too_busy(f"{error}; try again") from error
         except TimeoutError as error:
@@ -64,8 +66,42 @@ class Answers:
 
 
 def _dumped(adapter: TypeAdapter[Any], value: object) -> Generator[None, None, bytes]:
-    yield
-    return adapter.dump_json(value)
+    """The JSON text of a model; stops after each item of its lists of models."""
+    if not _has_items(value):
+        yield
+        return adapter.dump_json(value)
+    parts = []
+    for part in json_parts(value):
+        parts.append(part)
+        yield
+    return b"".join(parts)
+
+
+def json_parts(value: object, before: bytes = b"") -> Iterator[bytes]:
+    """The JSON text of a value, an item of a list of models at a time. `before` is text in front of it."""
+    if isinstance(value, list) and value and is_dataclass(value[0]):
+        separator = before + b"["
+        for one in value:
+            yield from json_parts(one, separator)
+            separator = b","
+        yield b"]"
+    elif is_dataclass(value) and not isinstance(value, type) and _has_items(value):
+        separator = before + b"{"
+        for field in fields(value):
+            yield from json_parts(getattr(value, field.name), b'%s"%s":' % (separator, field.name.encode()))
+            separator = b","
+        yield b"}"
+    else:
+        yield before + to_json(value)
+
+
+def _has_items(value: object) -> bool:
+    """Whether there is a list of models in it."""
+    if isinstance(value, list):
+        return bool(value) and is_dataclass(value[0])
+    if not is_dataclass(value) or isinstance(value, type):
+        return False
+    return any(_has_items(getattr(value, field.name)) for field in fields(value))
 
 
 def with_wall_times(value: ValueT, epoch_ns: int) -> ValueT:

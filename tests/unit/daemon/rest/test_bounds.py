@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ from pydantic import ValidationError
 from schedulerd.config import QueueFileInvalid, Settings, ShownConfiguration, show_queue_file
 from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.rest import configuration_routes, dumps
-from schedulerd.daemon.rest.configuration_objects import EXTRA_MAX
+from schedulerd.daemon.rest.configuration_objects import EXTRA_MAX, configuration_json
 from schedulerd.daemon.rest.configurations import KEPT_MAX, Configurations
 from schedulerd.daemon.rest.errors import PeerError
+from schedulerd.daemon.rest.go_json import pieces
 from schedulerd.daemon.rest.lookup import NAMED_MAX
 from schedulerd.daemon.runtime.workers import Busy
 from tests.rest.asgi import ask
@@ -36,6 +38,29 @@ def test_so_many_names_of_extra_configuration_are_shown() -> None:
     world = World()
     world.register(QUEUES, RM, extra_config={f"log.{number}": "x" for number in range(EXTRA_MAX + 10)})
     assert len(get(world, "/ws/v1/config", Accept="application/json").json["Extra"]) == EXTRA_MAX
+
+
+def test_a_large_queue_file_is_written_in_slices() -> None:
+    queues = "".join(f"          - {{name: q{number}, submitacl: '*'}}\n" for number in range(2_000))
+    world = World()
+    world.register(f"{QUEUES_HEAD}{queues}", RM)
+    (rm,) = world.scheduler.cluster.resource_managers.values()
+    shown = show_queue_file(rm.configuration.text)
+    written = list(pieces(configuration_json(rm, shown)))
+    assert json.loads("".join(written))["Partitions"] == shown.partitions
+    assert max(map(len, written)) < 500
+    answer = get(world, "/ws/v1/config", Accept="application/json")
+    assert answer.text == "".join(written)  # no line end, as in the peer
+    assert get(world, "/ws/v1/config").text.startswith(shown.yaml)
+
+
+QUEUES_HEAD = """
+partitions:
+  - name: default
+    queues:
+      - name: root
+        queues:
+"""
 
 
 def test_so_many_web_sites_may_be_named() -> None:

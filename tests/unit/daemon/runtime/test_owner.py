@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections.abc import Sequence
 from types import SimpleNamespace
 
@@ -38,6 +39,15 @@ def test_commands_that_wait_are_one_turn_and_one_batch_of_facts() -> None:
         await world.take(*SETUP)
         assert len(world.turns) == 1
         assert world.scheduler.commands == [type(command).__name__ for command in SETUP]
+
+    run(World(), play)
+
+
+def test_it_says_when_it_last_had_something_to_do() -> None:
+    async def play(world: World) -> None:
+        before = time.perf_counter()
+        await world.take(*SETUP)
+        assert before < world.owner.worked_at < time.perf_counter()
 
     run(World(), play)
 

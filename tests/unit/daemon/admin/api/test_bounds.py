@@ -12,7 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message
 
 from schedulerd.daemon.admin.api import event_scan, event_stream, projections
-from schedulerd.daemon.admin.api.answers import OPEN_MAX, WORK_SECONDS_MAX, Answers
+from schedulerd.daemon.admin.api.answers import OPEN_MAX, WORK_SECONDS_MAX, Answers, json_parts
+from schedulerd.daemon.admin.api.configuration_routes import ImpactItem, Validation
 from schedulerd.daemon.admin.api.event_routes import EVENTS_LISTED_MAX, EventFilter
 from schedulerd.daemon.admin.api.event_scan import SCANNED_MAX
 from schedulerd.daemon.admin.api.event_stream import (
@@ -25,7 +26,13 @@ from schedulerd.daemon.admin.api.event_stream import (
 )
 from schedulerd.daemon.admin.api.explain_routes import RESOURCES_MAX
 from schedulerd.daemon.admin.api.finding import NAME_LENGTH_MAX
-from schedulerd.daemon.admin.state_queries import LOOP_SHARE_MAX, PIECE_BYTES_MAX, StateQueries
+from schedulerd.daemon.admin.state_queries import (
+    IDLE_SECONDS,
+    IDLE_SHARE_MAX,
+    LOOP_SHARE_MAX,
+    PIECE_BYTES_MAX,
+    StateQueries,
+)
 from schedulerd.instant import Instant
 from schedulerd.observe.event_record import Change, Detail, Kind, Record
 from schedulerd.observe.event_ring import EventRing
@@ -75,19 +82,61 @@ def test_so_many_requests_are_open_at_a_time() -> None:
     virtual_loop.run(story())
 
 
-def test_work_pauses_for_its_share_of_the_loop() -> None:
-    def work() -> Generator[None, None, str]:
-        holding = endless()
-        for _ in range(100):
-            next(holding)
-            yield
-        return "done"
+def a_second_of_work() -> Generator[None, None, str]:
+    holding = endless()
+    for _ in range(100):
+        next(holding)
+        yield
+    return "done"
 
+
+def test_work_pauses_for_its_share_of_the_loop() -> None:
     async def story() -> float:
-        assert await Sources().queries.finish(work()) == "done"
+        assert await Sources().queries.finish(a_second_of_work()) == "done"
         return asyncio.get_running_loop().time()
 
-    assert virtual_loop.run(story()) == pytest.approx(100 * 0.01 / LOOP_SHARE_MAX, rel=0.05)
+    assert virtual_loop.run(story()) == pytest.approx(1 / LOOP_SHARE_MAX, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("works_ago", "share"), [(IDLE_SECONDS / 2, LOOP_SHARE_MAX), (2 * IDLE_SECONDS, IDLE_SHARE_MAX)]
+)
+def test_an_idle_scheduler_leaves_more_of_the_loop(works_ago: float, share: float) -> None:
+    async def story() -> float:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        queries = StateQueries(
+            lambda _query: None,
+            clock=clock,
+            worked_at=lambda: clock() - works_ago,
+        )
+        await queries.finish(a_second_of_work())
+        return clock() - began
+
+    assert virtual_loop.run(story()) == pytest.approx(1 / share, rel=0.05)
+
+
+def test_an_explanation_waits_for_one_of_many_lists_at_a_time() -> None:
+    async def story() -> float:
+        queries = Sources().queries
+        lists = [asyncio.ensure_future(queries.finish(endless())) for _ in range(20)]
+        await asyncio.sleep(1)
+        began = asyncio.get_running_loop().time()
+        assert await queries.finish(a_second_of_work(), ahead=True) == "done"
+        for one in lists:
+            one.cancel()
+        await asyncio.wait(lists)
+        return asyncio.get_running_loop().time() - began
+
+    assert virtual_loop.run(story()) == pytest.approx(2 / LOOP_SHARE_MAX, rel=0.05)
+
+
+def test_a_large_answer_is_written_an_item_at_a_time() -> None:
+    impact = [ImpactItem("kind", "default", f"root.{number}", True, "<m>é") for number in range(1_000)]
+    answer = Validation(True, "", "sum", [], [], "rm", impact)
+    parts = list(json_parts(answer))
+    assert b"".join(parts) == TypeAdapter(Validation).dump_json(answer)
+    assert max(map(len, parts)) < 200
 
 
 def test_lists_are_handed_on_in_pieces() -> None:
