@@ -88,6 +88,28 @@ def test_a_page_fits_on_a_telephone(browser: Browser, daemon: DaemonProcess, sto
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_of_the_schema_needs_no_scrolling_to_the_right(
+    browser: Browser, daemon: DaemonProcess, width: int
+) -> None:
+    with tabs(browser, daemon.url, viewport={"width": width, "height": 860}) as window:
+        page = window.open("/api/v1/docs")
+        expect(page.get_by_role("heading", name="GET /api/v1/queues", exact=True)).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_queues_are_folded_with_the_keyboard(window: Tabs) -> None:
+    page = window.open("/ui/queues")
+    expect(page.locator("[data-list=queues]")).to_contain_text("notebooks")
+    page.get_by_role("link", name="Fold ml").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-list=queues]")).not_to_contain_text("notebooks")
+    assert page.url.endswith("/ui/queues?fold=root.ml")
+    is_live(page)
+    page.get_by_role("link", name="Unfold ml").click()
+    expect(page.locator("[data-list=queues]")).to_contain_text("notebooks")
+
+
 def test_without_scripts_the_page_says_the_same(browser: Browser, daemon: DaemonProcess, story: Story) -> None:
     with tabs(browser, daemon.url, java_script_enabled=False) as window:
         page = window.open("/")

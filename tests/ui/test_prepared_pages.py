@@ -92,6 +92,11 @@ def test_the_drawing_of_many_nodes_leads_to_racks_and_has_contrast(browser: Brow
             assert page.evaluate("document.documentElement.scrollWidth") <= 1280
             lengths = page.evaluate("[...document.querySelectorAll('.floor')].map((one) => one.getTotalLength())")
             assert lengths == [5_000]
+            style = page.evaluate(
+                "(({stroke, vectorEffect}) => [stroke, vectorEffect])(getComputedStyle(document.querySelector('.floor')))"
+            )
+            track = page.evaluate("getComputedStyle(document.querySelector('.shades .s0')).backgroundColor")
+            assert style == [track, "none"]  # as wide as a square, and of the shade of an empty node
             page.get_by_role("link", name="rack-077").click()
             assert page.url == f"{ORIGIN}/ui/nodes?rack=rack-077"
             assert window.problems == []
