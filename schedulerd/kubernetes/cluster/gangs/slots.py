@@ -222,8 +222,8 @@ def _stand_in(model: Model, application: Application, gang: Gang, slot: Slot, ow
 
 
 def replace_pod(model: Model, own: OwnPod) -> None:
-    """The placeholder pod has no allocation and will have none: it holds nothing, and another one is made, unless a real
-    pod has replaced it already."""
+    """The placeholder pod has no allocation and will have none: it holds nothing, and another one is made, unless a
+    real pod has replaced it already."""
     slot, application = own.slot, own.application
     if slot is None or application is None or own.is_unwanted or own.is_release_wanted:
         return
