@@ -20,6 +20,8 @@ from benchmarks.measurement import peak_rss_bytes
 
 START_SECONDS_MAX = 120.0
 SETTLE_SECONDS = 3.0
+REST_SECONDS = 10.0
+"""For which shim and daemon are measured while nothing happens."""
 KB = 1_000.0
 
 
@@ -35,6 +37,11 @@ class Large:
     """From the start of the process, the daemon knowing the cluster from the shim before."""
     cpu_seconds: float
     """Of the shim until then."""
+    daemon_cpu_seconds: float
+    """Of the daemon, to which everything was reported meanwhile."""
+    rest_share: float
+    """Of a processor, of the shim while nothing happens."""
+    daemon_rest_share: float
     daemon_peak_bytes: int
     """Resident memory of the daemon at its most, to which everything was reported three times."""
 
@@ -51,6 +58,9 @@ class LargeSummary:
     daemon_peak_mib: float
     first_binding_s: float
     cpu_seconds: float
+    daemon_cpu_seconds: float
+    rest_share: float
+    daemon_rest_share: float
 
     @classmethod
     def of(cls, workload: str, runs: Sequence[Large]) -> LargeSummary:
@@ -66,6 +76,9 @@ class LargeSummary:
             median(one.daemon_peak_bytes / 2**20 for one in runs),
             median(one.first_binding_s for one in runs),
             median(one.cpu_seconds for one in runs),
+            median(one.daemon_cpu_seconds for one in runs),
+            median(one.rest_share for one in runs),
+            median(one.daemon_rest_share for one in runs),
         )
 
     def row(self) -> dict[str, str]:
@@ -79,6 +92,8 @@ class LargeSummary:
             "daemon's peak MiB": f"{self.daemon_peak_mib:,.0f}",
             "restart to first binding s": f"{self.first_binding_s:.1f}",
             "shim's CPU s of that": f"{self.cpu_seconds:.1f}",
+            "daemon's": f"{self.daemon_cpu_seconds:.1f}",
+            "at rest: shim, daemon": f"{self.rest_share:.1%}, {self.daemon_rest_share:.1%}",
         }
 
 
@@ -105,12 +120,34 @@ async def _measure(workload: Workload) -> Large:
                 await asyncio.sleep(SETTLE_SECONDS)
                 shim.kill()
             world.make_pod(more, workload.pods + 2)
+            before_s = cpu_seconds_of(world.daemon.pid)
             started_s = time.perf_counter()
             with world.shim() as shim:
                 await world.until("restart", lambda: len(world.bound) == 3, shim, START_SECONDS_MAX)
                 cpu_seconds, first_s = cpu_seconds_of(shim.pid), max(world.bound.values()) - started_s
+                daemon_cpu_seconds = cpu_seconds_of(world.daemon.pid) - before_s
                 await asyncio.sleep(SETTLE_SECONDS)
+                rest_share, daemon_rest_share = await _at_rest(shim.pid, world.daemon.pid)
                 rss = psutil.Process(shim.pid).memory_info().rss
                 peak = peak_rss_bytes(shim.pid) or rss
                 daemon_peak = peak_rss_bytes(world.daemon.pid) or psutil.Process(world.daemon.pid).memory_info().rss
-    return Large(workload.pods, empty, rss, peak, first_s, cpu_seconds, daemon_peak)
+    return Large(
+        workload.pods,
+        empty,
+        rss,
+        peak,
+        first_s,
+        cpu_seconds,
+        daemon_cpu_seconds,
+        rest_share,
+        daemon_rest_share,
+        daemon_peak,
+    )
+
+
+async def _at_rest(*pids: int) -> list[float]:
+    """Shares of a processor."""
+    before_s, started_s = [cpu_seconds_of(pid) for pid in pids], time.perf_counter()
+    await asyncio.sleep(REST_SECONDS)
+    seconds = time.perf_counter() - started_s
+    return [(cpu_seconds_of(pid) - first_s) / seconds for pid, first_s in zip(pids, before_s, strict=True)]
