@@ -93,8 +93,7 @@ def test_the_drawing_of_many_nodes_leads_to_racks_and_has_contrast(browser: Brow
             lengths = page.evaluate("[...document.querySelectorAll('.floor')].map((one) => one.getTotalLength())")
             assert lengths == [5_000]
             style = page.evaluate(
-                "(({stroke, vectorEffect}) => [stroke, vectorEffect])"
-                "(getComputedStyle(document.querySelector('.floor')))"
+                "((one) => [one.stroke, one.vectorEffect])(getComputedStyle(document.querySelector('.floor')))"
             )
             track = page.evaluate("getComputedStyle(document.querySelector('.shades .s0')).backgroundColor")
             assert style == [track, "none"]  # as wide as a square, and of the shade of an empty node
