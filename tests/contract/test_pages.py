@@ -34,7 +34,15 @@ pytestmark = pytest.mark.skipif(shutil.which("curl") is None, reason="the pages 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[DaemonProcess]:
     with DaemonProcess() as daemon, RawClient(daemon.target, "rm-1") as client:
-        client.set_up(memory=10**9, vcore=100_000, config=QUEUES)
+        client.register(QUEUES)
+        # All three streams stay open: nothing is placed for a resource manager that is away.
+        nodes, applications, allocations = client.nodes(), client.applications(), client.allocations()
+        nodes.send(client.node("node-0", memory=10**9, vcore=100_000))
+        nodes.until(lambda got: any(response.accepted for response in got))
+        applications.send(client.application("app-1"))
+        applications.until(lambda got: any(response.accepted for response in got))
+        allocations.send(client.asks("app-1", ["one"]))
+        allocations.until(lambda got: any(response.new for response in got))
         yield daemon
 
 

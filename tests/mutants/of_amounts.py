@@ -368,7 +368,7 @@ MUTANTS = (
     Mutant(
         "one application too many runs for a user",
         Rule.MAX_APPLICATIONS,
-        Compares(rules.blocked_by_user_limits, ("running", "max_applications"), ">"),
+        Compares(rules._blocked_by_user_limit, ("running", "max_applications"), ">"),
         (QUOTAS,),
     ),
     Mutant(

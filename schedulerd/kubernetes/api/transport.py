@@ -89,7 +89,7 @@ def keep_alive(sock: socket.socket) -> None:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 45_000)
 
 
-_CUTS_GOODBYES = sys.version_info < (3, 12, 8)
+CUTS_GOODBYES = sys.version_info < (3, 12, 8)
 """Whether connections that are closed during a request are cut after 2 s, and at the end, if the server does not answer
 the goodbye of TLS. Newer versions of Python do without."""
 
@@ -144,7 +144,7 @@ class TcpConnector(GatedConnector, aiohttp.TCPConnector):
 def tcp_connector() -> GatedConnector:
     # The number of connections is bounded by the write pool and the number of watches.
     return TcpConnector(
-        limit=0, keepalive_timeout=60.0, socket_factory=keepalive_socket, enable_cleanup_closed=_CUTS_GOODBYES
+        limit=0, keepalive_timeout=60.0, socket_factory=keepalive_socket, enable_cleanup_closed=CUTS_GOODBYES
     )
 
 

@@ -14,13 +14,14 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.effects import Effect
 from schedulerd.kubernetes.cluster.events import Event, Gone, KubernetesObject, Put
+from schedulerd.kubernetes.objects.cluster import BetaPodDisruptionBudget
 
 FORMAT: Final = 1
 DIGEST_STEPS = 100
 """Steps after which the journal has the digest of all effects so far."""
 
 _EVENTS: dict[str, Any] = {one.__name__: one for one in get_args(Event)}
-_OBJECTS: dict[str, Any] = {one.__name__: one for one in get_args(KubernetesObject)}
+_OBJECTS: dict[str, Any] = {one.__name__: one for one in (*get_args(KubernetesObject), BetaPodDisruptionBudget)}
 _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation has a whole object, with all that is left out of it here."""
 _JSON = msgspec.json.Encoder(order="deterministic")

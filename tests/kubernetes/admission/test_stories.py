@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import re
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -237,7 +238,8 @@ class TestWithWebhooks:
             assert f"schedulerd_admission_reviews_total{{{counted}}}" in text
         for resource in ("mutatingwebhookconfigurations", "validatingwebhookconfigurations"):
             assert f'schedulerd_admission_ca_bundle_current{{configuration="{resource}"}} 1.0' in text
-        assert "reviews_failed_total{" not in text
+        failed = re.findall(r"^schedulerd_admission_reviews_failed_total\{.*\} (.*)$", text, re.MULTILINE)
+        assert set(failed) == {"0.0"}
 
 
 class TestWithoutWebhooks:

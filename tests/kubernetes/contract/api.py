@@ -15,6 +15,7 @@ import msgspec
 from schedulerd.kubernetes.api import Transport
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.api.resources import Resource
+from schedulerd.kubernetes.api.transport import CUTS_GOODBYES
 from schedulerd.kubernetes.auth import Access, Material
 from tests.kubernetes.api.world import UnixConnector
 from tests.kubernetes.contract.real_server import RealServer
@@ -122,7 +123,7 @@ class Api:
             token, self.url = self._real.token, self._real.url
             context = ssl.create_default_context()
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            connector = aiohttp.TCPConnector(ssl=context)
+            connector = aiohttp.TCPConnector(ssl=context, enable_cleanup_closed=CUTS_GOODBYES)
         self.headers = {"Authorization": f"Bearer {token}"}
         self._session = aiohttp.ClientSession(connector=connector, read_bufsize=2**21)
         answer = await self.post(r.NAMESPACES, {"metadata": {"name": self.namespace}})
