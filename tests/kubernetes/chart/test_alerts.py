@@ -246,11 +246,13 @@ def test_every_alert_has_its_cases_and_its_page() -> None:
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_a_page_shows_the_log_of_the_leader_and_says_how_to_find_pods(name: str) -> None:
-    """One of two pods, which `logs deployment/...` shows, is often the standby."""
+def test_a_page_shows_the_log_of_the_right_pods_and_says_how_to_find_them(name: str) -> None:
+    """One of two pods, which `logs deployment/...` shows, is often the standby; where none may lead, all are shown."""
     page = (RUNBOOKS / f"{name}.md").read_text()
     assert not re.search(r"logs deployment/schedulerd(?!-admission)", page)
-    assert "logs --selector" not in page or f"logs --selector {LABEL}={LEADER} --prefix" in page
+    shown = re.findall(r"logs --selector (\S+) --prefix", page)
+    assert len(shown) == page.count("logs --selector")
+    assert set(shown) <= {f"{LABEL}={LEADER}", "app.kubernetes.io/component=scheduler"}
     assert ("POD" in page) == ("[`POD`](../install.md#pods-of-schedulerd)" in page)
 
 
