@@ -1,6 +1,6 @@
 """The HTTPS server of the webhooks.
 
-Whoever reaches the port may ask. So everything is bounded: connections from the moment they are accepted, in all and
+Every client that reaches the port may ask. So everything is bounded: connections from the moment they are accepted, in all and
 for each address, the time until one asks for something, size and time of a body, the memory of large bodies together,
 and reviews at a time. A large review is read in a thread, so that it does not hold the event loop.
 

@@ -1,4 +1,4 @@
-"""Who may use the HTTP port: by a bearer token, by the session of a browser, or without either on the same machine.
+"""Which clients may use the HTTP port: by a bearer token, by the session of a browser, or without either on the same machine.
 
 Without a file of tokens, clients on this machine may do everything, and others may read if `http_anonymous_view` is
 set. A request that a proxy forwarded counts as one from elsewhere, if the proxy says so in a header; a proxy on this
@@ -57,7 +57,7 @@ class Access:
         """By digest of the cookie, oldest first."""
 
     def check(self, request: Request, needed: Role, *, anonymous: bool = True) -> Caller:
-        """The caller, who may do what needs this role; if not `anonymous`, only with a token or a session. Raises
+        """The caller, if it has the role; if not `anonymous`, only with a token or a session. Raises
         `HTTPException` with 400, 401, 403 or 421."""
         self.check_request(request)
         caller = self._known(request)
