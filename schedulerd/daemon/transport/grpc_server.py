@@ -1,7 +1,8 @@
 """The gRPC server: ports, TLS, limits, health and reflection.
 
-The second address (`grpc_tls_bind`) is a server of its own with one method: a client that asks what a queue file would change
-needs a certificate, and one that is good for that question must not be good for acting as a resource manager.
+The second address (`grpc_tls_bind`) is a server of its own with one method: a client that asks what a queue file
+would change needs a certificate, and one that is good for that question must not be good for acting as a resource
+manager.
 """
 
 from __future__ import annotations

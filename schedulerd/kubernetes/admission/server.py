@@ -1,8 +1,8 @@
 """The HTTPS server of the webhooks.
 
-Every client that reaches the port may ask. So everything is bounded: connections from the moment they are accepted, in all and
-for each address, the time until one asks for something, size and time of a body, the memory of large bodies together,
-and reviews at a time. A large review is read in a thread, so that it does not hold the event loop.
+Every client that reaches the port may ask. So everything is bounded: connections from the moment they are accepted,
+in all and for each address, the time until one asks for something, size and time of a body, the memory of large
+bodies together, and reviews at a time. A large review is read in a thread, so that it does not hold the event loop.
 
 A body that has not arrived yet takes no place among the reviews, and none in the memory for large ones until it is
 large: clients that send nothing cannot keep others from being answered.

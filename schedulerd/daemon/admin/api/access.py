@@ -1,4 +1,5 @@
-"""Which clients may use the HTTP port: by a bearer token, by the session of a browser, or without either on the same machine.
+"""Which clients may use the HTTP port: by a bearer token, by the session of a browser, or without either on the same
+machine.
 
 Without a file of tokens, clients on this machine may do everything, and others may read if `http_anonymous_view` is
 set. A request that a proxy forwarded counts as one from elsewhere, if the proxy says so in a header; a proxy on this
