@@ -8,7 +8,7 @@ from functools import partial
 
 from schedulerd.cli import main
 from schedulerd.journal import recorder
-from schedulerd.journal.files import JournalFiles
+from schedulerd.journal_files.files import JournalFiles
 from tests.unit.journal.build import Disk
 
 ROOM = "DISK_ROOM_BYTES"

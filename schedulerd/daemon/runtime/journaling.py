@@ -14,7 +14,7 @@ from schedulerd.ids import random_seed, uuid_source
 from schedulerd.instant import read_clocks
 from schedulerd.journal.header import Header
 from schedulerd.journal.recorder import JournalRecorder
-from schedulerd.journal.writer import RecordingEnd
+from schedulerd.journal_files.writer import RecordingEnd
 from schedulerd.observe.metrics import JournalCounts, Metrics
 
 _CONSEQUENCE = "scheduling goes on without a journal; the next one begins when schedulerd is started again"
@@ -70,7 +70,7 @@ async def end_journal(journal: JournalRecorder, failed: bool) -> None:
 
 def _log_end(ending: RecordingEnd) -> None:
     """Logs the end of the journal. Called by the thread that writes it."""
-    size = {"commands": ending.commands, "bytes": ending.bytes}
+    size = {"commands": ending.entries, "bytes": ending.bytes}
     lacks = {"end_mark": f"cannot be written: {ending.mark_error}"} if ending.mark_error else {}
     if ending.is_orderly:
         log.info("journal closed", reason=ending.reason, **size, **lacks)

@@ -11,19 +11,30 @@ import json
 import os
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from io import FileIO
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
-from schedulerd.journal.blocks import MAGIC, block
-from schedulerd.journal.header import Header
-from schedulerd.journal.reader import file_name
+from schedulerd.journal_files.blocks import MAGIC, block
+from schedulerd.journal_files.reading import file_name
 
 END_ROOM_BYTES = 4096
 """Of the bound of a journal, kept for its end mark."""
 
 OpenFile: TypeAlias = Callable[[Path], FileIO]
+
+
+class FileHeader(Protocol):
+    """What stands at the beginning of every file of a journal."""
+
+    def to_values(self) -> dict[str, Any]:
+        """As plain values for JSON."""
+
+    def of_next_file(self, entries: int) -> Self:
+        """The header of the file after this one; so many entries are in the files before it."""
+
+
+HeaderT = TypeVar("HeaderT", bound=FileHeader)
 
 
 class JournalFull(Exception):
@@ -35,19 +46,19 @@ def open_new(path: Path) -> FileIO:
     return FileIO(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600), "wb")
 
 
-def new_directory(parent: Path, header: Header) -> Path:
+def new_directory(parent: Path, wall_ns: int, instance: str) -> Path:
     """Makes the directory of a new journal in `parent`, named after its start. Raises `OSError`."""
-    started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(header.started.wall_ns // 1_000_000_000))
-    directory = parent / f"{started}-{header.instance[:8]}"
+    started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(wall_ns // 1_000_000_000))
+    directory = parent / f"{started}-{instance[:8]}"
     directory.mkdir(mode=0o700)
     return directory
 
 
-class JournalFiles:
+class JournalFiles(Generic[HeaderT]):
     """Belongs to one thread at a time."""
 
     def __init__(
-        self, directory: Path, header: Header, *, file_max_bytes: int, max_bytes: int, open_file: OpenFile = open_new
+        self, directory: Path, header: HeaderT, *, file_max_bytes: int, max_bytes: int, open_file: OpenFile = open_new
     ) -> None:
         """Begins the first file. Raises `OSError`."""
         self._directory = directory
@@ -55,14 +66,16 @@ class JournalFiles:
         self._file_max_bytes = file_max_bytes
         self._max_bytes = max_bytes
         self._open_file = open_file
-        self.commands = 0
+        self.entries = 0
         """That have been appended."""
+        self._number = 1
+        self._file_entries = 0
         self.bytes = 0
         """Of all files."""
-        self._file, self._file_bytes = self._begin(header)
+        self._file, self._file_bytes = self._begin(1, header)
 
-    def append(self, content: bytes, commands: int) -> None:
-        """Writes a block with so many commands in it.
+    def append(self, content: bytes, entries: int) -> None:
+        """Writes a block with so many entries in it.
 
         Raises `JournalFull`, after which nothing has changed, or `OSError`, after which only `end` makes sense.
         """
@@ -70,12 +83,13 @@ class JournalFiles:
         data = block(content)
         if self.bytes + len(data) + END_ROOM_BYTES > self._max_bytes:
             raise JournalFull
-        if self._file_bytes + len(data) > self._file_max_bytes and self._file_commands:
+        if self._file_bytes + len(data) > self._file_max_bytes and self._file_entries:
             self._begin_next()
         _write(self._file, data)
         self._file_bytes += len(data)
         self.bytes += len(data)
-        self.commands += commands
+        self._file_entries += entries
+        self.entries += entries
 
     def check(self) -> None:
         """Raises `FileNotFoundError` if the file is no longer where it was begun.
@@ -103,25 +117,23 @@ class JournalFiles:
             self.bytes += len(data)
             os.fsync(self._file.fileno())
 
-    @property
-    def _file_commands(self) -> int:
-        return self.commands - self._header.commands_before
-
     def _begin_next(self) -> None:
         # The old one stays what it is, and takes the end mark, if the new one cannot be begun.
-        header = replace(self._header, file=self._header.file + 1, commands_before=self.commands)
+        header = self._header.of_next_file(self.entries)
         full = self._file
-        self._file, self._file_bytes = self._begin(header)
+        self._file, self._file_bytes = self._begin(self._number + 1, header)
+        self._number += 1
+        self._file_entries = 0
         self._header = header
         with full:
             os.fsync(full.fileno())
 
     @property
     def _path(self) -> Path:
-        return self._directory / file_name(self._header.file)
+        return self._directory / file_name(self._number)
 
-    def _begin(self, header: Header) -> tuple[FileIO, int]:
-        path = self._directory / file_name(header.file)
+    def _begin(self, number: int, header: HeaderT) -> tuple[FileIO, int]:
+        path = self._directory / file_name(number)
         data = MAGIC + block(json.dumps(header.to_values()).encode("ascii"))
         file = self._open_file(path)
         try:
