@@ -55,9 +55,9 @@ class JournalRecorder:
         return self._writer.is_open
 
     @property
-    def ended_because(self) -> str:
-        """Why the journal has ended; '' as long as its thread writes."""
-        return self._writer.ended_because
+    def state(self) -> str:
+        """Whether it records, and why not, for the operator."""
+        return self._writer.state
 
     @property
     def waiting_bytes(self) -> int:

@@ -26,6 +26,9 @@ LOOK_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
 """How long an orderly end may take."""
 
+CONSEQUENCE = "scheduling goes on without a journal; the next one begins with the next start"
+"""What the log says of a journal that has ended too early, or was not begun."""
+
 T = TypeVar("T")
 
 
@@ -94,9 +97,11 @@ class QueuedWriter(ABC, Generic[T]):
         """Of the end mark, in a journal that has so many entries. Called by the thread."""
 
     @property
-    def ended_because(self) -> str:
-        """Why the journal has ended; '' as long as the thread writes."""
-        return "" if self.ending is None else self.ending.reason
+    def state(self) -> str:
+        """Whether it records, and why not, for the operator."""
+        if self.is_open:
+            return "recording"
+        return f"not recording: {'it is ending' if self.ending is None else self.ending.reason}"
 
     @property
     def waiting(self) -> int:

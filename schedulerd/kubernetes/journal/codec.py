@@ -6,7 +6,7 @@ Objects have the fields that the shim decodes, and no others: environment variab
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +16,6 @@ from schedulerd.kubernetes.cluster.effects import Effect
 from schedulerd.kubernetes.cluster.events import Event, Gone, KubernetesObject, Put
 from schedulerd.kubernetes.objects.cluster import BetaPodDisruptionBudget
 
-FORMAT: Final = 1
 DIGEST_STEPS = 100
 """Steps after which the journal has the digest of all effects so far."""
 
