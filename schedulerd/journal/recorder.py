@@ -16,7 +16,7 @@ from schedulerd.instant import Instant
 from schedulerd.journal.encode import entry_text, facts_text
 from schedulerd.journal.header import Header
 from schedulerd.journal.writer import JournalWriter
-from schedulerd.journal_files.files import JournalFiles, new_directory
+from schedulerd.journal_files.files import begin_files
 from schedulerd.journal_files.writer import RecordingEnd
 
 _UNWRITABLE = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
@@ -45,8 +45,14 @@ class JournalRecorder:
 
         Raises `OSError`.
         """
-        directory = new_directory(parent, header.started.wall_ns, header.instance)
-        files = JournalFiles(directory, header, file_max_bytes=file_max_bytes, max_bytes=max_bytes)
+        directory, files = begin_files(
+            parent,
+            header,
+            header.started.wall_ns,
+            header.instance,
+            file_max_bytes=file_max_bytes,
+            max_bytes=max_bytes,
+        )
         return cls(directory, JournalWriter(files, on_end))
 
     @property

@@ -16,10 +16,12 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 from schedulerd.journal_files.blocks import MAGIC, block
-from schedulerd.journal_files.reading import file_name
+from schedulerd.journal_files.reading import SUFFIX, file_name
 
 END_ROOM_BYTES = 4096
 """Of the bound of a journal, kept for its end mark."""
+BEGIN_ROOM_BYTES = 4 * END_ROOM_BYTES
+"""With less than this no journal is begun: it would have a header and an end mark."""
 
 OpenFile: TypeAlias = Callable[[Path], FileIO]
 
@@ -38,7 +40,7 @@ HeaderT = TypeVar("HeaderT", bound=FileHeader)
 
 
 class JournalFull(Exception):
-    """The next block would take the journal beyond its bound."""
+    """The next block would take the journal beyond its bound; the message says so for the operator."""
 
 
 def open_new(path: Path) -> FileIO:
@@ -54,17 +56,47 @@ def new_directory(parent: Path, wall_ns: int, instance: str) -> Path:
     return directory
 
 
+def begin_files(
+    parent: Path, header: HeaderT, wall_ns: int, instance: str, *, file_max_bytes: int, max_bytes: int
+) -> tuple[Path, JournalFiles[HeaderT]]:
+    """A new journal in a directory of its own in `parent`, with its directory. Raises `OSError`.
+
+    `max_bytes` is the bound of all journals there. A process that ends and starts often would fill the disk otherwise.
+    """
+    earlier = sum(_size(file) for file in parent.glob(f"*/*{SUFFIX}"))
+    if max_bytes - earlier < BEGIN_ROOM_BYTES:
+        reason = f"journals of earlier starts have {earlier} of the {max_bytes} bytes that journals may have here"
+        raise OSError(errno.EDQUOT, f"{reason}: remove some", str(parent))
+    directory = new_directory(parent, wall_ns, instance)
+    try:
+        files = JournalFiles(
+            directory, header, file_max_bytes=file_max_bytes, max_bytes=max_bytes, earlier_bytes=earlier
+        )
+    except OSError:
+        directory.rmdir()
+        raise
+    return directory, files
+
+
 class JournalFiles(Generic[HeaderT]):
     """Belongs to one thread at a time."""
 
     def __init__(
-        self, directory: Path, header: HeaderT, *, file_max_bytes: int, max_bytes: int, open_file: OpenFile = open_new
+        self,
+        directory: Path,
+        header: HeaderT,
+        *,
+        file_max_bytes: int,
+        max_bytes: int,
+        earlier_bytes: int = 0,
+        open_file: OpenFile = open_new,
     ) -> None:
-        """Begins the first file. Raises `OSError`."""
+        """Begins the first file. `earlier_bytes`, of earlier journals, are part of `max_bytes`. Raises `OSError`."""
         self._directory = directory
         self._header = header
         self._file_max_bytes = file_max_bytes
         self._max_bytes = max_bytes
+        self._earlier_bytes = earlier_bytes
         self._open_file = open_file
         self.entries = 0
         """That have been appended."""
@@ -81,8 +113,9 @@ class JournalFiles(Generic[HeaderT]):
         """
         self.check()
         data = block(content)
-        if self.bytes + len(data) + END_ROOM_BYTES > self._max_bytes:
-            raise JournalFull
+        if self._earlier_bytes + self.bytes + len(data) + END_ROOM_BYTES > self._max_bytes:
+            beside = f", with {self._earlier_bytes} bytes of earlier journals beside it" if self._earlier_bytes else ""
+            raise JournalFull(f"it has reached the size that was set for it{beside}")
         if self._file_bytes + len(data) > self._file_max_bytes and self._file_entries:
             self._begin_next()
         _write(self._file, data)
@@ -144,6 +177,13 @@ class JournalFiles(Generic[HeaderT]):
             raise
         self.bytes += len(data)
         return file, len(data)
+
+
+def _size(file: Path) -> int:
+    try:
+        return file.stat().st_size
+    except FileNotFoundError:  # somebody is cleaning up
+        return 0
 
 
 def _write(file: FileIO, data: bytes) -> None:

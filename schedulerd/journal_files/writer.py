@@ -147,8 +147,8 @@ class QueuedWriter(ABC, Generic[T]):
     def _write_until_stopped(self) -> _Stop:
         try:
             return self._write_all()
-        except JournalFull:
-            return _Stop("it has reached the size that was set for it", is_orderly=False)
+        except JournalFull as full:
+            return _Stop(str(full), is_orderly=False)
         except OSError as error:
             return _Stop(f"it cannot be written: {error}", is_orderly=False)
         except Exception as error:  # noqa: BLE001 - a bug ends the journal, which has to be told like any other end

@@ -59,7 +59,9 @@ Entry: TypeAlias = Step | Question | PreemptionQuestion
 def to_text(entry: Entry) -> bytes:
     """A line, without what came of it."""
     if isinstance(entry, Step):
-        return _JSON.encode({"now": entry.now_ns, "events": [_event_values(event) for event in entry.events]})
+        # One by one: the encoder holds the interpreter's lock, and with it the event loop.
+        events = b",".join([_JSON.encode(_event_values(event)) for event in entry.events])
+        return b'{"now":%d,"events":[%b]}' % (entry.now_ns, events)
     return _JSON.encode({"question" if isinstance(entry, Question) else "preemption": entry[:-1]})
 
 

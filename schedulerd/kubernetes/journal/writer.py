@@ -12,7 +12,7 @@ from typing import Self
 
 from schedulerd.ids import random_seed, uuid_source
 from schedulerd.instant import read_clocks
-from schedulerd.journal_files.files import JournalFiles, new_directory
+from schedulerd.journal_files.files import JournalFiles, begin_files
 from schedulerd.journal_files.writer import Bounds, QueuedWriter, RecordingEnd
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.journal.codec import DIGEST_STEPS, EffectsDigest, Entry, Step, to_text
@@ -52,8 +52,10 @@ class JournalWriter(QueuedWriter[Entry]):
         Raises `OSError`.
         """
         header = Header(settings, instance=uuid_source(random_seed())())
-        directory = new_directory(parent, read_clocks().wall_ns, header.instance)
-        files = JournalFiles(directory, header, file_max_bytes=file_max_bytes, max_bytes=max_bytes)
+        wall_ns = read_clocks().wall_ns
+        directory, files = begin_files(
+            parent, header, wall_ns, header.instance, file_max_bytes=file_max_bytes, max_bytes=max_bytes
+        )
         return cls(directory, files, on_end)
 
     def close(self, reason: str) -> bool:

@@ -208,8 +208,8 @@ class KubernetesSettings(BaseModel):
         default=2**30,
         ge=2**20,
         le=2**50,
-        description="Size in bytes of all files of a journal at which it ends; scheduling continues. No file is "
-        "removed, because a replay needs them all.",
+        description="Size in bytes of all journals in the directory at which the journal ends; scheduling continues. "
+        "No file is removed: a replay needs all files of a journal.",
     )
     log_level: LogLevelName = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."
