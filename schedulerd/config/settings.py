@@ -446,8 +446,8 @@ class Settings(BaseModel):
         default=16 * 1024 * 1024 * 1024,
         ge=4 * 1024 * 1024,
         le=2**50,
-        description="Size in bytes of all files of a journal at which it ends; scheduling continues. No file is "
-        "removed, because a replay needs them all.",
+        description="Size in bytes of all journals in the directory at which the journal ends; scheduling continues. "
+        "No file is removed: a replay needs all files of a journal.",
     )
     stop_at_input_end: bool = Field(
         default=False,

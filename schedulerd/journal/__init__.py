@@ -6,6 +6,7 @@ reader, which needs the standard library only; `recorder` writes journals.
 
 from schedulerd.journal.digest import FactsDigest
 from schedulerd.journal.header import Header
-from schedulerd.journal.reader import Digest, Entry, Journal, JournalUnreadable
+from schedulerd.journal.reader import Digest, Entry, Journal
+from schedulerd.journal_files.reading import JournalUnreadable
 
 __all__ = ["Digest", "Entry", "FactsDigest", "Header", "Journal", "JournalUnreadable"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from schedulerd import __version__
@@ -61,6 +61,10 @@ class Header:
     def to_values(self) -> dict[str, Any]:
         """As plain values for JSON. The seed is text: 128 bits are more than some readers of JSON keep of a number."""
         return {"format": FORMAT, **asdict(self), "uuid_seed": f"{self.uuid_seed:032x}"}
+
+    def of_next_file(self, entries: int) -> Self:
+        """The header of the file after this one; so many commands are in the files before it."""
+        return replace(self, file=self.file + 1, commands_before=entries)
 
     @classmethod
     def from_values(cls, values: Mapping[str, Any]) -> Self:

@@ -14,9 +14,10 @@ from schedulerd.core.commands import Command
 from schedulerd.core.facts import Fact
 from schedulerd.instant import Instant
 from schedulerd.journal.encode import entry_text, facts_text
-from schedulerd.journal.files import JournalFiles, new_directory
 from schedulerd.journal.header import Header
-from schedulerd.journal.writer import JournalWriter, RecordingEnd
+from schedulerd.journal.writer import JournalWriter
+from schedulerd.journal_files.files import begin_files
+from schedulerd.journal_files.writer import RecordingEnd
 
 _UNWRITABLE = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -44,8 +45,14 @@ class JournalRecorder:
 
         Raises `OSError`.
         """
-        directory = new_directory(parent, header)
-        files = JournalFiles(directory, header, file_max_bytes=file_max_bytes, max_bytes=max_bytes)
+        directory, files = begin_files(
+            parent,
+            header,
+            header.started.wall_ns,
+            header.instance,
+            file_max_bytes=file_max_bytes,
+            max_bytes=max_bytes,
+        )
         return cls(directory, JournalWriter(files, on_end))
 
     @property
@@ -54,15 +61,14 @@ class JournalRecorder:
         return self._writer.is_open
 
     @property
-    def ended_because(self) -> str:
-        """Why the journal has ended; '' as long as its thread writes."""
-        ending = self._writer.ending
-        return "" if ending is None else ending.reason
+    def state(self) -> str:
+        """Whether it records, and why not, for the operator."""
+        return self._writer.state
 
     @property
     def waiting_bytes(self) -> int:
         """Bytes that are not written yet."""
-        return self._writer.waiting_bytes
+        return self._writer.waiting
 
     @property
     def written_bytes(self) -> int:
@@ -80,7 +86,7 @@ class JournalRecorder:
         """Records the facts of the step."""
         if self._entry is not None:
             try:
-                self._writer.put(self._entry, facts_text(facts))
+                self._writer.put((self._entry, facts_text(facts)))
             except _UNWRITABLE as error:
                 self._give_up(facts, error)
             self._entry = None
@@ -91,7 +97,7 @@ class JournalRecorder:
         A step that was begun and has no facts, as the scheduler raised, is the last one.
         """
         if self._entry is not None:
-            self._writer.put(self._entry, None)
+            self._writer.put((self._entry, None))
         if self._writer.is_open:
             self._writer.stop(reason, is_orderly=True)
         return self._writer.join()

@@ -7,8 +7,8 @@ import os
 from functools import partial
 
 from schedulerd.cli import main
-from schedulerd.journal import recorder
-from schedulerd.journal.files import JournalFiles
+from schedulerd.journal_files import files
+from schedulerd.journal_files.files import JournalFiles
 from tests.unit.journal.build import Disk
 
 ROOM = "DISK_ROOM_BYTES"
@@ -16,5 +16,5 @@ ROOM = "DISK_ROOM_BYTES"
 
 if __name__ == "__main__":
     disk = Disk(int(os.environ[ROOM]))
-    recorder.JournalFiles = partial(JournalFiles, open_file=disk.open)  # type: ignore[assignment,attr-defined]
+    files.JournalFiles = partial(JournalFiles, open_file=disk.open)  # type: ignore[assignment,misc]
     main()

@@ -19,6 +19,7 @@ from schedulerd.kubernetes.election import Leadership, LeaseName
 from schedulerd.kubernetes.shim.binding_times import BindingTimes
 from schedulerd.kubernetes.shim.exposition import WRITES, registry
 from schedulerd.kubernetes.shim.families import FAMILIES, PREFIX, Kind
+from schedulerd.kubernetes.shim.journaling import Recording
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
 from schedulerd.kubernetes.shim.watches import reflectors
 from tests.kubernetes import builders
@@ -45,14 +46,16 @@ def busy() -> ApiMetrics:
     return metrics
 
 
-async def test_every_family_is_exposed_and_documented() -> None:
+async def test_every_family_is_exposed_and_documented(tmp_path: Path) -> None:
+    recording = Recording(tmp_path, 2**30, 2**30)
     async with World() as world:
         shim = Shim(world.transport, ShimOptions("localhost:1"))
         shim.takeover_s = 0.1
         shim._watches = reflectors(world.transport, EventQueue())
         leadership = Leadership(world.new_transport, LeaseName("default", "l"), "me")
-        made = registry(busy(), lambda: shim, lambda: 42.0, leadership, ["schedulerd"])
-        text = generate_latest(made).decode()
+        made = registry(busy(), lambda: shim, lambda: 42.0, leadership, ["schedulerd"], recording)
+        with recording.cluster(ClusterSettings()):
+            text = generate_latest(made).decode()
     exposed = {}
     for family in text_string_to_metric_families(text):
         if family.name.startswith("schedulerd_"):

@@ -21,10 +21,8 @@ class Port:
     """A context: the server, and connections to it."""
 
     def __init__(self) -> None:
-        self.server = HttpServer(
-            "127.0.0.1:0", CollectorRegistry(), lambda: "", lambda: (True, ""), lambda: self.problem
-        )
-        self.problem = ""
+        self.server = HttpServer("127.0.0.1:0", CollectorRegistry(), lambda: "", lambda: (True, ""), lambda: self.notes)
+        self.notes = ""
         self._writers: list[asyncio.StreamWriter] = []
 
     async def __aenter__(self) -> Port:
@@ -75,7 +73,7 @@ async def test_a_probe_gets_through_however_many_clients_are_silent(monkeypatch:
 
 async def test_a_process_that_is_ready_says_what_is_wrong_with_it() -> None:
     async with Port() as port:
-        port.problem = "nothing new of nodes: 403"
+        port.notes = "nothing new of nodes: 403"
         reader, _ = await port.connect(PROBE.replace(b"livez", b"readyz"))
         head, said = await reader.readuntil(b"\r\n\r\n"), await reader.readuntil(b"403\n")
         assert head.startswith(b"HTTP/1.1 200 OK")

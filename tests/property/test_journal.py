@@ -22,9 +22,9 @@ from schedulerd.instant import Instant
 from schedulerd.journal import Digest, Entry, FactsDigest, Journal
 from schedulerd.journal.decode import CommandReader
 from schedulerd.journal.encode import entry_text, facts_text
-from schedulerd.journal.files import JournalFiles
 from schedulerd.journal.schema import schema
 from schedulerd.journal.writer import JournalWriter
+from schedulerd.journal_files.files import JournalFiles
 from tests.instants import at
 from tests.sim.observations import Observations
 from tests.sim.simulation import new_scheduler, simulate
@@ -116,7 +116,7 @@ def test_a_history_of_the_simulator_is_proved_by_its_journal(seed: int, tmp_path
     writer = JournalWriter(files, lambda _: None)
     scheduler = new_scheduler()
     for now_ns, command in history:
-        writer.put(entry_text(at(now_ns), command), facts_text(scheduler.step(now_ns, command)))
+        writer.put((entry_text(at(now_ns), command), facts_text(scheduler.step(now_ns, command))))
     writer.stop("enough", is_orderly=True)
     assert writer.join()
 

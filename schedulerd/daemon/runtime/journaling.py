@@ -14,10 +14,8 @@ from schedulerd.ids import random_seed, uuid_source
 from schedulerd.instant import read_clocks
 from schedulerd.journal.header import Header
 from schedulerd.journal.recorder import JournalRecorder
-from schedulerd.journal.writer import RecordingEnd
+from schedulerd.journal_files.writer import CONSEQUENCE, RecordingEnd
 from schedulerd.observe.metrics import JournalCounts, Metrics
-
-_CONSEQUENCE = "scheduling goes on without a journal; the next one begins when schedulerd is started again"
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -42,7 +40,7 @@ def begin_journal(settings: Settings, uuid_seed: int, metrics: Metrics) -> Journ
             max_bytes=settings.journal_max_bytes,
         )
     except OSError as error:
-        log.error("journal cannot be written", reason=str(error), consequence=_CONSEQUENCE)
+        log.error("journal cannot be written", reason=str(error), consequence=CONSEQUENCE)
         metrics.watch_journal(lambda: JournalCounts(is_recording=False, written_bytes=0, waiting_bytes=0))
         return None
     log.info("journal", path=str(journal.directory))
@@ -58,7 +56,7 @@ def journal_state(settings: Settings, journal: JournalRecorder | None) -> str:
         return ""
     if journal is None:
         return "not recording: it could not be begun; the log says why"
-    return "recording" if journal.is_recording else f"not recording: {journal.ended_because or 'it is ending'}"
+    return journal.state
 
 
 async def end_journal(journal: JournalRecorder, failed: bool) -> None:
@@ -70,9 +68,9 @@ async def end_journal(journal: JournalRecorder, failed: bool) -> None:
 
 def _log_end(ending: RecordingEnd) -> None:
     """Logs the end of the journal. Called by the thread that writes it."""
-    size = {"commands": ending.commands, "bytes": ending.bytes}
+    size = {"commands": ending.entries, "bytes": ending.bytes}
     lacks = {"end_mark": f"cannot be written: {ending.mark_error}"} if ending.mark_error else {}
     if ending.is_orderly:
         log.info("journal closed", reason=ending.reason, **size, **lacks)
     else:
-        log.error("journal ended", reason=ending.reason, consequence=_CONSEQUENCE, **size, **lacks)
+        log.error("journal ended", reason=ending.reason, consequence=CONSEQUENCE, **size, **lacks)

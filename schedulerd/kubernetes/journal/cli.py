@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 
 from schedulerd import __version__
+from schedulerd.journal_files.reading import JournalUnreadable
 from schedulerd.kubernetes.journal.codec import Entry, Step, result_text
-from schedulerd.kubernetes.journal.reader import JournalUnreadable
 from schedulerd.kubernetes.journal.replay import NotReproduced, replay
 
 DIFFERENT = 1
@@ -17,10 +17,10 @@ UNREADABLE = 2
 
 
 @click.command("kubernetes-replay")
-@click.argument("journal", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("journal", type=click.Path(path_type=Path))
 @click.option("--effects", is_flag=True, help="Print what came of every step, as JSON, one step a line.")
 def kubernetes_replay(journal: Path, effects: bool) -> None:
-    """Replay a journal of `schedulerd kubernetes --journal`.
+    """Replay a journal of `schedulerd kubernetes --journal`: its directory, or a directory with a single journal.
 
     Plays what the shim was told by the API server and the daemon, and compares what it wanted to be done: bindings,
     asks, releases, conditions. Exit codes: 0 the same, 1 something else, 2 the journal cannot be read.
@@ -39,7 +39,7 @@ def kubernetes_replay(journal: Path, effects: bool) -> None:
     for what, counts in (("events", found.events), ("effects", found.effects)):
         click.echo(f"{what}: " + ", ".join(f"{count} {name}" for name, count in sorted(counts.items())))
     click.echo(f"digest of the effects: {found.digest}")
-    click.echo(f"the journal ends: {found.end}" if found.end else "the journal has no end mark")
+    click.echo(f"the journal ends: {found.end}")
 
 
 def _print(entry: Entry) -> None:

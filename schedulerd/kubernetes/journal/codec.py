@@ -6,7 +6,7 @@ Objects have the fields that the shim decodes, and no others: environment variab
 from __future__ import annotations
 
 from hashlib import sha256
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -16,7 +16,6 @@ from schedulerd.kubernetes.cluster.effects import Effect
 from schedulerd.kubernetes.cluster.events import Event, Gone, KubernetesObject, Put
 from schedulerd.kubernetes.objects.cluster import BetaPodDisruptionBudget
 
-FORMAT: Final = 1
 DIGEST_STEPS = 100
 """Steps after which the journal has the digest of all effects so far."""
 
@@ -60,7 +59,9 @@ Entry: TypeAlias = Step | Question | PreemptionQuestion
 def to_text(entry: Entry) -> bytes:
     """A line, without what came of it."""
     if isinstance(entry, Step):
-        return _JSON.encode({"now": entry.now_ns, "events": [_event_values(event) for event in entry.events]})
+        # One by one: the encoder holds the interpreter's lock, and with it the event loop.
+        events = b",".join([_JSON.encode(_event_values(event)) for event in entry.events])
+        return b'{"now":%d,"events":[%b]}' % (entry.now_ns, events)
     return _JSON.encode({"question" if isinstance(entry, Question) else "preemption": entry[:-1]})
 
 

@@ -1,55 +1,58 @@
-"""A journal of the shim, line by line. One that ends in the middle, as a crash leaves it, is read so far."""
+"""Reads a journal of the shim: its header, and then its lines. What a crash tore off is left out and said."""
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-import msgspec
-
-from schedulerd.kubernetes.cluster.settings import ClusterSettings
-from schedulerd.kubernetes.journal.codec import FORMAT
-
-
-class JournalUnreadable(Exception):
-    """The file is no journal, or not as it was written."""
+from schedulerd.journal_files.reading import FileReader, JournalUnreadable, find_files, read_header
+from schedulerd.kubernetes.journal.compression import Inflater
+from schedulerd.kubernetes.journal.header import Header
 
 
-def read_lines(path: Path) -> Iterator[dict[str, Any]]:
-    """The header, and what follows. Raises `JournalUnreadable`."""
-    try:
-        with gzip.open(path) as file:
-            for number, line in enumerate(_whole_lines(file), 1):
-                try:
-                    values = msgspec.json.decode(line)
-                except ValueError as error:
-                    raise JournalUnreadable(f"{path}: line {number}: {error}") from error
+class Journal:
+    def __init__(self, files: tuple[Path, ...], header: Header) -> None:
+        self.files = files
+        """In order."""
+        self.header = header
+        """Of the first file."""
+        self.end = ""
+        """How the journal ends, as a sentence; '' until it is read to its end."""
+
+    @classmethod
+    def open(cls, path: Path) -> Self:
+        """`path` is a journal, a file of it, or a directory with exactly one journal. Raises `JournalUnreadable`."""
+        files = find_files(path)
+        return cls(files, _parse_header(files[0], read_header(files[0])))
+
+    def lines(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """All lines but end marks, each with its place for messages. Raises `JournalUnreadable`."""
+        header, end = self.header, ""
+        reader = FileReader(self.files, Inflater().decompress)
+        entries = 0
+        for path in self.files:
+            for offset, values in reader.lines(path, partial(_check_header, path, header)):
+                place = f"{path}, block at offset {offset}"
                 if not isinstance(values, dict):
-                    raise JournalUnreadable(f"{path}: line {number} is no object")
-                yield values
-    except (OSError, zlib.error) as error:
-        raise JournalUnreadable(f"{path}: {error}") from error
+                    raise JournalUnreadable(f"{place}: a line is no object")
+                if "end" in values:
+                    end = str(values["end"])
+                    continue
+                entries += "digest" not in values
+                yield place, values
+            header = header.of_next_file(entries)
+        self.end = reader.how_it_ends(end)
 
 
-def settings_of(header: dict[str, Any]) -> ClusterSettings:
-    """Of the shim that has written it. Raises `JournalUnreadable`."""
-    if header.get("format") != FORMAT:
-        raise JournalUnreadable(f"no journal of the shim in format {FORMAT}: format is {header.get('format')!r}")
+def _check_header(path: Path, expected: Header, content: bytes) -> None:
+    if _parse_header(path, content) != expected:
+        raise JournalUnreadable(f"{path} is not what follows on the file before it: of another journal, or damaged")
+
+
+def _parse_header(path: Path, content: bytes) -> Header:
     try:
-        return msgspec.convert(header.get("settings"), ClusterSettings)
-    except ValueError as error:
-        raise JournalUnreadable(f"settings: {error}") from error
-
-
-def _whole_lines(file: gzip.GzipFile) -> Iterator[bytes]:
-    while True:
-        try:
-            line = file.readline()
-        except EOFError:  # the end of the compression is missing
-            return
-        if not line.endswith(b"\n"):
-            return
-        yield line
+        return Header.from_content(content)
+    except (ValueError, RecursionError) as error:
+        raise JournalUnreadable(f"{path}: {error}") from error

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from schedulerd.journal_files.reading import JournalUnreadable
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.journal.codec import EffectsDigest, Entry, Step, from_values, played
-from schedulerd.kubernetes.journal.reader import JournalUnreadable, read_lines, settings_of
+from schedulerd.kubernetes.journal.reader import Journal
 
 
 class NotReproduced(Exception):
@@ -28,36 +29,34 @@ class Replayed:
     schedulerd: str = ""
     """Version that has written the journal."""
     end: str = ""
-    """Why the journal ends; empty if it has no end mark."""
+    """How the journal ends, as a sentence."""
 
 
 def replay(path: Path, see: Callable[[Entry], None] = lambda entry: None) -> Replayed:
     """`see` is told every entry with its effects. Raises `JournalUnreadable` and `NotReproduced`."""
-    lines = read_lines(path)
-    header = next(lines, {})
-    cluster = Cluster(settings_of(header))
-    found, digest = Replayed(schedulerd=str(header.get("schedulerd"))), EffectsDigest()
-    for number, line in enumerate(lines, 2):
+    journal = Journal.open(path)
+    cluster = Cluster(journal.header.settings)
+    found, digest = Replayed(schedulerd=journal.header.schedulerd), EffectsDigest()
+    for place, line in journal.lines():
         if "digest" in line:
             if line["digest"] != digest.text():
                 raise NotReproduced(f"the effects of steps {found.proved + 1} to {digest.steps} are others")
             found.proved = digest.steps
-        elif "end" in line:
-            found.end = str(line["end"])
         else:
-            entry = played(_entry(path, number, line), cluster)
+            entry = played(_entry(place, line), cluster)
             digest.add(entry)
             see(entry)
             _count(found, entry)
+    found.end = journal.end
     found.digest = digest.text()
     return found
 
 
-def _entry(path: Path, number: int, line: dict[str, object]) -> Entry:
+def _entry(place: str, line: dict[str, object]) -> Entry:
     try:
         return from_values(line)
     except (ValueError, KeyError, TypeError) as error:
-        raise JournalUnreadable(f"{path}: line {number}: {error!r}") from error
+        raise JournalUnreadable(f"{place}: {error!r}") from error
 
 
 def _count(found: Replayed, entry: Entry) -> None:

@@ -1,137 +1,90 @@
 """The thread that writes the journal: neither JSON, nor compression, nor a slow disk is the loop's work.
 
-Events and effects are never changed, so another thread may read them. What waits is bounded, and so is the file: a
-journal that cannot go on ends, and the shim does not. It is not begun again, as one that starts in the middle cannot be
-played.
+Events and effects are never changed, so another thread may read them.
 """
 
 from __future__ import annotations
 
-import gzip
 import json
-import os
-import secrets
-import threading
-import time
-import zlib
-from collections.abc import Callable
-from io import BufferedWriter, FileIO
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from typing import Self
 
-import msgspec
-
-from schedulerd import __version__
+from schedulerd.ids import random_seed, uuid_source
+from schedulerd.instant import read_clocks
+from schedulerd.journal_files.files import JournalFiles, begin_files
+from schedulerd.journal_files.writer import Bounds, QueuedWriter, RecordingEnd
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
-from schedulerd.kubernetes.journal.codec import DIGEST_STEPS, FORMAT, EffectsDigest, Entry, Step, to_text
+from schedulerd.kubernetes.journal.codec import DIGEST_STEPS, EffectsDigest, Entry, Step, to_text
+from schedulerd.kubernetes.journal.compression import Deflater
+from schedulerd.kubernetes.journal.header import Header
 
 WAITING_EVENTS_MAX = 500_000
 """Events and effects that may wait to be written: a list of the largest cluster is one step."""
-REST_SECONDS = 0.1
-"""Pause after which what was written can be read. A shim that is killed may lose this much of the end."""
-CLOSE_SECONDS = 5.0
-"""How long an orderly end may take."""
-_LEVEL = 1
-"""Of compression: the fastest."""
+BLOCK_EVENTS = 1_000
+"""Steps are added to a block until they have so many events and effects."""
 
 
-class JournalWriter:
-    """`put` and `close` are for one other thread. `on_end` is told once, by the journal's own thread, why it ends, and
-    whether that is as it should be."""
+class JournalWriter(QueuedWriter[Entry]):
+    """`put` and `close` are for one other thread."""
 
-    def __init__(
-        self, directory: Path, settings: ClusterSettings, max_bytes: int, on_end: Callable[[str, bool], None]
-    ) -> None:
-        """Begins a file in the directory. Raises `OSError`."""
-        started = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-        self.path = directory / f"{started}-{secrets.token_hex(4)}.jsonl.gz"
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._raw = BufferedWriter(FileIO(os.open(self.path, flags, 0o600), "wb"))
-        self._file = gzip.GzipFile("", "wb", _LEVEL, self._raw, mtime=0)
-        self._max_bytes = max_bytes
-        self._on_end = on_end
-        self._queue: SimpleQueue[Entry | None] = SimpleQueue()
+    def __init__(self, directory: Path, files: JournalFiles[Header], on_end: Callable[[RecordingEnd], None]) -> None:
+        self.directory = directory
+        """Of this journal."""
         self._digest = EffectsDigest()
-        # Each of the two is changed by one thread only.
-        self._put = self._taken = 0
-        self.is_open = True
-        header = {"format": FORMAT, "schedulerd": __version__, "settings": msgspec.to_builtins(settings)}
-        self._line(msgspec.json.encode(header, order="deterministic"))
-        self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
-        self._thread.start()
+        self._raised = 0
+        """Steps that raised; their effects are in no digest."""
+        self._deflater = Deflater()
+        super().__init__(files, on_end, Bounds("events", WAITING_EVENTS_MAX, BLOCK_EVENTS))
 
-    def put(self, entry: Entry) -> None:
-        """Never waits."""
-        if self.is_open:
-            self._put += _size(entry)
-            self._queue.put(entry)
-            self.is_open = self._put - self._taken <= WAITING_EVENTS_MAX
+    @classmethod
+    def begin(
+        cls,
+        parent: Path,
+        settings: ClusterSettings,
+        on_end: Callable[[RecordingEnd], None],
+        *,
+        file_max_bytes: int,
+        max_bytes: int,
+    ) -> Self:
+        """A new journal in a directory of its own below `parent`; `on_end` is called from another thread.
 
-    def close(self) -> bool:
+        Raises `OSError`.
+        """
+        header = Header(settings, instance=uuid_source(random_seed())())
+        wall_ns = read_clocks().wall_ns
+        directory, files = begin_files(
+            parent, header, wall_ns, header.instance, file_max_bytes=file_max_bytes, max_bytes=max_bytes
+        )
+        return cls(directory, files, on_end)
+
+    def close(self, reason: str) -> bool:
         """Waits until all is written; False if that takes longer than it may."""
-        self._queue.put(None)
-        self._thread.join(CLOSE_SECONDS)
-        return not self._thread.is_alive()
+        if self.is_open:
+            self.stop(reason, is_orderly=True)
+        return self.join()
 
-    def _run(self) -> None:
-        is_orderly = False
-        try:
-            reason, is_orderly = self._write_all()
-        except Exception as error:  # noqa: BLE001 - whatever it is, the shim goes on
-            reason = f"it cannot be written: {error}"
-        self.is_open = False
-        try:
-            self._end(reason)
-        except OSError as error:
-            reason += f"; no end mark: {error}"
-        self._on_end(reason, is_orderly)
+    def size(self, item: Entry) -> int:
+        return 1 + (len(item.events) + len(item.effects or ()) if isinstance(item, Step) else 0)
 
-    def _write_all(self) -> tuple[str, bool]:
-        """Why it ends, and whether that is orderly."""
-        is_flushed = True
-        while True:
-            try:
-                entry = self._queue.get(timeout=None if is_flushed else REST_SECONDS)
-            except Empty:
-                self._flush()
-                is_flushed = True
+    def content(self, items: Sequence[Entry]) -> bytes:
+        lines: list[bytes] = []
+        for entry in items:
+            lines.append(to_text(entry))
+            if isinstance(entry, Step) and entry.effects is None:
+                self._raised += 1
                 continue
-            if entry is None:
-                return "the shim has ended", True
-            self._write(entry)
-            is_flushed = False
-            if self._raw.tell() > self._max_bytes:
-                return "it has reached the size that was set for it", False
-            if not self.is_open and self._queue.empty():
-                return f"the disk is too slow: more than {WAITING_EVENTS_MAX} events waited to be written", False
+            self._digest.add(entry)
+            if self._digest.steps % DIGEST_STEPS == 0:
+                lines.append(self._digest_line())
+        return self._deflater.compress(b"\n".join(lines))
 
-    def _write(self, entry: Entry) -> None:
-        self._line(to_text(entry))
-        self._taken += _size(entry)
-        if isinstance(entry, Step) and entry.effects is None:
-            return
-        self._digest.add(entry)
-        if self._digest.steps % DIGEST_STEPS == 0:
-            self._line(self._digest_text())
+    def end_content(self, reason: str, entries: int) -> bytes:
+        lines = [json.dumps({"end": reason}).encode()]
+        # The digest covers what could not be written as well, and proves nothing then.
+        if self._digest.steps + self._raised == entries and self._digest.steps % DIGEST_STEPS:
+            lines.insert(0, self._digest_line())
+        return self._deflater.compress_alone(b"\n".join(lines))
 
-    def _end(self, reason: str) -> None:
-        with self._raw, self._file:
-            self._line(self._digest_text())
-            self._line(json.dumps({"end": reason}).encode())
-            self._file.close()
-            self._raw.flush()
-            os.fsync(self._raw.fileno())
-
-    def _digest_text(self) -> bytes:
+    def _digest_line(self) -> bytes:
         return json.dumps({"digest": self._digest.text(), "steps": self._digest.steps}).encode()
-
-    def _line(self, text: bytes) -> None:
-        self._file.write(text + b"\n")
-
-    def _flush(self) -> None:
-        self._file.flush(zlib.Z_SYNC_FLUSH)
-        self._raw.flush()
-
-
-def _size(entry: Entry) -> int:
-    return 1 + (len(entry.events) + len(entry.effects or ()) if isinstance(entry, Step) else 0)

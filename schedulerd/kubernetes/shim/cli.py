@@ -18,7 +18,7 @@ from schedulerd.kubernetes.election import Leadership, LeaseLost, LeaseName, ide
 from schedulerd.kubernetes.running import EXIT_CONFIG, EXIT_UNAVAILABLE, read_settings, run_and_exit, until_signal
 from schedulerd.kubernetes.shim.exposition import registry
 from schedulerd.kubernetes.shim.http import HttpServer
-from schedulerd.kubernetes.shim.journaling import recorded
+from schedulerd.kubernetes.shim.journaling import Recording
 from schedulerd.kubernetes.shim.log import configure
 from schedulerd.kubernetes.shim.settings import ENVIRONMENT_PREFIX, KubernetesSettings
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions, has_disruption_condition
@@ -85,12 +85,18 @@ class _Process:
         self._transport = transport
         self._settings = settings
         self._shim: Shim | None = None
+        self._recording = Recording(settings.journal, settings.journal_file_max_bytes, settings.journal_max_bytes)
         self._leadership = self._made_leadership() if settings.leader_elect else None
         clock = asyncio.get_running_loop().time
         metrics = registry(
-            transport.metrics, lambda: self._shim, clock, self._leadership, sorted(settings.scheduler_name)
+            transport.metrics,
+            lambda: self._shim,
+            clock,
+            self._leadership,
+            sorted(settings.scheduler_name),
+            self._recording,
         )
-        self._http = HttpServer(settings.http_bind, metrics, self._waits_for, self._leader, self._problem)
+        self._http = HttpServer(settings.http_bind, metrics, self._waits_for, self._leader, self._notes)
 
     def _made_leadership(self) -> Leadership:
         settings, access = self._settings, self._transport.access
@@ -110,9 +116,12 @@ class _Process:
     def _waits_for(self) -> str:
         return "the API server has not answered" if self._shim is None else self._shim.waits_for
 
-    def _problem(self) -> str:
+    def _notes(self) -> str:
         problems = {} if self._shim is None else self._shim.watch_problems
-        return "\n".join(f"nothing new of {name}: {problem}" for name, problem in problems.items() if problem)
+        notes = [f"nothing new of {name}: {problem}" for name, problem in problems.items() if problem]
+        if journal := self._recording.state:
+            notes.append(f"journal: {journal}")
+        return "\n".join(notes)
 
     async def serve(self) -> None:
         try:
@@ -145,7 +154,7 @@ class _Process:
             pod_name=settings.pod_name,
         )
         LOG.info("scheduling pods of %s", ", ".join(settings.scheduler_name))
-        with recorded(options.cluster, settings.journal, settings.journal_max_bytes) as cluster:
+        with self._recording.cluster(options.cluster) as cluster:
             self._shim = Shim(self._transport, options, self._leadership, cluster)
             if self._leadership is None:
                 await self._shim.run()

@@ -19,6 +19,7 @@ from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
 from schedulerd.kubernetes.election import Leadership
 from schedulerd.kubernetes.shim import families as f
 from schedulerd.kubernetes.shim.families import Family, Kind
+from schedulerd.kubernetes.shim.journaling import Recording
 from schedulerd.kubernetes.shim.shim import Shim
 from schedulerd.kubernetes.shim.watches import COSCHEDULING, SCHEDULING_GROUPS, WATCHED
 
@@ -44,11 +45,12 @@ def registry(
     clock: Callable[[], float],
     leadership: Leadership | None = None,
     scheduler_names: Sequence[str] = (),
+    recording: Recording | None = None,
 ) -> CollectorRegistry:
     """With the metrics of the process and of Python. `clock` is that of the event loop. Without a `leadership` there
     is no leader election."""
     made = CollectorRegistry()
-    made.register(_Collector(metrics, shim, clock, leadership, scheduler_names))
+    made.register(_Collector(metrics, shim, clock, leadership, scheduler_names, recording))
     for collector in (ProcessCollector, PlatformCollector, GCCollector):
         collector(registry=made)
     return made
@@ -62,12 +64,14 @@ class _Collector(Collector):
         clock: Callable[[], float],
         leadership: Leadership | None,
         scheduler_names: Sequence[str],
+        recording: Recording | None,
     ) -> None:
         self._metrics = metrics
         self._scheduler_names = scheduler_names
         self._shim = shim
         self._leadership = leadership
         self._clock = clock
+        self._recording = recording
 
     def describe(self) -> list[Metric]:
         return []
@@ -79,6 +83,7 @@ class _Collector(Collector):
         yield from _of_requests(self._metrics)
         yield from _of_watches(self._metrics, self._clock())
         yield from _of_writes(self._metrics)
+        yield from _of_journal(self._recording)
 
 
 def _of_shim(shim: Shim | None) -> Iterator[Metric]:
@@ -140,6 +145,17 @@ def _of_writes(metrics: ApiMetrics) -> Iterator[Metric]:
     yield _single(f.EVENTS_DROPPED, metrics.events_dropped)
     yield _single(f.REASONS_WRITTEN, metrics.reasons_written())
     yield _single(f.REASONS_WAITING, metrics.reasons_waiting())
+
+
+def _of_journal(recording: Recording | None) -> Iterator[Metric]:
+    """Nothing without a journal, and until it is begun."""
+    if recording is None or not recording.state:
+        return
+    journal = recording.journal
+    yield _single(f.JOURNAL_RECORDING, journal is not None and journal.is_open)
+    yield _single(f.JOURNAL_WRITTEN, 0 if journal is None else journal.written_bytes)
+    yield _single(f.JOURNAL_ENTRIES, 0 if journal is None else journal.written_entries)
+    yield _single(f.JOURNAL_WAITING, 0 if journal is None else journal.waiting)
 
 
 def _by_resource(values: Mapping[str, float]) -> Values:

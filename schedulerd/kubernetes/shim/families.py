@@ -118,5 +118,12 @@ WRITE_BUGS = _counter(
 )
 EVENTS_DROPPED = _counter("events_dropped", (), "Events that were not written because too many waited.")
 
+JOURNAL_RECORDING = _gauge(
+    "journal_recording", (), "Whether the journal is being written: 1 or 0. Missing without a journal."
+)
+JOURNAL_WRITTEN = _counter("journal_written_bytes", (), "Bytes written to the journal.")
+JOURNAL_ENTRIES = _counter("journal_entries", (), "Steps and questions of the daemon written to the journal.")
+JOURNAL_WAITING = _gauge("journal_waiting_events", (), "Events and effects that wait to be written to the journal.")
+
 DAEMON_RESUMED = _counter("daemon_resumed", (), "Lost connections to the daemon that went on where they were.")
 DAEMON_RESYNCED = _counter("daemon_resynced", (), "Times that everything was reported to the daemon again.")

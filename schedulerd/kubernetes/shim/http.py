@@ -23,8 +23,8 @@ STOP_SECONDS = 0.5
 
 class HttpServer:
     """Of `address`, HOST:PORT. `waits_for` says why the process is not ready; empty if it is. `leader` says whether
-    this process leads, and who does; None where all replicas work. `problem` is something that is wrong with a process
-    that is ready all the same; empty if nothing is."""
+    this process leads, and who does; None where all replicas work. `notes` is what else is to be known of a process
+    that is ready: what is wrong with it all the same, and its journal; empty if nothing is."""
 
     def __init__(
         self,
@@ -32,13 +32,13 @@ class HttpServer:
         registry: CollectorRegistry,
         waits_for: Callable[[], str],
         leader: Callable[[], tuple[bool, str]] | None = None,
-        problem: Callable[[], str] = lambda: "",
+        notes: Callable[[], str] = lambda: "",
     ) -> None:
         self._host, self._port = split_address(address)
         self._registry = registry
         self._waits_for = waits_for
         self._leader = leader
-        self._problem = problem
+        self._notes = notes
         self.connections = HttpConnections()
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
@@ -84,8 +84,8 @@ class HttpServer:
             return web.Response(text=f"{missing}\n", status=503)
         leads, leader = self._leader() if self._leader is not None else (True, "")
         said = "ok" if leads else f"ok: standing by, the leader is {leader or 'nobody'}"
-        problem = self._problem()
-        return web.Response(text=f"{said}\n{problem}\n" if problem else f"{said}\n")
+        notes = self._notes()
+        return web.Response(text=f"{said}\n{notes}\n" if notes else f"{said}\n")
 
     async def _leads(self, request: web.Request) -> web.Response:
         assert self._leader is not None

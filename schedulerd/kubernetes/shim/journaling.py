@@ -5,38 +5,69 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from schedulerd.journal_files.writer import CONSEQUENCE, RecordingEnd
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.journal.recorded_cluster import RecordedCluster
 from schedulerd.kubernetes.journal.writer import JournalWriter
 
 LOG = logging.getLogger(__name__)
-_CONSEQUENCE = "scheduling goes on without a journal; the next one begins with the next start"
 
 
-@contextmanager
-def recorded(settings: ClusterSettings, directory: Path | None, max_bytes: int) -> Iterator[Cluster]:
-    """A cluster with these settings, and with a journal in the directory, if there is one."""
-    try:
-        journal = None if directory is None else JournalWriter(directory, settings, max_bytes, _log_end)
-    except OSError as error:
-        LOG.error("journal cannot be written: %s; %s", error, _CONSEQUENCE)
-        journal = None
-    if journal is None:
-        yield Cluster(settings)
-        return
-    LOG.info("journal: %s", journal.path)
-    try:
-        yield RecordedCluster(settings, journal)
-    finally:
-        if not journal.close():
-            LOG.error("journal was not written to its end: the disk is too slow")
+@dataclass
+class Recording:
+    """The journal that a process was asked for, with its bounds; `directory` is None if it was asked for none."""
+
+    directory: Path | None
+    file_max_bytes: int
+    max_bytes: int
+    journal: JournalWriter | None = field(default=None, init=False)
+    """Once it is begun, also after its end."""
+    error: str = field(default="", init=False)
+    """Why it could not be begun."""
+
+    @property
+    def state(self) -> str:
+        """For the operator; '' if none was asked for or the shim has not come to it yet."""
+        if self.error:
+            return f"not recording: it could not be begun: {self.error}"
+        return "" if self.journal is None else self.journal.state
+
+    @contextmanager
+    def cluster(self, settings: ClusterSettings) -> Iterator[Cluster]:
+        """A cluster with these settings, recorded until the end of the context."""
+        journal = self.journal = self._begun(settings)
+        if journal is None:
+            yield Cluster(settings)
+            return
+        LOG.info("journal: %s", journal.directory)
+        try:
+            yield RecordedCluster(settings, journal)
+        finally:
+            if not journal.close("the shim has ended"):
+                LOG.error("journal was not written to its end: the disk is too slow")
+
+    def _begun(self, settings: ClusterSettings) -> JournalWriter | None:
+        if self.directory is None:
+            return None
+        try:
+            return JournalWriter.begin(
+                self.directory, settings, _log_end, file_max_bytes=self.file_max_bytes, max_bytes=self.max_bytes
+            )
+        except OSError as error:
+            self.error = str(error)
+            LOG.error("journal cannot be written: %s; %s", error, CONSEQUENCE)
+            return None
 
 
-def _log_end(reason: str, is_orderly: bool) -> None:
-    if is_orderly:
-        LOG.info("journal closed: %s", reason)
+def _log_end(ending: RecordingEnd) -> None:
+    """Called by the thread that writes the journal."""
+    lacks = f"; the end mark cannot be written: {ending.mark_error}" if ending.mark_error else ""
+    fields = {"fields": {"entries": ending.entries, "bytes": ending.bytes}}
+    if ending.is_orderly:
+        LOG.info("journal closed: %s%s", ending.reason, lacks, extra=fields)
     else:
-        LOG.error("journal ended: %s; %s", reason, _CONSEQUENCE)
+        LOG.error("journal ended: %s%s; %s", ending.reason, lacks, CONSEQUENCE, extra=fields)

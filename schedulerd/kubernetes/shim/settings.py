@@ -198,11 +198,18 @@ class KubernetesSettings(BaseModel):
         description="Directory in which each start writes a new journal of what API server and daemon have said, for "
         "`schedulerd kubernetes-replay`. Without it, no journal is written.",
     )
+    journal_file_max_bytes: int = Field(
+        default=64 * 1024 * 1024,
+        ge=2**20,
+        le=2**40,
+        description="Size in bytes at which the journal continues in its next file.",
+    )
     journal_max_bytes: int = Field(
         default=2**30,
         ge=2**20,
         le=2**50,
-        description="Size in bytes of a journal at which it ends; scheduling continues.",
+        description="Size in bytes of all journals in the directory at which the journal ends; scheduling continues. "
+        "No file is removed: a replay needs all files of a journal.",
     )
     log_level: LogLevelName = Field(
         default=LogLevel.INFO, description="Lowest severity that is logged: debug, info, warning or error."

@@ -189,7 +189,11 @@ CASES: dict[str, tuple[Series, Series]] = {
     ),
     "SchedulerdJournalEnded": (
         {**UP, f"schedulerd_journal_recording{{{IN_POD}}}": "1x30 0x60"},
-        {**UP, f"schedulerd_journal_recording{{{IN_POD}}}": "1x90"},
+        {
+            **UP,
+            f"schedulerd_journal_recording{{{IN_POD}}}": "1x90",
+            f"schedulerd_kubernetes_journal_recording{{{IN_POD}}}": "1x90",
+        },
     ),
     "SchedulerdWebhooksUnreachable": (
         {**UP, 'apiserver_admission_webhook_fail_open_count{name="pods.schedulerd.io",type="admit"}': "0x50 1+1x40"},
@@ -217,6 +221,7 @@ CASES: dict[str, tuple[Series, Series]] = {
 MORE: tuple[tuple[str, Series], ...] = (
     ("SchedulerdNoStandby", replicas(ready="10", leads="10")),
     ("SchedulerdTwoLeaders", replicas(ready="11", leads="11")),
+    ("SchedulerdJournalEnded", {**UP, f"schedulerd_kubernetes_journal_recording{{{IN_POD}}}": "1x30 0x60"}),
     *(
         ("SchedulerdBug", {**UP, f"{counter}{{{IN_POD},{labels}}}": "0x50 1x40"})
         for counter, labels in (

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import shutil
 import threading
 import typing
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,11 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from schedulerd.journal_files import writer as queued
+from schedulerd.journal_files.blocks import MAGIC, block
+from schedulerd.journal_files.files import JournalFiles
+from schedulerd.journal_files.reading import FileReader, JournalUnreadable, find_files, read_header
+from schedulerd.journal_files.writer import RecordingEnd
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.pod_volumes import WriteKey, Written
@@ -28,24 +34,30 @@ from schedulerd.kubernetes.journal.codec import (
     from_values,
     to_text,
 )
-from schedulerd.kubernetes.journal.reader import JournalUnreadable
+from schedulerd.kubernetes.journal.compression import Deflater, Inflater
+from schedulerd.kubernetes.journal.header import FORMAT, Header
 from schedulerd.kubernetes.journal.recorded_cluster import RecordedCluster
 from schedulerd.kubernetes.journal.replay import NotReproduced, replay
 from schedulerd.kubernetes.journal.writer import JournalWriter
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
-from schedulerd.kubernetes.shim.journaling import recorded
 from tests.kubernetes.builders import bound, node, pod
+from tests.unit.journal.build import Disk
 
 SETTINGS = ClusterSettings(scheduler_names=frozenset({"a", "b", "schedulerd"}))
 SIZE = 2**30
+ENDED = "the shim has ended"
 
 
 class Ends:
     def __init__(self) -> None:
-        self.told: list[tuple[str, bool]] = []
+        self.told: list[RecordingEnd] = []
 
-    def __call__(self, reason: str, is_orderly: bool) -> None:
-        self.told.append((reason, is_orderly))
+    def __call__(self, ending: RecordingEnd) -> None:
+        self.told.append(ending)
+
+    @property
+    def reasons(self) -> list[tuple[str, bool]]:
+        return [(one.reason, one.is_orderly) for one in self.told]
 
 
 @pytest.fixture
@@ -53,29 +65,48 @@ def ends() -> Ends:
     return Ends()
 
 
-def write(folder: Path, ends: Ends, steps: int = 3, max_bytes: int = SIZE) -> Path:
-    journal = JournalWriter(folder, SETTINGS, max_bytes, ends)
+def begin(folder: Path, ends: Ends, max_bytes: int = SIZE, file_max_bytes: int = SIZE) -> JournalWriter:
+    return JournalWriter.begin(folder, SETTINGS, ends, file_max_bytes=file_max_bytes, max_bytes=max_bytes)
+
+
+def on_disk(directory: Path, ends: Ends, disk: Disk) -> JournalWriter:
+    header = Header(SETTINGS, "abc")
+    files = JournalFiles(directory, header, file_max_bytes=SIZE, max_bytes=SIZE, open_file=disk.open)
+    return JournalWriter(directory, files, ends)
+
+
+def play(journal: JournalWriter, steps: int) -> None:
     cluster = RecordedCluster(SETTINGS, journal)
     cluster.step(1, [v.Put(node("n")), v.Put(pod("p"))])
     cluster.step(2, [v.Started(0)])
     for number in range(steps):
         cluster.step(3 + number, [v.Tick()])
-    assert journal.close()
-    return journal.path
 
 
-def lines(path: Path) -> list[Any]:
-    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).splitlines()]
+def write(folder: Path, ends: Ends, steps: int = 3, max_bytes: int = SIZE, file_max_bytes: int = SIZE) -> Path:
+    journal = begin(folder, ends, max_bytes, file_max_bytes)
+    play(journal, steps)
+    assert journal.close(ENDED)
+    return journal.directory
 
 
-def rewrite(path: Path, changed: list[Any]) -> None:
-    path.write_bytes(gzip.compress(b"".join(json.dumps(line).encode() + b"\n" for line in changed)))
+def lines(journal: Path) -> list[Any]:
+    """All after the header."""
+    files = find_files(journal)
+    reader = FileReader(files, Inflater().decompress)
+    return [values for file in files for _, values in reader.lines(file, lambda header: None)]
+
+
+def rewrite(journal: Path, changed: list[Any]) -> None:
+    (file,) = find_files(journal)
+    text = b"".join(json.dumps(line).encode() + b"\n" for line in changed)
+    file.write_bytes(MAGIC + block(read_header(file)) + block(Deflater().compress(text)))
 
 
 def test_what_is_written_is_played(tmp_path: Path, ends: Ends) -> None:
     found = replay(write(tmp_path, ends, DIGEST_STEPS))
-    assert ends.told == [("the shim has ended", True)]
-    assert (found.steps, found.proved, found.end) == (DIGEST_STEPS + 2,) * 2 + ("the shim has ended",)
+    assert ends.reasons == [(ENDED, True)]
+    assert (found.steps, found.proved, found.end) == (DIGEST_STEPS + 2,) * 2 + (ENDED,)
     assert found.effects["Recovery"] == 1
 
 
@@ -90,13 +121,43 @@ def test_every_digest_is_compared(tmp_path: Path, ends: Ends) -> None:
             replay(path)
 
 
-def test_a_journal_that_was_cut_is_read_so_far(tmp_path: Path, ends: Ends) -> None:
-    path = write(tmp_path, ends, 50)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2])
-    found = replay(path)
-    assert 0 <= found.steps < 52
-    assert (found.proved, found.end) == (0, "")
+def test_a_journal_that_was_cut_is_read_so_far(tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "BLOCK_EVENTS", 1)
+    (file,) = find_files(write(tmp_path, ends, 50))
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) * 3 // 4])
+    found = replay(file)
+    assert 2 <= found.steps < 52
+    assert found.proved == 0
+    assert "without an end mark" in found.end
+    assert f"bytes of {file} are no whole block" in found.end
+
+
+def test_files_follow_each_other_and_are_played_as_one(
+    tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "BLOCK_EVENTS", 1)
+    directory = write(tmp_path, ends, 200, file_max_bytes=2_000)
+    files = find_files(directory)
+    assert len(files) > 3
+    assert max(file.stat().st_size for file in files) <= 2_000 + 200, "the end mark may be beyond the bound"
+    assert sum(file.stat().st_size for file in files) == ends.told[0].bytes
+    found = replay(tmp_path)
+    assert (found.steps, found.proved, found.end) == (202, 202, ENDED)
+    assert ends.told[0].entries == 202
+
+
+def test_a_file_that_is_missing_or_of_another_journal_is_noticed(
+    tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writing, "BLOCK_EVENTS", 1)
+    one, other = (write(tmp_path, ends, 200, file_max_bytes=2_000) for _ in range(2))
+    shutil.copy(find_files(other)[1], find_files(one)[1])
+    with pytest.raises(JournalUnreadable, match="not what follows"):
+        replay(one)
+    find_files(other)[0].unlink()
+    with pytest.raises(JournalUnreadable, match="is missing"):
+        replay(other)
 
 
 def _instances(type_: Any) -> Any:
@@ -133,7 +194,7 @@ def test_questions_are_read_as_they_were_written(question: Entry) -> None:
 
 def test_questions_are_played(tmp_path: Path, ends: Ends) -> None:
     """What is remembered of a refusal is asked for again."""
-    journal = JournalWriter(tmp_path, SETTINGS, SIZE, ends)
+    journal = begin(tmp_path, ends)
     cluster = RecordedCluster(SETTINGS, journal)
     there = [v.Put(node("n", cpu="1")), v.Put(pod("p", schedulerName="a")), v.Put(bound("q", "n", schedulerName="a"))]
     cluster.step(1, [*there, v.Started(0)])
@@ -146,34 +207,34 @@ def test_questions_are_played(tmp_path: Path, ends: Ends) -> None:
     assert len({answer is None for answer in answers}) == 2
     cluster.step(2, [v.Put(node("gone"))])
     cluster.step(10**10, [v.Tick()])
-    assert journal.close()
+    assert journal.close(ENDED)
     seen: list[Any] = []
-    found = replay(journal.path, seen.append)
+    found = replay(journal.directory, seen.append)
     assert [one.answer for one in seen if not isinstance(one, Step)] == answers
     assert found.proved == found.steps == 7
     # Without the questions nothing is remembered of a refusal, and nothing asked again.
-    rewrite(journal.path, [line for line in lines(journal.path) if "question" not in line])
+    rewrite(journal.directory, [line for line in lines(journal.directory) if "question" not in line])
     with pytest.raises(NotReproduced):
-        replay(journal.path)
+        replay(journal.directory)
 
 
 def test_a_step_that_raises_is_the_last_one_and_raises_again(
     tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    journal = JournalWriter(tmp_path, SETTINGS, SIZE, ends)
+    journal = begin(tmp_path, ends)
     cluster = RecordedCluster(SETTINGS, journal)
     cluster.step(1, [v.Put(node("n"))])
     monkeypatch.setattr(Cluster, "step", _raise)
     with pytest.raises(ZeroDivisionError):
         cluster.step(2, [v.Started(0)])
-    assert journal.close()
-    assert [line["now"] for line in lines(journal.path) if "now" in line] == [1, 2]
+    assert journal.close(ENDED)
+    assert [line["now"] for line in lines(journal.directory) if "now" in line] == [1, 2]
     monkeypatch.undo()
     with pytest.raises(NotReproduced):
-        replay(journal.path)
+        replay(journal.directory)
     monkeypatch.setattr(Cluster, "step", lambda self, now_ns, events: _raise() if now_ns == 2 else [])
     with pytest.raises(ZeroDivisionError):
-        replay(journal.path)
+        replay(journal.directory)
 
 
 def _raise(*_: Any) -> Any:
@@ -182,20 +243,26 @@ def _raise(*_: Any) -> Any:
 
 def test_secrets_are_not_recorded(tmp_path: Path, ends: Ends) -> None:
     """`kubectl apply` leaves the whole object in an annotation."""
-    journal = JournalWriter(tmp_path, SETTINGS, SIZE, ends)
+    journal = begin(tmp_path, ends)
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "secret", "kept": "yes"}
     RecordedCluster(SETTINGS, journal).step(1, [v.Put(pod("p", meta={"annotations": annotations}))])
-    assert journal.close()
-    text = gzip.decompress(journal.path.read_bytes())
-    assert b"secret" not in text
-    assert b'"kept":"yes"' in text
+    assert journal.close(ENDED)
+    text = json.dumps(lines(journal.directory))
+    assert "secret" not in text
+    assert '"kept": "yes"' in text
 
 
-def test_it_ends_at_its_size(tmp_path: Path, ends: Ends) -> None:
-    found = replay(write(tmp_path, ends, 50_000, max_bytes=3_000))
-    assert ends.told == [("it has reached the size that was set for it", False)]
-    assert 1 <= found.steps < 50_000
-    assert found.proved == found.steps
+def test_it_ends_at_its_size(tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "BLOCK_EVENTS", 1)
+    directory = write(tmp_path, ends, 2_000, max_bytes=20_000)
+    reason = "it has reached the size that was set for it"
+    assert ends.reasons == [(reason, False)]
+    assert sum(file.stat().st_size for file in find_files(directory)) <= 20_000
+    found = replay(directory)
+    assert 100 < found.steps < 2_002
+    assert found.steps == ends.told[0].entries
+    assert found.proved >= found.steps - DIGEST_STEPS
+    assert found.end == reason
 
 
 def test_a_disk_that_is_too_slow_ends_it_and_holds_nobody(
@@ -203,58 +270,96 @@ def test_a_disk_that_is_too_slow_ends_it_and_holds_nobody(
 ) -> None:
     monkeypatch.setattr(writing, "WAITING_EVENTS_MAX", 10)
     may_write = threading.Event()
-    write_one = JournalWriter._write
-    monkeypatch.setattr(JournalWriter, "_write", lambda self, entry: may_write.wait() and write_one(self, entry))
-    journal = JournalWriter(tmp_path, SETTINGS, SIZE, ends)
+    append = JournalFiles.append
+    monkeypatch.setattr(JournalFiles, "append", lambda *given: may_write.wait() and append(*given))
+    journal = begin(tmp_path, ends)
     for number in range(30):
         journal.put(Step(number, [v.Tick()], []))
     assert not journal.is_open
+    assert journal.waiting == 12
     may_write.set()
-    journal._thread.join(10)
-    assert ends.told == [("the disk is too slow: more than 10 events waited to be written", False)]
-    assert replay(journal.path).steps == 6
+    assert journal.join()
+    assert ends.reasons == [("the disk is too slow for it: more than 10 events waited to be written", False)]
+    assert replay(journal.directory).steps == 6
 
 
-def test_an_error_of_the_disk_ends_it(tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    journal = JournalWriter(tmp_path, SETTINGS, SIZE, ends)
-    monkeypatch.setattr(journal, "_line", lambda text: (_ for _ in ()).throw(OSError("no space left")))
+@pytest.mark.parametrize(("room", "has_mark"), [(3_000, True), (20, False)])
+def test_a_full_disk_ends_it_and_not_the_shim(room: int, has_mark: bool, tmp_path: Path, ends: Ends) -> None:
+    disk = Disk(SIZE)
+    journal = on_disk(tmp_path, ends, disk)
     cluster = RecordedCluster(SETTINGS, journal)
-    cluster.step(1, [v.Started(0)])
-    journal._thread.join(10)
-    assert ends.told == [("it cannot be written: no space left; no end mark: no space left", False)]
-    assert cluster.step(2, [v.Put(pod("p"))]) is not None
+    disk.room_bytes = room
+    number = 0
+    while journal.is_open:
+        number += 1
+        cluster.step(number, [v.Put(pod(f"p{number}"))])
+    assert journal.join()
+    (ending,) = ends.told
+    assert "No space left" in ending.reason
+    assert journal.state == f"not recording: {ending.reason}"
+    assert (ending.mark_error == "") == has_mark
+    assert cluster.step(number + 1, [v.Put(pod("q"))]) is not None, "the shim goes on"
+    found = replay(tmp_path)
+    assert found.steps == ending.entries
+    assert ("No space left" in found.end) == has_mark
 
 
-def test_a_directory_that_cannot_be_written(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    with recorded(SETTINGS, tmp_path / "missing", SIZE) as cluster:
-        assert not isinstance(cluster, RecordedCluster)
-        assert cluster.model.settings is SETTINGS
-    assert "journal cannot be written" in caplog.text
+@pytest.mark.parametrize("harm", [shutil.rmtree, lambda directory: directory.rename(directory.with_name("moved"))])
+def test_files_that_are_removed_are_noticed(
+    harm: Callable[[Path], None], tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(queued, "LOOK_SECONDS", 0.001)
+    journal = begin(tmp_path, ends)
+    harm(journal.directory)
+    assert journal.join()
+    assert "was removed, moved or replaced" in ends.told[0].reason
+
+
+def test_what_cannot_be_written_as_json_ends_it(tmp_path: Path, ends: Ends) -> None:
+    journal = begin(tmp_path, ends)
+    journal.put(Step(1, [v.Tick()], [object()]))  # type: ignore[list-item]
+    assert journal.join()
+    assert ends.reasons == [("it cannot be written: TypeError: Encoding objects of type object is unsupported", False)]
+    assert replay(journal.directory).steps == 0
+
+
+HEADER = json.dumps(Header(SETTINGS, "abc").to_values()).encode()
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        b"plain",
-        b"{}\n",
-        b'{"format": 1, "settings": 3}\n',
-        b'{"format": 1, "settings": {}}\n[]\n',
-        b'{"format": 1, "settings": {}}\n{"now": 1, "events": [["Put", "Nothing", {}]]}\n',
-        b'{"format": 1, "settings": {}}\n{"now": 1, "events": [["Put", "Pod", {"spec": 3}]]}\n',
-        b'{"format": 1, "settings": {}}\n{"question": ["p", "n"]}\n',
+        b"[]\n",
+        b"plain\n",
+        b'{"now": 1, "events": [["Put", "Nothing", {}]]}\n',
+        b'{"now": 1, "events": [["Put", "Pod", {"spec": 3}]]}\n',
+        b'{"question": ["p", "n"]}\n',
     ],
 )
-def test_what_is_no_journal_is_not_played(text: bytes, tmp_path: Path) -> None:
-    check_is_refused(tmp_path, gzip.compress(text))
+def test_what_is_no_line_of_a_journal_is_not_played(text: bytes, tmp_path: Path) -> None:
+    check_is_refused(tmp_path, MAGIC + block(HEADER) + block(Deflater().compress(text)))
 
 
-@pytest.mark.parametrize("content", [b"", b"plain"])
-def test_what_is_not_compressed_is_not_played(content: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"plain",
+        MAGIC + block(b"plain"),
+        MAGIC + block(b"[]"),
+        MAGIC + block(b'{"format": 3}'),
+        MAGIC + block(json.dumps({"format": FORMAT, "settings": 3}).encode()),
+        MAGIC + block(HEADER) + block(b"not compressed"),
+        MAGIC + block(HEADER) + block(Deflater().compress(b"{}\n") + b"more"),
+        MAGIC + block(HEADER) + block(Deflater().compress(b"{}\n")[:-1]),
+    ],
+)
+def test_what_is_no_journal_is_not_played(content: bytes, tmp_path: Path) -> None:
     check_is_refused(tmp_path, content)
 
 
 def check_is_refused(folder: Path, content: bytes) -> None:
-    path = folder / "j.jsonl.gz"
+    path = folder / "000001.journal"
     path.write_bytes(content)
     with pytest.raises(JournalUnreadable):
         replay(path)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes.fake.faults import Fault
-from tests.kubernetes.shim.test_command import Command, way_to
+from tests.kubernetes.shim.test_command import Command, metrics, way_to
 from tests.kubernetes.shim.test_gangs import gang, placeholders
 from tests.kubernetes.shim.test_preemption import queue
 from tests.kubernetes.shim.test_rights_used import daemon_flags
@@ -27,9 +28,11 @@ def replayed(journal: Path, hash_seed: str) -> tuple[int, str]:
 
 
 def check_replays(folder: Path) -> tuple[int, str]:
-    (journal,) = folder.glob("*.jsonl.gz")
-    assert journal.stat().st_mode & 0o777 == 0o600
-    first, second = (replayed(journal, seed) for seed in ("1", "2"))
+    (directory,) = {file.parent for file in folder.glob("*/*.journal")}
+    modes = [path.stat().st_mode & 0o777 for path in (directory, *directory.iterdir())]
+    assert set(modes[1:]) == {0o600}
+    assert modes[0] == 0o700
+    first, second = (replayed(folder, seed) for seed in ("1", "2"))
     assert first == second
     return first
 
@@ -68,8 +71,29 @@ async def test_the_command_records(world: World, tmp_path: Path) -> None:
         await command.until("everything is reported")
         await world.pod("p")
         await world.until_bound("p")
+        assert await command.get("/readyz") == (200, "ok\njournal: recording\n")
+        scraped = await metrics(command)
+        assert scraped["schedulerd_kubernetes_journal_recording"] == 1
+        assert scraped["schedulerd_kubernetes_journal_written_bytes_total"] > 0
         assert await command.end() == 0
     code, text = check_replays(journals)
     assert code == 0, text
     assert "1 Bind" in text
     assert any("journal closed" in line for line in command.lines)
+
+
+async def test_a_directory_that_is_removed_ends_the_journal_and_not_the_shim(world: World, tmp_path: Path) -> None:
+    await world.node("n")
+    journals = tmp_path / "journals"
+    journals.mkdir()
+    async with Command(world, await way_to(world, tmp_path), "--journal", str(journals)) as command:
+        await command.until("everything is reported")
+        shutil.rmtree(journals)
+        await command.until("journal ended")
+        await world.pod("p")
+        await world.until_bound("p")
+        code, text = await command.get("/readyz")
+        assert (code, text.partition("[Errno")[0]) == (200, "ok\njournal: not recording: it cannot be written: ")
+        assert (await metrics(command))["schedulerd_kubernetes_journal_recording"] == 0
+        assert await command.end() == 0
+    assert sum("journal ended" in line for line in command.lines) == 1

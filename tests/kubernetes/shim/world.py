@@ -16,7 +16,7 @@ from schedulerd.kubernetes.api import WatchSettings
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
-from schedulerd.kubernetes.shim.journaling import recorded
+from schedulerd.kubernetes.shim.journaling import Recording
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
 from tests.contract.daemon_process import DaemonProcess, daemon_at
 from tests.kubernetes.accounts import disagreements
@@ -122,7 +122,8 @@ class World:
             watch=watch or WatchSettings(),
         )
         recording = contextlib.ExitStack()
-        shim = self.shim = Shim(transport, options, cluster=recording.enter_context(recorded(cluster, journal, 2**30)))
+        recorded = recording.enter_context(Recording(journal, 2**26, 2**30).cluster(cluster))
+        shim = self.shim = Shim(transport, options, cluster=recorded)
 
         async def run() -> None:
             with recording:

@@ -24,7 +24,7 @@ from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS, Timeouts
 from schedulerd.journal import Entry, Header, Journal
 from schedulerd.journal.encode import entry_text
-from schedulerd.journal.files import open_new
+from schedulerd.journal_files.files import open_new
 from tests.instants import at
 from tests.unit.daemon.recording import registration
 

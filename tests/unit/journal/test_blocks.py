@@ -6,7 +6,7 @@ from io import BytesIO
 
 import pytest
 
-from schedulerd.journal.blocks import FRAME_BYTES, MAGIC, Damaged, TornTail, block, blocks
+from schedulerd.journal_files.blocks import FRAME_BYTES, MAGIC, Damaged, TornTail, block, blocks
 
 CONTENTS = [b"first", b"", b"third " * 50]
 FILE = MAGIC + b"".join(map(block, CONTENTS))

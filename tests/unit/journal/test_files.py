@@ -6,13 +6,23 @@ import errno
 import os
 import stat
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from schedulerd.journal import Journal, JournalUnreadable
-from schedulerd.journal.blocks import block
-from schedulerd.journal.files import END_ROOM_BYTES, JournalFiles, JournalFull, new_directory, open_new
+from schedulerd.journal import Header, Journal, JournalUnreadable
+from schedulerd.journal_files.blocks import block
+from schedulerd.journal_files.files import (
+    BEGIN_ROOM_BYTES,
+    END_ROOM_BYTES,
+    JournalFiles,
+    JournalFull,
+    begin_files,
+    new_directory,
+    open_new,
+)
+from tests.instants import at
 from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, entries, texts
 
 END = b'{"end": "enough", "commands": 0}'
@@ -23,7 +33,7 @@ LINES = [text.encode("ascii") for text in texts(STORY)]
 
 def written(
     directory: Path, disk: Disk | None = None, *, file_max: int = GENEROUS_BYTES, all_max: int = GENEROUS_BYTES
-) -> JournalFiles:
+) -> JournalFiles[Header]:
     return JournalFiles(
         directory,
         a_header(),
@@ -33,7 +43,7 @@ def written(
     )
 
 
-def append(files: JournalFiles, lines: list[bytes]) -> None:
+def append(files: JournalFiles[Header], lines: list[bytes]) -> None:
     """Each in a block of its own."""
     for line in lines:
         files.append(line, 1)
@@ -69,11 +79,11 @@ def test_a_journal_ends_at_its_bound_and_keeps_room_for_the_end_mark(tmp_path: P
     files = written(tmp_path, all_max=all_max)
     with pytest.raises(JournalFull):
         append(files, LINES)
-    assert 0 < files.commands < len(LINES)
+    assert 0 < files.entries < len(LINES)
     files.end(END)
     assert sum(sizes(tmp_path)) <= all_max
     journal = Journal.open(tmp_path)
-    assert entries(journal) == STORY[: files.commands]
+    assert entries(journal) == STORY[: files.entries]
     assert journal.end == "enough"
 
 
@@ -84,14 +94,14 @@ def test_a_disk_that_fills_up_within_a_block_leaves_what_was_written_before(room
     disk.room_bytes = room
     with pytest.raises(OSError, match="No space left"):
         append(files, LINES)
-    whole = sum(len(block(line)) for line in LINES[: files.commands])
+    whole = sum(len(block(line)) for line in LINES[: files.entries])
     assert disk.room_bytes == 0
-    assert whole <= room < whole + len(block(LINES[files.commands]))
+    assert whole <= room < whole + len(block(LINES[files.entries]))
     has_room_for_the_mark = room - whole >= len(block(END))
     with nullcontext() if has_room_for_the_mark else pytest.raises(OSError, match="No space left"):
         files.end(END)
     journal = Journal.open(tmp_path)
-    assert entries(journal) == STORY[: files.commands]
+    assert entries(journal) == STORY[: files.entries]
     assert (journal.end == "enough") == has_room_for_the_mark
 
 
@@ -143,17 +153,50 @@ def test_no_room_for_the_first_header_leaves_no_journal(tmp_path: Path) -> None:
 
 
 def test_every_start_has_a_directory_that_no_other_user_may_read(tmp_path: Path) -> None:
-    directory = new_directory(tmp_path, a_header())
+    directory = new_directory(tmp_path, at(0).wall_ns, "abc")
     assert directory.name == "20200913T122640Z-abc"
     written(directory).end(END)
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (directory, *directory.iterdir())]
     assert modes == [0o700, 0o600]
 
 
+def begun(parent: Path, instance: str, all_max: int = GENEROUS_BYTES) -> tuple[Path, JournalFiles[Header]]:
+    return begin_files(parent, a_header(), at(0).wall_ns, instance, file_max_bytes=GENEROUS_BYTES, max_bytes=all_max)
+
+
+def test_journals_of_earlier_starts_count(tmp_path: Path) -> None:
+    """However often a process starts, all its journals together keep to the bound."""
+    for number in range(3):
+        bound = BEGIN_ROOM_BYTES * (number + 1)
+        _, files = begun(tmp_path, str(number), bound)
+        with pytest.raises(JournalFull, match=r"with \d+ bytes of earlier journals" if number else "set for it$"):
+            append(files, LINES * 20)
+        files.end(END)
+        assert bound - END_ROOM_BYTES - 1_000 < sum(path.stat().st_size for path in tmp_path.glob("*/*")) <= bound
+
+
+def test_no_journal_is_begun_without_room_beside_earlier_ones(tmp_path: Path) -> None:
+    earlier, files = begun(tmp_path, "one")
+    append(files, LINES)
+    files.end(END)
+    size = sum(sizes(earlier))
+    with pytest.raises(OSError, match=f"journals of earlier starts have {size} of the"):
+        begun(tmp_path, "two", size + BEGIN_ROOM_BYTES - 1)
+    assert list(tmp_path.iterdir()) == [earlier]
+    begun(tmp_path, "two", size + BEGIN_ROOM_BYTES)[1].end(END)
+
+
+def test_a_journal_that_cannot_be_begun_leaves_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("schedulerd.journal_files.files.JournalFiles", partial(JournalFiles, open_file=Disk(9).open))
+    with pytest.raises(OSError, match="No space left"):
+        begun(tmp_path, "one")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    directory = new_directory(tmp_path, a_header())
+    directory = new_directory(tmp_path, at(0).wall_ns, "abc")
     with pytest.raises(FileExistsError):
-        new_directory(tmp_path, a_header())
+        new_directory(tmp_path, at(0).wall_ns, "abc")
     written(directory).end(END)
     before = sizes(directory)
     with pytest.raises(FileExistsError):

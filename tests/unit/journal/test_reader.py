@@ -14,11 +14,11 @@ from schedulerd import __version__
 from schedulerd.config import matches
 from schedulerd.core.commands import RunCycle
 from schedulerd.journal import Digest, Entry, FactsDigest, Journal, JournalUnreadable
-from schedulerd.journal.blocks import MAGIC, block
 from schedulerd.journal.encode import facts_text
-from schedulerd.journal.files import JournalFiles
 from schedulerd.journal.header import Header
 from schedulerd.journal.writer import JournalWriter
+from schedulerd.journal_files.blocks import MAGIC, block
+from schedulerd.journal_files.files import JournalFiles
 from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story, entries, texts
 
 STORY = a_story(1)
@@ -51,7 +51,7 @@ def test_a_journal_that_was_written_is_played_again_by_what_its_header_says(tmp_
     for entry, text in zip(STORY, texts(STORY), strict=True):
         facts = scheduler.step(entry.now.monotonic_ns, entry.command)
         said.update(facts)
-        writer.put(text, facts_text(facts))
+        writer.put((text, facts_text(facts)))
     writer.stop("enough", is_orderly=True)
     assert writer.join()
 

@@ -11,7 +11,7 @@ from schedulerd.core.commands import RunCycle
 from schedulerd.core.facts import CycleRan, Fact
 from schedulerd.journal import Digest, FactsDigest, Journal
 from schedulerd.journal.recorder import JournalRecorder
-from schedulerd.journal.writer import RecordingEnd
+from schedulerd.journal_files.writer import RecordingEnd
 from tests.instants import at
 from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story
 

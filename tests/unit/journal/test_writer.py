@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from schedulerd.config import matches
-from schedulerd.journal import Digest, Entry, FactsDigest, Journal
+from schedulerd.journal import Digest, Entry, FactsDigest, Header, Journal
 from schedulerd.journal import writer as module
 from schedulerd.journal.digest import DIGEST_COMMANDS
 from schedulerd.journal.encode import entry_text, facts_text
-from schedulerd.journal.files import JournalFiles, open_new
-from schedulerd.journal.writer import JournalWriter, RecordingEnd
+from schedulerd.journal.writer import JournalWriter
+from schedulerd.journal_files import writer as queued
+from schedulerd.journal_files.files import JournalFiles, open_new
+from schedulerd.journal_files.writer import RecordingEnd
 from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, entries, texts
 
 if TYPE_CHECKING:
@@ -42,7 +44,7 @@ class World:
 
     def put(self, story: list[Entry]) -> None:
         for text in texts(story):
-            self.writer.put(text, "[]")
+            self.writer.put((text, "[]"))
 
     def end(self) -> Journal:
         self.writer.stop("told to", is_orderly=True)
@@ -60,7 +62,7 @@ def test_digests_stand_where_they_prove_what_is_before_them(tmp_path: Path) -> N
     digests = []
     for number, entry in enumerate(STORY, start=1):
         facts = scheduler.step(entry.now.monotonic_ns, entry.command)
-        world.writer.put(entry_text(entry.now, entry.command), facts_text(facts))
+        world.writer.put((entry_text(entry.now, entry.command), facts_text(facts)))
         expected.update(facts)
         if number % DIGEST_COMMANDS == 0 or number == len(STORY):
             digests.append(Digest(number, expected.hexdigest()))
@@ -76,7 +78,7 @@ def test_digests_stand_where_they_prove_what_is_before_them(tmp_path: Path) -> N
 def test_a_step_that_raised_is_the_last_one_and_proves_nothing(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.put(STORY[:2])
-    world.writer.put(texts(STORY)[2], None)
+    world.writer.put((texts(STORY)[2], None))
     assert list(world.end()) == STORY[:3]
 
 
@@ -86,7 +88,7 @@ def test_what_comes_after_the_end_is_not_taken(tmp_path: Path) -> None:
     journal = world.end()
     world.put(STORY[2:])
     assert not world.writer.is_open
-    assert world.writer.waiting_bytes == 0
+    assert world.writer.waiting == 0
     assert world.writer._queue.empty(), "nothing is kept that nobody will write"
     assert entries(journal) == STORY[:2]
 
@@ -102,7 +104,7 @@ def test_a_full_disk_ends_the_journal_with_all_that_had_room(tmp_path: Path) -> 
     assert "No space left" in ending.reason
     assert not world.writer.is_open
     journal = Journal.open(tmp_path)
-    assert entries(journal) == STORY[: ending.commands]
+    assert entries(journal) == STORY[: ending.entries]
     assert ending.mark_error or "No space left" in journal.end
 
 
@@ -128,7 +130,7 @@ def test_a_journal_that_reaches_its_bound_ends(tmp_path: Path) -> None:
     assert ending.reason == "it has reached the size that was set for it"
     assert ending.bytes <= 4096 + 8192
     journal = Journal.open(tmp_path)
-    assert len(entries(journal)) == ending.commands < 10 * len(STORY)
+    assert len(entries(journal)) == ending.entries < 10 * len(STORY)
     assert journal.end == ending.reason
 
 
@@ -141,7 +143,7 @@ class Blocks:
         self.may_write, self.begun, self.done = threading.Event(), threading.Event(), threading.Event()
         append = JournalFiles.append
 
-        def appended(files: JournalFiles, content: bytes, commands: int) -> None:
+        def appended(files: JournalFiles[Header], content: bytes, commands: int) -> None:
             self.begun.set()
             assert self.may_write.wait(20)
             append(files, content, commands)
@@ -150,7 +152,7 @@ class Blocks:
                 self.done.set()
 
         monkeypatch.setattr(JournalFiles, "append", appended)
-        monkeypatch.setattr(module, "REST_SECONDS", 3600)
+        monkeypatch.setattr(queued, "REST_SECONDS", 3600)
 
 
 def test_what_comes_while_it_rests_is_one_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,9 +180,8 @@ def test_it_does_not_rest_while_more_than_a_block_waits(tmp_path: Path, monkeypa
     assert len(blocks.commands) > 10
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_bug_in_its_thread_lets_nothing_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: JournalFiles, content: bytes, commands: int) -> None:
+def test_a_bug_in_its_thread_ends_it_and_lets_nothing_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(self: JournalFiles[Header], content: bytes, commands: int) -> None:
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(JournalFiles, "append", broken)
@@ -189,7 +190,7 @@ def test_a_bug_in_its_thread_lets_nothing_pile_up(tmp_path: Path, monkeypatch: p
     assert world.writer.join()
     world.put(STORY)
     assert world.writer._queue.empty()
-    world.writer._files.end(b'{"end": "closed by the test", "commands": 0}')
+    assert [one.reason for one in world.endings] == ["it cannot be written: RuntimeError: a bug"]
 
 
 class StuckFile(FileIO):
@@ -208,7 +209,7 @@ class StuckFile(FileIO):
 def test_a_disk_that_is_too_slow_ends_the_journal_and_blocks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes = [module._size(text, "[]") for text in texts(STORY)]
+    sizes = [module.size((text, "[]")) for text in texts(STORY)]
     bound = sum(sizes[:20])
     monkeypatch.setattr(module, "WAITING_BYTES_MAX", bound)
     endings: list[RecordingEnd] = []
@@ -223,15 +224,15 @@ def test_a_disk_that_is_too_slow_ends_the_journal_and_blocks_nothing(
     taken = 0
     for text in texts(STORY):
         if writer.is_open:
-            writer.put(text, "[]")
+            writer.put((text, "[]"))
             taken += 1
     assert StuckFile.stuck.wait(20)
     assert taken == 21
-    assert writer.waiting_bytes == sum(sizes[:21])
-    monkeypatch.setattr(module, "CLOSE_SECONDS", 0.0)
+    assert writer.waiting == sum(sizes[:21])
+    monkeypatch.setattr(queued, "CLOSE_SECONDS", 0.0)
     assert not writer.join()
     StuckFile.let_go.set()
-    monkeypatch.setattr(module, "CLOSE_SECONDS", 20.0)
+    monkeypatch.setattr(queued, "CLOSE_SECONDS", 20.0)
     assert writer.join()
     assert [ending.reason for ending in endings] == [
         f"the disk is too slow for it: more than {bound} bytes waited to be written"
@@ -257,7 +258,7 @@ def test_a_file_that_is_removed_moved_or_replaced_ends_the_journal(
     tmp_path: Path, harm: Callable[[Path], None], idle: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """At the next block, or when it has had nothing to write for a while."""
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001 if idle else 1_000.0)
+    monkeypatch.setattr(queued, "LOOK_SECONDS", 0.001 if idle else 1_000.0)
     directory = tmp_path / "journal"
     directory.mkdir()
     ended = threading.Event()
@@ -269,7 +270,7 @@ def test_a_file_that_is_removed_moved_or_replaced_ends_the_journal(
 
     world.writer._on_end = on_end
     world.put(STORY[:2])
-    while world.writer.waiting_bytes:
+    while world.writer.waiting:
         pass
     harm(directory)
     if not idle:

@@ -19,8 +19,8 @@ from schedulerd.core.commands import Command, UpdateAllocations
 from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.journal.blocks import MAGIC, block
 from schedulerd.journal.recorder import JournalRecorder
+from schedulerd.journal_files.blocks import MAGIC, block
 from tests.instants import at
 from tests.unit.replay.commands import CONNECT, CYCLE, ask, node, queue_file, release, submit
 from tests.unit.replay.recorded import QUEUES, START_NS, a_header, a_history, registration, timed, write_journal

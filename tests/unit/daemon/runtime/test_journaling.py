@@ -12,8 +12,9 @@ from schedulerd.config import Settings
 from schedulerd.core.commands import RunCycle
 from schedulerd.daemon.runtime.journaling import begin_journal, end_journal, journal_state
 from schedulerd.journal import Journal
-from schedulerd.journal.files import END_ROOM_BYTES
-from schedulerd.journal.writer import BLOCK_BYTES, CLOSE_SECONDS
+from schedulerd.journal.writer import BLOCK_BYTES
+from schedulerd.journal_files.files import END_ROOM_BYTES
+from schedulerd.journal_files.writer import CLOSE_SECONDS
 from schedulerd.observe.metrics import Metrics
 from tests.instants import at
 from tests.unit.observe.scrape import text

@@ -19,7 +19,7 @@ from schedulerd.daemon.runtime.shutdown import (
     until_ended,
 )
 from schedulerd.daemon.server import LAST_CALLS_SECONDS
-from schedulerd.journal.writer import CLOSE_SECONDS
+from schedulerd.journal_files.writer import CLOSE_SECONDS
 from tests.unit import virtual_loop
 
 LIMIT_SECONDS = 20.0
