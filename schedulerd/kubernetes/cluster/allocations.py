@@ -82,9 +82,9 @@ def allocated(model: Model, event: Allocated) -> None:
     asking.stop_using_class(model, own)
     if own.is_placeholder:
         gang_answers.note_placed(model, own)
-    plan = model.view.volume_plan(own.pod, event.node)
+    plan = model.view.volume_plan(own.pod, event.node) if own.pod.spec.volumes else None
     model.view.assume(own.pod, event.node)
-    if plan.to_bind or plan.to_provision:
+    if plan is not None and (plan.to_bind or plan.to_provision):
         volumes.begin(model, own, plan)
         _follow_volumes(model, own)
     else:

@@ -56,7 +56,9 @@ class PodState(Enum):
 class OwnPod(msgspec.Struct, eq=False):
     """A pod that this scheduler places. The key of its ask and allocation is its uid."""
 
+    uid: str
     pod: Pod
+    """As it is now."""
     metadata: PodMetadata
     state: PodState = PodState.NEW
     application: Application | None = None
@@ -119,10 +121,6 @@ class OwnPod(msgspec.Struct, eq=False):
     """Once it was allocated with claims that were not bound."""
     reason: PodReason = msgspec.field(default_factory=PodReason)
     """Why it waits."""
-
-    @property
-    def uid(self) -> str:
-        return self.pod.metadata.uid
 
     @property
     def earlier_uuids(self) -> list[str]:

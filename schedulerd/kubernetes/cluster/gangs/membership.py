@@ -30,11 +30,11 @@ def own_pod(model: Model, pod: Pod, metadata: PodMetadata) -> OwnPod:
     """A pod of ours that is new: a placeholder, a member of a PodGroup, or any other."""
     if is_placeholder(pod.metadata):
         model.placeholders.setdefault(metadata.application_id, {})[pod.metadata.uid] = None
-        return OwnPod(pod, metadata, is_placeholder=True)
+        return OwnPod(pod.metadata.uid, pod, metadata, is_placeholder=True)
     key = declaration.group_key(model, pod)
     if key is not None:
         metadata = replace(metadata, application_id=declaration.application_id(key))
-    return OwnPod(pod, metadata, group=key, declares_gang=declares_task_groups(pod.metadata))
+    return OwnPod(pod.metadata.uid, pod, metadata, group=key, declares_gang=declares_task_groups(pod.metadata))
 
 
 def gone(model: Model, own: OwnPod) -> None:

@@ -129,7 +129,7 @@ def _ask(model: Model, application: Application, gang: Gang, slot: Slot) -> None
     group, key = gang.groups[slot.group], slot.name if not slot.tries else f"{slot.name}-{slot.tries}"
     slot.tries += 1
     pod = _like(model, application, gang, group, key)
-    own = OwnPod(pod, read_metadata(pod), is_placeholder=True, slot=slot, task_group=slot.group)
+    own = OwnPod(pod.metadata.uid, pod, read_metadata(pod), is_placeholder=True, slot=slot, task_group=slot.group)
     own.application = application
     slot.own, slot.state = own, SlotState.THERE
     model.virtual[key] = own
