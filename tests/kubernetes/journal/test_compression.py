@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedulerd.kubernetes.journal import compression
 from schedulerd.kubernetes.journal.compression import Deflater, Inflater
 
 
@@ -34,3 +35,11 @@ def test_a_block_is_not_read_without_those_before_it() -> None:
     second = deflater.compress(b"two")
     with pytest.raises(ValueError, match="cannot be decompressed"):
         Inflater().decompress(second)
+
+
+def test_a_block_that_becomes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of a stranger could fill the memory: 512 MB may be half a MB when compressed."""
+    monkeypatch.setattr(compression, "TEXT_BYTES_MAX", 1_000)
+    assert Inflater().decompress(Deflater().compress(b"x" * 999)) == b"x" * 999
+    with pytest.raises(ValueError, match="longer than 1000 bytes"):
+        Inflater().decompress(Deflater().compress(b"x" * 100_000))
