@@ -7,7 +7,7 @@ a batch, or of a start, before it is declared.
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking, conditions, failing
-from schedulerd.kubernetes.cluster.gangs import membership, slots, waiting
+from schedulerd.kubernetes.cluster.gangs import members, membership, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.declaration import known_group
 from schedulerd.kubernetes.cluster.gangs.model import (
     Gang,
@@ -196,6 +196,7 @@ def _form(model: Model, application: Application, gang: Gang) -> bool:
         # Real pods get nodes when the gang is complete, or given up: what is gone since is not made again.
         for slot in list(gang.to_come):
             slot.state = SlotState.SPENT
+    _count_bound(model, gang, bound)
     if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
         gang.stage, gang.has_run = GangStage.OVER, True
     gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)
@@ -208,6 +209,14 @@ def _form(model: Model, application: Application, gang: Gang) -> bool:
     if gang.is_past:
         _open(model, application, gang, GangStage.OVER)
     return True
+
+
+def _count_bound(model: Model, gang: Gang, bound: list[OwnPod]) -> None:
+    """Virtual placeholders are asked for without these members; pods were made for them too."""
+    for own in bound:
+        if gang.kind is PlaceholderKind.PODS:
+            members.runs_elsewhere(model, own)
+        gang.placed[own.uid] = None
 
 
 def _make_slots(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> None:
@@ -227,7 +236,7 @@ def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> lis
     """The distinct sizes and classes of the first pods by age; the groups are numbered."""
     gang.classes.clear()
     groups: dict[str, Group] = {}
-    unbound = sorted((own for own in real if not own.node), key=_age)
+    unbound = sorted((own for own in real if not own.node), key=members.age)
     for own in unbound[:number]:
         key = asking.class_key(model, own)
         name = gang.classes.setdefault(key, f"group-{len(gang.classes)}")
@@ -305,10 +314,6 @@ def _open(model: Model, application: Application, gang: Gang, stage: GangStage) 
 
 def _real_pods(application: Application) -> list[OwnPod]:
     return [own for own in application.pods.values() if not own.is_placeholder]
-
-
-def _age(own: OwnPod) -> tuple[int, str]:
-    return epoch_seconds(own.pod.metadata.creation_timestamp), own.pod.metadata.name
 
 
 def _bound_seconds(own: OwnPod) -> int:

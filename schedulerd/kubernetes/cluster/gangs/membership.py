@@ -124,6 +124,7 @@ def leaving(model: Model, application: Application, own: OwnPod) -> None:
     if gang is None:
         return
     waiting.left(model, own)
+    gang.placed.pop(own.uid, None)
     if own.is_placeholder:
         _lose_pod(model, application, gang, own)
     elif gang.originator is own:

@@ -1,0 +1,81 @@
+"""Members of a gang get nodes, and each of them needs one placeholder less.
+
+The daemon takes a placeholder away for each member that it places. It does not for a member that somebody else has
+bound, or that was created with its node: that member's placeholder would hold room for nobody, and the others would
+wait for it. So one is given up here. None comes back when such a member ends, as none does after a swap.
+
+A member that is deleted before it has a node keeps its placeholder: as many members are wanted as before, and the pod
+that is made in its place takes it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from schedulerd.kubernetes.cluster.asking import task_group_of
+from schedulerd.kubernetes.cluster.gangs import slots
+from schedulerd.kubernetes.cluster.gangs.membership import is_made_again
+from schedulerd.kubernetes.cluster.gangs.model import Gang, Slot, SlotState
+from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
+from schedulerd.kubernetes.cluster.times import epoch_seconds
+
+
+def allocated(model: Model, own: OwnPod) -> None:
+    """The daemon has placed the pod: mostly by a swap, and then no placeholder is left over."""
+    gang = own.application.gang if own.application is not None else None
+    if own.application is not None and gang is not None and _is_new(gang, own):
+        _count(model, own.application, gang, own, own.task_group)
+
+
+def runs_elsewhere(model: Model, own: OwnPod) -> None:
+    """The pod has a node where the daemon has not placed it."""
+    gang = own.application.gang if own.application is not None else None
+    if own.application is not None and gang is not None and _is_new(gang, own):
+        _count(model, own.application, gang, own, _group_with_one_less(model, own.application, gang, own))
+
+
+def age(own: OwnPod) -> tuple[int, str]:
+    """The order in which members of a PodGroup have placeholders."""
+    return epoch_seconds(own.pod.metadata.creation_timestamp), own.pod.metadata.name
+
+
+def _is_new(gang: Gang, own: OwnPod) -> bool:
+    if own.is_placeholder or gang.is_past or own.uid in gang.placed:
+        return False
+    return any(group.left for group in gang.groups.values())
+
+
+def _count(model: Model, application: Application, gang: Gang, own: OwnPod, name: str) -> None:
+    gang.placed[own.uid] = None
+    group = gang.groups.get(name)
+    if group is None:
+        return
+    group.placed += 1
+    if group.left + group.placed <= group.slots:
+        return
+    # Some may be on their way out: a swap may have been under way for this very pod.
+    left = [slot for slot in gang.slots.values() if slot.group == name and _is_left(gang, slot)]
+    surplus = len(left) + group.placed - group.slots
+    for slot in sorted(left, key=_use)[: max(0, surplus)]:
+        slots.give_up(model, application, gang, slot)
+
+
+def _is_left(gang: Gang, slot: Slot) -> bool:
+    return slot.state is not SlotState.SPENT and (slot.own is None or is_made_again(gang, slot.own))
+
+
+def _use(slot: Slot) -> tuple[bool, bool, int]:
+    """Those that hold room are given up last."""
+    return slot.own is not None and bool(slot.own.uuid), slot.own is not None, -slot.index
+
+
+def _group_with_one_less(model: Model, application: Application, gang: Gang, own: OwnPod) -> str:
+    """Of a PodGroup the oldest pods without a node keep their placeholders, as after a start."""
+    name = task_group_of(model, own)
+    if gang.key is None:
+        return name
+    number = sum(group.left for group in gang.groups.values()) - 1
+    waiting = sorted((one for one in application.pods.values() if not one.is_placeholder and not one.node), key=age)
+    wanted = Counter(task_group_of(model, one) for one in waiting[:number])
+    surplus = [group.name for group in gang.groups.values() if group.left > wanted[group.name]]
+    return name if name in surplus else surplus[-1]
