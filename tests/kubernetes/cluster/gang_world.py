@@ -15,7 +15,7 @@ from schedulerd.kubernetes.metadata.gangs import is_placeholder
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, CoschedulingSpec
-from tests.kubernetes.builders import JSON, node
+from tests.kubernetes.builders import JSON, node, placed
 from tests.kubernetes.cluster.play import own
 from tests.kubernetes.cluster.toy_world import ToyDaemon, ToyWorld
 
@@ -299,6 +299,8 @@ class GangWorld(ToyWorld):
             spec = CoschedulingSpec(min_member=self.random.randint(1, 3))
             group = self.pod_groups[name] = CoschedulingPodGroup(own(name).metadata, spec)
             self._watch.append(v.Put(group))
+        elif not self.is_orderly and chance < 0.65:
+            self._steal()
         elif not self.is_orderly:
             super()._user()
         elif chance < 0.7 and self.pods:
@@ -306,6 +308,14 @@ class GangWorld(ToyWorld):
         elif (name := f"n{self.random.randrange(4)}") not in self.nodes:
             self.nodes.add(name)
             self._watch.append(v.Put(node(name, cpu="1")))
+
+    def _steal(self) -> None:
+        """Somebody else binds a pod that waits."""
+        waiting = [uid for uid, pod in self.pods.items() if not pod.spec.node_name and not is_placeholder(pod.metadata)]
+        if waiting and self.nodes:
+            uid = self.random.choice(sorted(waiting))
+            self.stolen.add(uid)
+            self._put(placed(self.pods[uid], self.random.choice(sorted(self.nodes))))
 
     def _gang_pod(self) -> None:
         name = f"p{next(self._names)}"
