@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedulerd.kubernetes.cluster import failing
-from schedulerd.kubernetes.cluster.gangs import answers, life, membership, placeholder_pods, slots, waiting
+from schedulerd.kubernetes.cluster.gangs import answers, forming, life, membership, placeholder_pods, slots, waiting
 from schedulerd.kubernetes.cluster.model import Application, Model
 from tests.kubernetes.cluster import (
     test_gang_metadata,
@@ -61,7 +61,7 @@ MUTANTS = (
     Mutant(
         "pods of a PodGroup do not wait for each other",
         Rule.SHIM_GANGS,
-        Compares(life._form, ("real", "wanted"), ">"),
+        Compares(forming.form, ("real", "wanted"), ">"),
         (GANGS,),
     ),
     Mutant(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -11,12 +12,13 @@ from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.gangs import is_placeholder
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, CoschedulingSpec
 from tests.kubernetes.builders import JSON, node, placed
-from tests.kubernetes.cluster.play import own
+from tests.kubernetes.cluster.play import EPOCH_NS, own
 from tests.kubernetes.cluster.toy_world import ToyDaemon, ToyWorld
 
 STYLES = ("Soft", "Hard", "Requeue")
@@ -334,6 +336,10 @@ class GangWorld(ToyWorld):
                 "schedulerd.io/schedulingPolicyParameters": f"gangSchedulingStyle={STYLES[number % 3]}",
             },
         }
+        if not self.is_orderly and self.random.random() < 0.3:  # another pod declares the gang, before or after
+            del meta["annotations"]["schedulerd.io/task-groups"]
+        created = datetime.fromtimestamp((EPOCH_NS + self.now_ns) // SECOND_NS, UTC)
+        meta["creationTimestamp"] = created.isoformat()
         self._put(own(name, cpu="100m", meta=meta))
 
     def _collect_garbage(self) -> None:

@@ -61,6 +61,7 @@ def check(world: GangWorld) -> None:
         placed = sum(group.placed for group in gang.groups.values())
         assert gang.has_run or len(there) + placed >= len(gang.slots), "a gang that waits lacks a placeholder"
     check_room(world)
+    check_declarations(world)
     occupied = dict.fromkeys(world.nodes, 0)
     for uid, one in world.pods.items():
         if one.spec.node_name in world.nodes:
@@ -68,6 +69,13 @@ def check(world: GangWorld) -> None:
     assert occupied == {node: used.get("pods", 0) for node, used in daemon.occupied.items()}
     assert len(world.bindings) == len(set(world.bindings)), "bound twice"
     assert len(world.failed) == len(set(world.failed))
+
+
+def check_declarations(world: GangWorld | CoreGangWorld) -> None:
+    model = world.cluster.model
+    assert model.waiting_for_declaration == {}, "a pod waits for a declaration"
+    declaring = {uid for uids in model.declaring.values() for uid in uids}
+    assert declaring == {uid for uid, own in model.pods.items() if own.declares_gang}
 
 
 def check_room(world: GangWorld | CoreGangWorld) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking
 from schedulerd.kubernetes.cluster.gangs import members, membership
-from schedulerd.kubernetes.cluster.gangs.declaration import known_group
+from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age, known_group
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Group, SlotState
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
@@ -65,12 +65,12 @@ def _count_bound(model: Model, gang: Gang, bound: list[OwnPod]) -> None:
 def _make_slots(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> None:
     assert gang.originator is not None
     for group in gang.groups.values():
-        members = group.members
+        number = group.members
         if gang.kind is PlaceholderKind.VIRTUAL and gang.source is GangSource.ANNOTATIONS and gang.has_run:
             of_group = [own for own in real if asking.task_group_of(model, own) == group.name]
             unbound = sum(not own.node for own in of_group)
-            members = max(0, min(unbound, members - (len(of_group) - unbound)))
-        for index in range(members):
+            number = max(0, min(unbound, number - (len(of_group) - unbound)))
+        for index in range(number):
             name = placeholder_name(gang.originator.uid, application.id, group.name, index)
             gang.add_slot(group.name, index, name)
 
@@ -79,7 +79,7 @@ def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> lis
     """The distinct sizes and classes of the first pods by age; the groups are numbered."""
     gang.classes.clear()
     groups: dict[str, Group] = {}
-    unbound = sorted((own for own in real if not own.node), key=members.age)
+    unbound = sorted((own for own in real if not own.node), key=age)
     for own in unbound[:number]:
         key = asking.class_key(model, own)
         name = gang.classes.setdefault(key, f"group-{len(gang.classes)}")
@@ -93,7 +93,7 @@ def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> lis
 
 
 def _originator(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> OwnPod:
-    """The owner of the placeholders that are there, else the first pod that declares the gang."""
+    """The owner of the placeholders that are there, else the pod that declares the gang, else the first one."""
     owners = {
         owner.uid
         for uid in model.placeholders.get(application.id, {})
@@ -103,7 +103,8 @@ def _originator(model: Model, application: Application, gang: Gang, real: list[O
     by_owner = next((own for own in real if own.uid in owners), None)
     if by_owner is not None:
         return by_owner
-    return next((own for own in real if own is gang.originator), real[0])
+    declaring = next((own for own in real if own.declares_gang), real[0])
+    return next((own for own in real if own is gang.originator), declaring)
 
 
 def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], wanted: int) -> None:
@@ -111,7 +112,7 @@ def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], wanted: int) -> 
     note = f"the gang of PodGroup {gang.key.name!r} waits for its pods: {len(real)} of {wanted} exist"
     if gang.said != note:
         gang.said = note
-        model.record(real[-1], "GangForming", "Scheduling", note)
+        model.record(real[-1], FORMING_REASON, "Scheduling", note)
 
 
 def real_pods(application: Application) -> list[OwnPod]:

@@ -7,7 +7,7 @@ a batch, or of a start, before it is declared.
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking, conditions, failing
-from schedulerd.kubernetes.cluster.gangs import membership, slots, waiting
+from schedulerd.kubernetes.cluster.gangs import declaration, membership, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, GangTime, GroupKey
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, PodState
@@ -33,6 +33,8 @@ def review(model: Model) -> None:
         application_id = next(iter(model.gangs_due))
         del model.gangs_due[application_id]
         application = model.applications.get(application_id)
+        if application is not None and application_id in model.waiting_for_declaration:
+            asking.consider_all(model, declaration.take_waiting(model, application))
         if application is not None and application.gang is not None:
             _review(model, application, application.gang)
             waiting.show(model, application)
@@ -42,6 +44,13 @@ def due(model: Model, application_id: str) -> None:
     """A wait is over."""
     if application_id in model.applications:
         model.gangs_due[application_id] = None
+
+
+def declaration_due(model: Model, uid: str) -> None:
+    """The pod has waited long enough for the one that declares its task group."""
+    own = model.pods.get(uid)
+    if own is not None and own.state is PodState.HELD and own.application is None:
+        asking.consider(model, own)
 
 
 def remove_unwanted(model: Model) -> None:

@@ -14,10 +14,10 @@ from collections import Counter
 
 from schedulerd.kubernetes.cluster.asking import task_group_of
 from schedulerd.kubernetes.cluster.gangs import slots
+from schedulerd.kubernetes.cluster.gangs.declaration import age
 from schedulerd.kubernetes.cluster.gangs.membership import is_made_again
 from schedulerd.kubernetes.cluster.gangs.model import Gang, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 
 
 def allocated(model: Model, own: OwnPod) -> None:
@@ -32,11 +32,6 @@ def runs_elsewhere(model: Model, own: OwnPod) -> None:
     gang = own.application.gang if own.application is not None else None
     if own.application is not None and gang is not None and _is_new(gang, own):
         _count(model, own.application, gang, own, _group_with_one_less(model, own.application, gang, own))
-
-
-def age(own: OwnPod) -> tuple[int, str]:
-    """The order in which members of a PodGroup have placeholders."""
-    return epoch_seconds(own.pod.metadata.creation_timestamp), own.pod.metadata.name
 
 
 def _is_new(gang: Gang, own: OwnPod) -> bool:

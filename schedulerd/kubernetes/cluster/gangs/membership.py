@@ -34,13 +34,14 @@ def own_pod(model: Model, pod: Pod, metadata: PodMetadata) -> OwnPod:
     key = declaration.group_key(model, pod)
     if key is not None:
         metadata = replace(metadata, application_id=declaration.application_id(key))
-    return OwnPod(pod, metadata, group=key, declares_gang=declares_task_groups(pod.metadata))
+    own = OwnPod(pod, metadata, group=key, declares_gang=declares_task_groups(pod.metadata))
+    declaration.note_pod(model, own)
+    return own
 
 
 def gone(model: Model, own: OwnPod) -> None:
     """The pod has ended or is deleted."""
-    if own.group is not None:
-        declaration.stop_waiting(model, own)
+    declaration.gone(model, own)
     if own.is_placeholder:
         model.unwanted.pop(own.uid, None)
         of_application = model.placeholders.get(own.metadata.application_id, {})
