@@ -249,6 +249,8 @@ class GangWorld(ToyWorld):
 
     def settle(self) -> None:
         self.is_calm = True
+        for _ in range(0 if self.is_orderly else 3):
+            self._steal()
         for _ in range(300):
             while self.move():
                 pass
