@@ -131,6 +131,12 @@ MUTANTS = (
         (GANGS,),
     ),
     Mutant(
+        "a PodGroup holds room for pods that are gone",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(members.lacks_successors, gives(False)),
+        (GANGS, SIMULATION),
+    ),
+    Mutant(
         "placeholders that are there are not adopted",
         Rule.SHIM_PLACEHOLDERS,
         Replaced(membership.adopt_found, gives([])),

@@ -224,3 +224,70 @@ def test_a_new_shim_deletes_a_placeholder_pod_for_a_member_that_was_bound_meanwh
     report = Play().start(node(), placed(member("w0"), "n"), member("w1"), *pods)
     assert [one.pod.uid for one in of(report.others, e.DeletePod)] == [pods[1].metadata.uid]
     assert report.applications[0].placeholder_ask == {"vcore": 1000, "pods": 1}
+
+
+def grouping_of(*pods: Pod, members: int) -> tuple[Play, list[str]]:
+    """A PodGroup that waits, and the keys of its placeholders."""
+    play = grouping()
+    play.put(node("n", cpu="8"), pod_group(members))
+    asks = of(play.put(*pods), e.Ask)
+    play.tell(v.ApplicationAccepted("podgroup.ns.pg"))
+    return play, [ask.key for ask in asks if ask.is_placeholder]
+
+
+def test_a_pod_group_that_lacks_a_pod_gives_its_room_back_until_it_has_one() -> None:
+    play, keys = grouping_of(grouped("p0"), grouped("p1"), members=2)
+    play.tell(v.Allocated("podgroup.ns.pg", keys[0], "u", "n"))
+    assert [one.key for one in of(play.gone(grouped("p1")), e.ReleaseAsk)] == ["p1"]
+    assert of(play.wait(29), e.RemoveApplication) == []
+    effects = play.wait(1)
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("podgroup.ns.pg")]
+    assert {one.key for one in of(effects, e.ReleaseAsk)} == {"p0", keys[1]}, "they may be under way"
+    assert held(play) == {}
+    assert of(play.wait(60), e.AddApplication) == []
+    shown = play.cluster.model.pods["p0"].reason.current
+    assert shown is not None
+    assert shown.text == "the gang of PodGroup 'pg' waits for its pods: 1 of 2 exist", "as after a start"
+    effects = play.put(grouped("p2"))
+    assert of(effects, e.AddApplication)[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert held(play) == {"group-0": 2}
+
+
+def test_a_successor_takes_the_placeholder_of_a_pod_group() -> None:
+    play, keys = grouping_of(grouped("p0"), grouped("p1"), members=2)
+    play.gone(grouped("p1"))
+    play.wait(20)
+    assert [ask.task_group for ask in of(play.put(grouped("p2")), e.Ask)] == ["group-0"]
+    assert of(play.wait(100), e.RemoveApplication) == []
+    assert list(play.cluster.model.virtual) == keys
+
+
+def test_a_pod_group_is_formed_anew_of_other_pods_that_were_there() -> None:
+    play, _ = grouping_of(grouped("old", cpu="4", at=1), grouped("p1", at=2), grouped("p2", at=3), members=2)
+    assert held(play) == {"group-0": 1, "group-1": 1}
+    play.gone(grouped("old", cpu="4", at=1))
+    effects = play.wait(31)
+    assert of(effects, e.AddApplication)[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert held(play) == {"group-0": 2}
+
+
+def test_a_pod_group_that_runs_keeps_no_placeholder_that_no_pod_can_take() -> None:
+    play, keys = grouping_of(grouped("p0"), grouped("p1"), grouped("p2"), members=3)
+    for key in keys:
+        play.tell(v.Allocated("podgroup.ns.pg", key, f"u-{key}", "n"))
+    play.tell(v.ApplicationUpdated("podgroup.ns.pg", "Running", ""))
+    play.tell(v.ReleaseWanted("podgroup.ns.pg", keys[0], f"u-{keys[0]}", v.Cause.REPLACED, ""))
+    play.bind("p0", "n")
+    play.gone(grouped("p2"))
+    effects = play.wait(30)
+    assert of(effects, e.RemoveApplication) == []
+    assert len(of(effects, e.ReleaseAllocation)) == 1
+    assert held(play) == {"group-0": 1}, "for the pod that is left"
+
+
+def test_a_member_that_ran_and_succeeded_unseen_is_one() -> None:
+    play, _ = begin(virtual("w0", 3), virtual("w1", 3), virtual("w2", 3))
+    for name, phase in (("w0", "Succeeded"), ("w1", "Failed")):
+        ended = placed(virtual(name, 3), "n")
+        play.put(Pod(ended.metadata, ended.spec, type(ended.status)(phase=phase)))
+        assert held(play) == {"g": 2}, "one that has failed has a successor"

@@ -92,6 +92,10 @@ def check_room(world: GangWorld | CoreGangWorld) -> None:
             ]
             left = sum(slot.group == group.name and slot.own is not None for slot in gang.slots.values())
             assert not left or left + len(bound) <= group.members, f"{application.id} holds room for nobody"
+        if gang.key is not None:
+            left = sum(group.left for group in gang.groups.values())
+            waiting = sum(not own.node for own in application.pods.values())
+            assert left <= waiting, f"{application.id} holds room for pods that are gone"
 
 
 def play(seed: int, turns: int = TURNS, *, crashes: bool = False) -> GangWorld:

@@ -7,7 +7,8 @@ a batch, or of a start, before it is declared.
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking, conditions, failing
-from schedulerd.kubernetes.cluster.gangs import declaration, membership, slots, waiting
+from schedulerd.kubernetes.cluster.effects import ReleaseAsk, RemoveApplication
+from schedulerd.kubernetes.cluster.gangs import declaration, members, membership, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, GangTime, GroupKey
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, PodState
@@ -106,7 +107,24 @@ def start_over(model: Model, application: Application) -> None:
     model.gangs_due[application.id] = None
 
 
-def form_later(model: Model, application: Application) -> None:
+def form_anew(model: Model, application: Application) -> None:
+    """The daemon has forgotten the application, or forgets it now, and pods of it wait."""
+    application.state = ApplicationState.FORMING
+    is_asked_for = False
+    for own in application.pods.values():
+        if own.state is PodState.ASKED and not own.is_placeholder:
+            # Its ask may be on the way to the application of before, and must not wait for the next one.
+            model.effects.append(ReleaseAsk(application.id, own.uid))
+            own.state, own.ask, is_asked_for = PodState.HELD, None, True
+            asking.stop_using_class(model, own)
+        elif own.state is PodState.BOUND and not own.uuid:
+            model.nodes.arrive(own.uid, own.node)
+    start_over(model, application)
+    if is_asked_for and not any(own.node for own in application.pods.values()):
+        _form_later(model, application)
+
+
+def _form_later(model: Model, application: Application) -> None:
     """Asks of the application that the daemon has forgotten may still be on their way. Their withdrawals come behind
     them, but the next application of the id could come before both, on another stream: one of its pods would be placed
     without its gang."""
@@ -148,6 +166,9 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
     if gang.stage in (GangStage.RESERVING, GangStage.OPEN) and not has_pods:
         slots.clear(model, application, gang, is_known=True)
         gang.stage, gang.is_abandoned = GangStage.OVER, True
+    elif members.lacks_successors(model, application, gang):
+        model.effects.append(RemoveApplication(application.id))
+        form_anew(model, application)
     if gang.stage is GangStage.OVER:
         if not has_pods or not gang.is_abandoned:
             return

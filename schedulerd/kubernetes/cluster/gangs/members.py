@@ -5,7 +5,8 @@ bound, or that was created with its node: that member's placeholder would hold r
 wait for it. So one is given up here. None comes back when such a member ends, as none does after a swap.
 
 A member that is deleted before it has a node keeps its placeholder: as many members are wanted as before, and the pod
-that is made in its place takes it.
+that is made in its place takes it. The pods of a PodGroup all exist, so there none is kept for long: if no such pod
+comes, a gang that waits is formed anew of the pods that are left, and one that runs needs one placeholder less.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from collections import Counter
 from schedulerd.kubernetes.cluster.asking import task_group_of
 from schedulerd.kubernetes.cluster.gangs import slots
 from schedulerd.kubernetes.cluster.gangs.declaration import age
-from schedulerd.kubernetes.cluster.gangs.membership import is_made_again
-from schedulerd.kubernetes.cluster.gangs.model import Gang, Slot, SlotState
+from schedulerd.kubernetes.cluster.gangs.membership import SUCCESSOR_WAIT_NS, is_made_again
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 
 
@@ -34,6 +35,23 @@ def runs_elsewhere(model: Model, own: OwnPod) -> None:
         _count(model, own.application, gang, own, _group_with_one_less(model, own.application, gang, own))
 
 
+def lacks_successors(model: Model, application: Application, gang: Gang) -> bool:
+    """No pods have come in the place of those that have left the PodGroup, and the gang has to be formed anew."""
+    if gang.left_ns is None or model.now_ns < gang.left_ns + SUCCESSOR_WAIT_NS:
+        return False
+    gang.left_ns = None
+    if gang.stage not in (GangStage.RESERVING, GangStage.OPEN):
+        return False
+    waiting = (own for own in application.pods.values() if not own.is_placeholder and not own.node)
+    taken = Counter(task_group_of(model, own) for own in waiting)
+    too_many = {group: group.left - taken[group.name] for group in gang.groups.values()}
+    if not gang.has_run:
+        return any(number > 0 for number in too_many.values())
+    for group, number in too_many.items():
+        _give_up(model, application, gang, group.name, number)
+    return False
+
+
 def _is_new(gang: Gang, own: OwnPod) -> bool:
     if own.is_placeholder or gang.is_past or own.uid in gang.placed:
         return False
@@ -49,14 +67,18 @@ def _count(model: Model, application: Application, gang: Gang, own: OwnPod, name
     if group.left + group.placed <= group.slots:
         return
     # Some may be on their way out: a swap may have been under way for this very pod.
-    left = [slot for slot in gang.slots.values() if slot.group == name and _is_left(gang, slot)]
-    surplus = len(left) + group.placed - group.slots
-    for slot in sorted(left, key=_use)[: max(0, surplus)]:
+    _give_up(model, application, gang, name, len(_left(gang, name)) + group.placed - group.slots)
+
+
+def _give_up(model: Model, application: Application, gang: Gang, name: str, number: int) -> None:
+    left = sorted(_left(gang, name), key=_use)
+    for slot in left[: max(0, number)]:
         slots.give_up(model, application, gang, slot)
 
 
-def _is_left(gang: Gang, slot: Slot) -> bool:
-    return slot.state is not SlotState.SPENT and (slot.own is None or is_made_again(gang, slot.own))
+def _left(gang: Gang, name: str) -> list[Slot]:
+    of_group = [slot for slot in gang.slots.values() if slot.group == name and slot.state is not SlotState.SPENT]
+    return [slot for slot in of_group if slot.own is None or is_made_again(gang, slot.own)]
 
 
 def _use(slot: Slot) -> tuple[bool, bool, int]:

@@ -23,6 +23,8 @@ from schedulerd.kubernetes.metadata.pods import PodMetadata
 from schedulerd.kubernetes.objects.pod import Pod
 
 RETRY_FIRST_NS = SECOND_NS
+SUCCESSOR_WAIT_NS = 30 * SECOND_NS
+"""For a pod in the place of one that has left its PodGroup."""
 RETRY_MOST_NS = 60 * SECOND_NS
 
 
@@ -128,7 +130,11 @@ def leaving(model: Model, application: Application, own: OwnPod) -> None:
     gang.placed.pop(own.uid, None)
     if own.is_placeholder:
         _lose_pod(model, application, gang, own)
-    elif gang.originator is own:
+        return
+    if gang.key is not None and not own.node:
+        gang.left_ns = model.now_ns
+        model.timers.set(model.now_ns + SUCCESSOR_WAIT_NS, Due.GANG, application.id)
+    if gang.originator is own:
         others = (one for one in application.pods.values() if one is not own and not one.is_placeholder)
         gang.originator = next(others, None)
 

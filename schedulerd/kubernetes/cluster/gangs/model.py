@@ -204,6 +204,8 @@ class Gang:
     """When the daemon has placed its first placeholder: its time begins."""
     first_placed_s: int = 0
     """The same as wall time, in seconds since the epoch, of a placeholder that was found bound at a start."""
+    left_ns: int | None = None
+    """When a pod without a node has left its PodGroup: another one may come in its place."""
     is_abandoned: bool = False
     """All its real pods had left; a new one forms it anew."""
     said: str = ""
