@@ -134,7 +134,7 @@ MUTANTS = (
         "a PodGroup holds room for pods that are gone",
         Rule.SHIM_PLACEHOLDERS,
         Replaced(members.lacks_successors, gives(False)),
-        (GANGS, SIMULATION),
+        (GANGS,),
     ),
     Mutant(
         "placeholders that are there are not adopted",
