@@ -291,3 +291,11 @@ def test_a_member_that_ran_and_succeeded_unseen_is_one() -> None:
         ended = placed(virtual(name, 3), "n")
         play.put(Pod(ended.metadata, ended.spec, type(ended.status)(phase=phase)))
         assert held(play) == {"g": 2}, "one that has failed has a successor"
+
+
+def test_a_pod_of_a_pod_group_that_succeeded_unseen_does_not_keep_its_own() -> None:
+    old, middle = grouped("old", at=1), grouped("middle", at=2, cpu="2")
+    play, _ = grouping_of(old, middle, grouped("new", at=3), members=2)
+    ended = placed(old, "n")
+    play.put(Pod(ended.metadata, ended.spec, type(ended.status)(phase="Succeeded")))
+    assert held(play) == {"group-1": 1}

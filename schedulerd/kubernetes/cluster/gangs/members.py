@@ -92,7 +92,7 @@ def _group_with_one_less(model: Model, application: Application, gang: Gang, own
     if gang.key is None:
         return name
     number = sum(group.left for group in gang.groups.values()) - 1
-    waiting = sorted((one for one in application.pods.values() if not one.is_placeholder and not one.node), key=age)
-    wanted = Counter(task_group_of(model, one) for one in waiting[:number])
+    others = (one for one in application.pods.values() if one is not own and not one.is_placeholder and not one.node)
+    wanted = Counter(task_group_of(model, one) for one in sorted(others, key=age)[:number])
     surplus = [group.name for group in gang.groups.values() if group.left > wanted[group.name]]
     return name if name in surplus else surplus[-1]
