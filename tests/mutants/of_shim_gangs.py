@@ -5,9 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 from schedulerd.kubernetes.cluster import failing
-from schedulerd.kubernetes.cluster.gangs import answers, life, membership, placeholder_pods, slots, waiting
+from schedulerd.kubernetes.cluster.gangs import (
+    answers,
+    declaration,
+    forming,
+    life,
+    members,
+    membership,
+    placeholder_pods,
+    slots,
+    waiting,
+)
 from schedulerd.kubernetes.cluster.model import Application, Model
 from tests.kubernetes.cluster import (
+    test_gang_declared_late,
+    test_gang_members,
     test_gang_metadata,
     test_gang_simulation,
     test_gang_sources,
@@ -21,7 +33,7 @@ from tests.mutants.finders import Seeds, TestsOf
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
 
-GANGS = TestsOf(test_gangs, test_gang_sources, test_gang_starts)
+GANGS = TestsOf(test_gangs, test_gang_members, test_gang_declared_late, test_gang_sources, test_gang_starts)
 SIMULATION = Seeds(lambda seed: test_gang_simulation.check(test_gang_simulation.play(seed, crashes=seed % 2 == 1)))
 
 
@@ -61,7 +73,19 @@ MUTANTS = (
     Mutant(
         "pods of a PodGroup do not wait for each other",
         Rule.SHIM_GANGS,
-        Compares(life._form, ("real", "wanted"), ">"),
+        Compares(forming.form, ("real", "wanted"), ">"),
+        (GANGS,),
+    ),
+    Mutant(
+        "a pod does not wait for the one that declares its task group",
+        Rule.SHIM_GANGS,
+        Replaced(declaration.missing_declaration, gives("")),
+        (GANGS,),
+    ),
+    Mutant(
+        "only the first pod of an application declares its gang",
+        Rule.SHIM_GANGS,
+        Replaced(declaration.declaring, gives([])),
         (GANGS,),
     ),
     Mutant(
@@ -93,6 +117,24 @@ MUTANTS = (
         Rule.SHIM_PLACEHOLDERS,
         Replaced(slots.clear, nothing),
         (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "room is held for a member that somebody else has bound",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(members.runs_elsewhere, nothing),
+        (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "a placeholder that is left over by a swap and a binding of somebody else stays",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(members.allocated, nothing),
+        (GANGS,),
+    ),
+    Mutant(
+        "a PodGroup holds room for pods that are gone",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(members.lacks_successors, gives(False)),
+        (GANGS,),
     ),
     Mutant(
         "placeholders that are there are not adopted",

@@ -32,7 +32,7 @@ from schedulerd.kubernetes.cluster.events import (
     VolumeWritten,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
-from schedulerd.kubernetes.cluster.gangs import slots
+from schedulerd.kubernetes.cluster.gangs import members, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running, withdraw_resize
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -82,6 +82,8 @@ def allocated(model: Model, event: Allocated) -> None:
     asking.stop_using_class(model, own)
     if own.is_placeholder:
         gang_answers.note_placed(model, own)
+    else:
+        members.allocated(model, own)
     plan = model.view.volume_plan(own.pod, event.node) if own.pod.spec.volumes else None
     model.view.assume(own.pod, event.node)
     if plan is not None and (plan.to_bind or plan.to_provision):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking, conditions, pods
-from schedulerd.kubernetes.cluster.effects import ReleaseAsk, RemoveApplication
+from schedulerd.kubernetes.cluster.effects import RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
     ApplicationRejected,
@@ -189,19 +189,7 @@ def _completed(model: Model, application: Application) -> None:
 
 def _resubmit(model: Model, application: Application) -> None:
     if application.gang is not None:
-        application.state = ApplicationState.FORMING
-        is_asked_for = False
-        for own in application.pods.values():
-            if own.state is PodState.ASKED and not own.is_placeholder:
-                # Its ask may be on the way to the application of before, and must not wait for the next one.
-                model.effects.append(ReleaseAsk(application.id, own.uid))
-                own.state, own.ask, is_asked_for = PodState.HELD, None, True
-                asking.stop_using_class(model, own)
-            elif own.state is PodState.BOUND and not own.uuid:
-                model.nodes.arrive(own.uid, own.node)
-        life.start_over(model, application)
-        if is_asked_for and not any(own.node for own in application.pods.values()):
-            life.form_later(model, application)
+        life.form_anew(model, application)
         return
     applications.submit(model, application)
     for own in list(application.pods.values()):

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster import joining
 from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
 from schedulerd.kubernetes.cluster.gangs import declaration, membership
+from schedulerd.kubernetes.cluster.gangs.model import Gang
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -177,13 +178,24 @@ def _made(model: Model, own: OwnPod) -> Application:
     application = Application(metadata.application_id, own.pod.metadata.namespace, metadata.queue, user)
     model.applications[application.id] = application
     application.pods[own.uid] = own
-    application.gang = declaration.gang_for(model, own)
+    application.gang = _gang(model, application, own)
     if application.gang is None:
         submit(model, application)
     else:
         application.state = ApplicationState.FORMING
-        application.gang.originator = own
+    declaration.is_awaited(model, application)
     return application
+
+
+def _gang(model: Model, application: Application, own: OwnPod) -> Gang | None:
+    """As the pod declares it, else as another pod does that may join the application and is known already."""
+    for one in (own, *declaration.declaring(model, application)):
+        if one is not own and joining.refusal(model, application, one) is not None:
+            continue
+        if (gang := declaration.gang_for(model, one)) is not None:
+            gang.originator = one
+            return gang
+    return None
 
 
 def _add(model: Model, application: Application) -> AddApplication:

@@ -66,9 +66,8 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         return
     if own.is_unwanted:
         return
-    is_special = own.declares_gang or own.group is not None
-    if is_special and (problem := declaration.check(model, own) or declaration.missing_group(model, own)):
-        hold(model, own, held(problem))
+    if (why := declaration.why_waits(model, own)) is not None:
+        hold(model, own, why)
         return
     applications.join(model, own)
     if not applications.has_joined(own):

@@ -149,4 +149,5 @@ _TIMERS: dict[Due, Callable[[Model, str], None]] = {
     Due.IDLE_CLASSES: lambda model, key: nodes.idle_classes(model),
     Due.ASK_REFUSED: lambda model, key: refused.ask_refused_again(model),
     Due.GANG: life.due,
+    Due.DECLARATION: life.declaration_due,
 }

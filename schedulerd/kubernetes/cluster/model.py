@@ -218,6 +218,10 @@ class Model:
         """Kinds of objects by which pods become gangs."""
         self.gang_groups: dict[GroupKey, dict[str, KnownGroup]] = {}
         """By object its groups; a PodGroup has one, without a name."""
+        self.declaring: dict[str, dict[str, None]] = {}
+        """Uids of pods with task groups, by application id."""
+        self.waiting_for_declaration: dict[str, dict[str, int]] = {}
+        """By application id: uids of pods that wait for the one that declares their task group, and until when."""
         self.waiting_for_groups: dict[GroupKey, dict[str, None]] = {}
         """Uids of pods by the object that they wait for."""
         self.unconfirmed: dict[str, tuple[ReleaseAllocation, int]] = {}

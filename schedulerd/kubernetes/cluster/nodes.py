@@ -10,7 +10,7 @@ from schedulerd.kubernetes.cluster import allocations, applications
 from schedulerd.kubernetes.cluster.asking import resize, task_group_of
 from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, ObjectName, RecordEvent, RemoveNode
 from schedulerd.kubernetes.cluster.events import NodeRejected
-from schedulerd.kubernetes.cluster.gangs import life, slots
+from schedulerd.kubernetes.cluster.gangs import life, members, slots
 from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
 from schedulerd.kubernetes.cluster.pods import give_up, report_running, requests, withdraw_resize
@@ -59,6 +59,13 @@ def gone(model: Model, node: Node) -> None:
 
 def report_changes(model: Model) -> None:
     """Tells the daemon what has changed in this step, but for nodes that it still has to answer."""
+    _report_changes(model)
+    if model.gangs_due:  # pods that were reported are members of gangs
+        life.review(model)
+        _report_changes(model)
+
+
+def _report_changes(model: Model) -> None:
     nodes = model.nodes
     if not nodes.changed:
         return
@@ -291,6 +298,7 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
     model.nodes.vacate(own.uid)
     if not own.uuid:
         own.task_group = task_group_of(model, own)
+        members.runs_elsewhere(model, own)
         own.adoptions += 1
         own.uuid = own.uuid_of_report(own.adoptions)
     own.amounts, own.is_reported, own.is_reported_late = amounts, True, False

@@ -14,7 +14,7 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import applications, claims, volumes
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
-from schedulerd.kubernetes.cluster.gangs import membership, slots
+from schedulerd.kubernetes.cluster.gangs import members, membership, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.refused import wake_refused
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -78,6 +78,8 @@ def gone(model: Model, pod: Pod) -> None:
     model.nodes.vacate(uid)
     own = model.pods.pop(uid, None)
     if own is not None:
+        if pod.spec.node_name in model.nodes.known and not own.node and pod.status.phase == "Succeeded":
+            members.runs_elsewhere(model, own)  # somebody else had bound it, and it has ended since
         had_node = had_node or bool(own.node)
         _end(model, own)
     if had_node:

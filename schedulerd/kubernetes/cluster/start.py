@@ -33,9 +33,10 @@ def started(model: Model, event: Started) -> None:
     model.effects.append(_report(effects))
 
 
-def _age(own: OwnPod) -> tuple[int, str, str]:
+def _age(own: OwnPod) -> tuple[int, bool, str, str]:
+    """Times are whole seconds: of pods that were created in the same one, those that declare a gang come first."""
     metadata = own.pod.metadata
-    return epoch_seconds(metadata.creation_timestamp), metadata.namespace, metadata.name
+    return epoch_seconds(metadata.creation_timestamp), not own.declares_gang, metadata.namespace, metadata.name
 
 
 def _report(effects: list[Effect]) -> Recovery:

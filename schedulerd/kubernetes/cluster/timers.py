@@ -27,6 +27,7 @@ class Due(Enum):
     IDLE_CLASSES = "idle classes"
     ASK_REFUSED = "ask refused"
     GANG = "gang"
+    DECLARATION = "declaration"
 
 
 class Timer(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 import msgspec
 
@@ -11,12 +12,13 @@ from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.gangs import is_placeholder
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, CoschedulingSpec
-from tests.kubernetes.builders import JSON, node
-from tests.kubernetes.cluster.play import own
+from tests.kubernetes.builders import JSON, node, placed
+from tests.kubernetes.cluster.play import EPOCH_NS, own
 from tests.kubernetes.cluster.toy_world import ToyDaemon, ToyWorld
 
 STYLES = ("Soft", "Hard", "Requeue")
@@ -247,6 +249,8 @@ class GangWorld(ToyWorld):
 
     def settle(self) -> None:
         self.is_calm = True
+        for _ in range(0 if self.is_orderly else 3):
+            self._steal()
         for _ in range(300):
             while self.move():
                 pass
@@ -299,6 +303,8 @@ class GangWorld(ToyWorld):
             spec = CoschedulingSpec(min_member=self.random.randint(1, 3))
             group = self.pod_groups[name] = CoschedulingPodGroup(own(name).metadata, spec)
             self._watch.append(v.Put(group))
+        elif not self.is_orderly and chance < 0.65:
+            self._steal()
         elif not self.is_orderly:
             super()._user()
         elif chance < 0.7 and self.pods:
@@ -306,6 +312,14 @@ class GangWorld(ToyWorld):
         elif (name := f"n{self.random.randrange(4)}") not in self.nodes:
             self.nodes.add(name)
             self._watch.append(v.Put(node(name, cpu="1")))
+
+    def _steal(self) -> None:
+        """Somebody else binds a pod that waits."""
+        waiting = [uid for uid, pod in self.pods.items() if not pod.spec.node_name and not is_placeholder(pod.metadata)]
+        if waiting and self.nodes:
+            uid = self.random.choice(sorted(waiting))
+            self.stolen.add(uid)
+            self._put(placed(self.pods[uid], self.random.choice(sorted(self.nodes))))
 
     def _gang_pod(self) -> None:
         name = f"p{next(self._names)}"
@@ -324,6 +338,10 @@ class GangWorld(ToyWorld):
                 "schedulerd.io/schedulingPolicyParameters": f"gangSchedulingStyle={STYLES[number % 3]}",
             },
         }
+        if not self.is_orderly and self.random.random() < 0.3:  # another pod declares the gang, before or after
+            del meta["annotations"]["schedulerd.io/task-groups"]
+        created = datetime.fromtimestamp((EPOCH_NS + self.now_ns) // SECOND_NS, UTC)
+        meta["creationTimestamp"] = created.isoformat()
         self._put(own(name, cpu="100m", meta=meta))
 
     def _collect_garbage(self) -> None:

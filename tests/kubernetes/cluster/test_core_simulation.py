@@ -8,6 +8,7 @@ from schedulerd.core.invariants import violations
 from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
 from schedulerd.kubernetes.cluster.pods import requests
 from tests.kubernetes.cluster.core_world import CoreGangWorld, CoreWorld
+from tests.kubernetes.cluster.test_gang_simulation import check_declarations, check_room
 
 TURNS = 400
 
@@ -73,6 +74,8 @@ def check_gangs(world: CoreGangWorld) -> None:
         else:
             assert uid not in held, f"{uid} holds room and is not bound: {own.state}"
     assert len(world.bindings) == len(set(world.bindings)), "bound twice"
+    check_room(world)
+    check_declarations(world)
     check_books(world, pending)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from schedulerd.kubernetes.cluster.gangs import answers, life, membership, slots
+from schedulerd.kubernetes.cluster.gangs import answers, life, members, membership, slots
 from schedulerd.kubernetes.cluster.gangs.model import GangStage, SlotState
 from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from tests.kubernetes.cluster.core_world import CoreGangWorld
 from tests.kubernetes.cluster.gang_world import GangWorld
 
 TURNS = 400
@@ -57,7 +58,10 @@ def check(world: GangWorld) -> None:
         there = [slot for slot in gang.slots.values() if slot.state is SlotState.THERE]
         assert all(slot.own is not None for slot in there)
         assert not any(slot.is_to_come for slot in gang.slots.values()), "a placeholder that nobody makes"
-        assert gang.has_run or len(there) == len(gang.slots), "a gang that waits lacks a placeholder"
+        placed = sum(group.placed for group in gang.groups.values())
+        assert gang.has_run or len(there) + placed >= len(gang.slots), "a gang that waits lacks a placeholder"
+    check_room(world)
+    check_declarations(world)
     occupied = dict.fromkeys(world.nodes, 0)
     for uid, one in world.pods.items():
         if one.spec.node_name in world.nodes:
@@ -65,6 +69,33 @@ def check(world: GangWorld) -> None:
     assert occupied == {node: used.get("pods", 0) for node, used in daemon.occupied.items()}
     assert len(world.bindings) == len(set(world.bindings)), "bound twice"
     assert len(world.failed) == len(set(world.failed))
+
+
+def check_declarations(world: GangWorld | CoreGangWorld) -> None:
+    model = world.cluster.model
+    assert model.waiting_for_declaration == {}, "a pod waits for a declaration"
+    declaring = {uid for uids in model.declaring.values() for uid in uids}
+    assert declaring == {uid for uid, own in model.pods.items() if own.declares_gang}
+
+
+def check_room(world: GangWorld | CoreGangWorld) -> None:
+    """No placeholder holds room for a member that has a node."""
+    for application in world.cluster.model.applications.values():
+        gang = application.gang
+        if gang is None or gang.is_past or application.state is ApplicationState.WAITING:
+            continue
+        for group in gang.declared:
+            bound = [
+                own
+                for own in application.pods.values()
+                if own.task_group == group.name and own.pod.spec.node_name in world.nodes and not own.is_placeholder
+            ]
+            left = sum(slot.group == group.name and slot.own is not None for slot in gang.slots.values())
+            assert not left or left + len(bound) <= group.members, f"{application.id} holds room for nobody"
+        if gang.key is not None:
+            left = sum(group.left for group in gang.groups.values())
+            waiting = sum(not own.node for own in application.pods.values())
+            assert left <= waiting, f"{application.id} holds room for pods that are gone"
 
 
 def play(seed: int, turns: int = TURNS, *, crashes: bool = False) -> GangWorld:
@@ -113,6 +144,7 @@ BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
     "placeholders that nobody wants are left at a start": (life, "remove_unwanted", lambda _: _nothing),
     "placeholders are kept when the last pod leaves": (slots, "clear", lambda _: _nothing),
     "asks of virtual placeholders are not withdrawn": (slots, "lose", _confirms_only),
+    "members that somebody else binds keep their placeholders": (members, "runs_elsewhere", lambda _: _nothing),
     "releases of virtual placeholders are not confirmed": (answers, "release_wanted", lambda _: lambda *_: True),
     "asks that stand in for placeholders stay": (slots, "end_stand_ins", lambda _: _nothing),
     "nothing stands in for evicted placeholders": (slots, "_stand_in", lambda _: _nothing),

@@ -286,6 +286,39 @@ async def test_a_gang_survives_the_end_of_its_daemon(world: World, daemon_flags:
     assert len(bound) == len(set(bound)), "bound twice"
 
 
+@pytest.mark.parametrize("kind", ["pods", "virtual"])
+async def test_no_room_is_held_for_a_member_that_was_created_with_its_node(world: World, kind: str) -> None:
+    await world.node("n", cpu="2")
+    elsewhere = await world.node("elsewhere", cpu="100m")
+    await world.start()
+    names = ["w0", "w1"]
+    for name in names:
+        await world.pod(name, metadata=gang(3, timeout_s=600, **virtual(kind)))
+    if kind == "pods":
+        await world.until(lambda pods: sum(bool(node_of(pods[name])) for name in placeholders(pods)) == 2)
+    else:
+        await until_all_told(world, names, "Unschedulable")
+    await world.pod("w2", metadata=gang(3, timeout_s=600, **virtual(kind)), nodeName=elsewhere)
+    await world.until_bound(*names)
+    await world.until(lambda pods: not placeholders(pods))
+
+
+async def test_the_pod_that_declares_the_task_groups_may_come_last(world: World) -> None:
+    await world.node("n", cpu="2")
+    await world.start()
+    metadata = gang(3, **virtual())
+    said = {"yunikorn.apache.org/task-group-name": "workers"}
+    names = ["w0", "w1"]
+    for name in names:
+        await world.pod(name, metadata={**metadata, "annotations": said})
+    await world.until_told("Pod", "w0", "GangForming")
+    await world.pod("driver", metadata=metadata)
+    await until_all_told(world, [*names, "driver"], "Unschedulable")
+    assert world.history == [], "a part of the gang runs"
+    await world.node("n2", cpu="1")
+    await world.until_bound(*names, "driver")
+
+
 async def test_unusable_task_groups_are_told_and_the_pods_run(world: World) -> None:
     await world.node("n", cpu="4")
     await world.start()

@@ -5,9 +5,11 @@
 | `model` | a gang, its task groups, and a slot for each placeholder |
 | `declaration` | which gang a pod declares or belongs to |
 | `placeholder_pods` | names and bodies of placeholder pods |
+| `members` | members get nodes: how many placeholders are still needed |
 | `membership` | pods join and leave gangs; the hooks of the other modules |
 | `slots` | placeholders are created or asked for, and given up |
-| `life` | from the pods that form a gang to its end |
+| `forming` | a gang is formed of the pods that there are |
+| `life` | the stages of a gang, to its end |
 | `answers` | what the daemon says of virtual placeholders, and when the time of a gang is over |
 | `waiting` | whether a gang waits for room, or for quota and its start |
 

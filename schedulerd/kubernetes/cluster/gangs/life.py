@@ -7,26 +7,15 @@ a batch, or of a start, before it is declared.
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking, conditions, failing
-from schedulerd.kubernetes.cluster.gangs import membership, slots, waiting
-from schedulerd.kubernetes.cluster.gangs.declaration import known_group
-from schedulerd.kubernetes.cluster.gangs.model import (
-    Gang,
-    GangSource,
-    GangStage,
-    GangTime,
-    Group,
-    GroupKey,
-    SlotState,
-)
-from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
-from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.effects import ReleaseAsk, RemoveApplication
+from schedulerd.kubernetes.cluster.gangs import declaration, members, membership, slots, waiting
+from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, GangTime, GroupKey
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
-from schedulerd.kubernetes.cluster.times import epoch_seconds
-from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind
-from schedulerd.kubernetes.pod_resources import pod_requests
+from schedulerd.kubernetes.metadata.gangs import GangStyle
 from schedulerd.kubernetes.reasons.waiting import held
-from schedulerd.kubernetes.resources import scheduler_names
 
 FAILED_REASON = "ResourceReservationTimeout"
 FORM_AGAIN_NS = SECOND_NS
@@ -45,6 +34,8 @@ def review(model: Model) -> None:
         application_id = next(iter(model.gangs_due))
         del model.gangs_due[application_id]
         application = model.applications.get(application_id)
+        if application is not None and application_id in model.waiting_for_declaration:
+            asking.consider_all(model, declaration.take_waiting(model, application))
         if application is not None and application.gang is not None:
             _review(model, application, application.gang)
             waiting.show(model, application)
@@ -54,6 +45,13 @@ def due(model: Model, application_id: str) -> None:
     """A wait is over."""
     if application_id in model.applications:
         model.gangs_due[application_id] = None
+
+
+def declaration_due(model: Model, uid: str) -> None:
+    """The pod has waited long enough for the one that declares its task group."""
+    own = model.pods.get(uid)
+    if own is not None and own.state is PodState.HELD and own.application is None:
+        asking.consider(model, own)
 
 
 def remove_unwanted(model: Model) -> None:
@@ -90,7 +88,7 @@ def failed(model: Model, application: Application, message: str, *, is_rejected:
         return
     if gang.style is GangStyle.HARD and not is_rejected and not gang.has_failed_pods:
         gang.has_failed_pods = True
-        for own in _real_pods(application):
+        for own in real_pods(application):
             if not own.node:
                 model.record(own, "ApplicationFailed", "Scheduling", message, is_warning=True)
                 failing.fail(model, own, FAILED_REASON, message)
@@ -109,7 +107,24 @@ def start_over(model: Model, application: Application) -> None:
     model.gangs_due[application.id] = None
 
 
-def form_later(model: Model, application: Application) -> None:
+def form_anew(model: Model, application: Application) -> None:
+    """The daemon has forgotten the application, or forgets it now, and pods of it wait."""
+    application.state = ApplicationState.FORMING
+    is_asked_for = False
+    for own in application.pods.values():
+        if own.state is PodState.ASKED and not own.is_placeholder:
+            # Its ask may be on the way to the application of before, and must not wait for the next one.
+            model.effects.append(ReleaseAsk(application.id, own.uid))
+            own.state, own.ask, is_asked_for = PodState.HELD, None, True
+            asking.stop_using_class(model, own)
+        elif own.state is PodState.BOUND and not own.uuid:
+            model.nodes.arrive(own.uid, own.node)
+    start_over(model, application)
+    if is_asked_for and not any(own.node for own in application.pods.values()):
+        _form_later(model, application)
+
+
+def _form_later(model: Model, application: Application) -> None:
     """Asks of the application that the daemon has forgotten may still be on their way. Their withdrawals come behind
     them, but the next application of the id could come before both, on another stream: one of its pods would be placed
     without its gang."""
@@ -151,12 +166,18 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
     if gang.stage in (GangStage.RESERVING, GangStage.OPEN) and not has_pods:
         slots.clear(model, application, gang, is_known=True)
         gang.stage, gang.is_abandoned = GangStage.OVER, True
+    elif members.lacks_successors(model, application, gang):
+        model.effects.append(RemoveApplication(application.id))
+        form_anew(model, application)
     if gang.stage is GangStage.OVER:
         if not has_pods or not gang.is_abandoned:
             return
         gang.stage, gang.is_abandoned, gang.has_run = GangStage.FORMING, False, False
-    if gang.stage is GangStage.FORMING and (model.now_ns < gang.not_before_ns or not _form(model, application, gang)):
-        return
+    if gang.stage is GangStage.FORMING:
+        if model.now_ns < gang.not_before_ns or not form(model, application, gang):
+            return
+        if gang.is_past:
+            _open(model, application, gang, GangStage.OVER)
     if not gang.is_past and not gang.has_run and _is_too_late(model, gang):
         _give_up(model, application, gang)
         return
@@ -167,99 +188,6 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
         gang.short_since_ns = None
     if gang.stage is GangStage.RESERVING and not gang.to_come:
         _open(model, application, gang, GangStage.OPEN)
-
-
-def _form(model: Model, application: Application, gang: Gang) -> bool:
-    """Declares the task groups and adds the application, if there are enough pods."""
-    real = _real_pods(application)
-    if not real:
-        return False
-    bound = [own for own in real if own.node]
-    if gang.source is GangSource.ANNOTATIONS:
-        groups = [Group(one.name, one.members, one.resources, one) for one in gang.declared]
-    else:
-        assert gang.key is not None
-        known = known_group(model, gang.key)
-        wanted = known.min_member if known is not None else 0
-        if (known is None or len(real) < wanted) and not bound:
-            _say_unformed(model, gang, real, wanted)
-            return False
-        groups = _groups_of(model, gang, real, max(0, wanted - len(bound)))
-    gang.originator = _originator(model, application, gang, real)
-    gang.groups = {group.name: group for group in groups}
-    gang.has_run = bool(bound)
-    gang.clear_slots()
-    _make_slots(model, application, gang, real)
-    gang.stage = GangStage.RESERVING
-    found = membership.adopt_found(model, application)
-    if bound and gang.kind is PlaceholderKind.PODS:
-        # Real pods get nodes when the gang is complete, or given up: what is gone since is not made again.
-        for slot in list(gang.to_come):
-            slot.state = SlotState.SPENT
-    if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
-        gang.stage, gang.has_run = GangStage.OVER, True
-    gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)
-    if application.state is ApplicationState.FORMING:
-        applications.submit(model, application)
-    for own in found:
-        if not own.node:
-            asking.keep_age(own)
-            asking.consider(model, own)
-    if gang.is_past:
-        _open(model, application, gang, GangStage.OVER)
-    return True
-
-
-def _make_slots(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> None:
-    assert gang.originator is not None
-    for group in gang.groups.values():
-        members = group.members
-        if gang.kind is PlaceholderKind.VIRTUAL and gang.source is GangSource.ANNOTATIONS and gang.has_run:
-            of_group = [own for own in real if asking.task_group_of(model, own) == group.name]
-            unbound = sum(not own.node for own in of_group)
-            members = max(0, min(unbound, members - (len(of_group) - unbound)))
-        for index in range(members):
-            name = placeholder_name(gang.originator.uid, application.id, group.name, index)
-            gang.add_slot(group.name, index, name)
-
-
-def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> list[Group]:
-    """The distinct sizes and classes of the first pods by age; the groups are numbered."""
-    gang.classes.clear()
-    groups: dict[str, Group] = {}
-    unbound = sorted((own for own in real if not own.node), key=_age)
-    for own in unbound[:number]:
-        key = asking.class_key(model, own)
-        name = gang.classes.setdefault(key, f"group-{len(gang.classes)}")
-        group = groups.get(name)
-        if group is None:
-            resources = scheduler_names(pod_requests(own.pod))
-            groups[name] = Group(name, 1, resources, like=own.pod)
-        else:
-            group.members += 1
-    return list(groups.values())
-
-
-def _originator(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> OwnPod:
-    """The owner of the placeholders that are there, else the first pod that declares the gang."""
-    owners = {
-        owner.uid
-        for uid in model.placeholders.get(application.id, {})
-        if (own := model.pods.get(uid)) is not None
-        for owner in own.pod.metadata.owner_references or ()
-    }
-    by_owner = next((own for own in real if own.uid in owners), None)
-    if by_owner is not None:
-        return by_owner
-    return next((own for own in real if own is gang.originator), real[0])
-
-
-def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], wanted: int) -> None:
-    assert gang.key is not None
-    note = f"the gang of PodGroup {gang.key.name!r} waits for its pods: {len(real)} of {wanted} exist"
-    if gang.said != note:
-        gang.said = note
-        model.record(real[-1], "GangForming", "Scheduling", note)
 
 
 def _is_too_late(model: Model, gang: Gang) -> bool:
@@ -276,7 +204,7 @@ def _give_up(model: Model, application: Application, gang: Gang) -> None:
         slots.clear(model, application, gang, is_known=True)
         why = held(message, "GangSchedulingFailed", is_about_nodes=False)
         applications.remove_and_wait(model, application, why)
-        for own in _real_pods(application):
+        for own in real_pods(application):
             if own.state is PodState.ASKED:
                 own.state, own.ask = PodState.HELD, None
                 asking.stop_using_class(model, own)
@@ -298,24 +226,6 @@ def _end(model: Model, application: Application, gang: Gang, message: str) -> No
 def _open(model: Model, application: Application, gang: Gang, stage: GangStage) -> None:
     """Real pods are asked for."""
     gang.stage, gang.short_since_ns = stage, None
-    for own in _real_pods(application):
+    for own in real_pods(application):
         if own.state is PodState.HELD and membership.may_ask(own):
             asking.consider(model, own)
-
-
-def _real_pods(application: Application) -> list[OwnPod]:
-    return [own for own in application.pods.values() if not own.is_placeholder]
-
-
-def _age(own: OwnPod) -> tuple[int, str]:
-    return epoch_seconds(own.pod.metadata.creation_timestamp), own.pod.metadata.name
-
-
-def _bound_seconds(own: OwnPod) -> int:
-    """When the pod was bound, as its condition says; 0 if it was not."""
-    if not own.node:
-        return 0
-    for condition in own.pod.status.conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "True":
-            return epoch_seconds(condition.last_transition_time)
-    return 0

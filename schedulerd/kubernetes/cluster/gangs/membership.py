@@ -23,6 +23,8 @@ from schedulerd.kubernetes.metadata.pods import PodMetadata
 from schedulerd.kubernetes.objects.pod import Pod
 
 RETRY_FIRST_NS = SECOND_NS
+SUCCESSOR_WAIT_NS = 30 * SECOND_NS
+"""For a pod in the place of one that has left its PodGroup."""
 RETRY_MOST_NS = 60 * SECOND_NS
 
 
@@ -34,13 +36,14 @@ def own_pod(model: Model, pod: Pod, metadata: PodMetadata) -> OwnPod:
     key = declaration.group_key(model, pod)
     if key is not None:
         metadata = replace(metadata, application_id=declaration.application_id(key))
-    return OwnPod(pod.metadata.uid, pod, metadata, group=key, declares_gang=declares_task_groups(pod.metadata))
+    own = OwnPod(pod.metadata.uid, pod, metadata, group=key, declares_gang=declares_task_groups(pod.metadata))
+    declaration.note_pod(model, own)
+    return own
 
 
 def gone(model: Model, own: OwnPod) -> None:
     """The pod has ended or is deleted."""
-    if own.group is not None:
-        declaration.stop_waiting(model, own)
+    declaration.gone(model, own)
     if own.is_placeholder:
         model.unwanted.pop(own.uid, None)
         of_application = model.placeholders.get(own.metadata.application_id, {})
@@ -124,9 +127,14 @@ def leaving(model: Model, application: Application, own: OwnPod) -> None:
     if gang is None:
         return
     waiting.left(model, own)
+    gang.placed.pop(own.uid, None)
     if own.is_placeholder:
         _lose_pod(model, application, gang, own)
-    elif gang.originator is own:
+        return
+    if gang.key is not None and not own.node:
+        gang.left_ns = model.now_ns
+        model.timers.set(model.now_ns + SUCCESSOR_WAIT_NS, Due.GANG, application.id)
+    if gang.originator is own:
         others = (one for one in application.pods.values() if one is not own and not one.is_placeholder)
         gang.originator = next(others, None)
 

@@ -101,6 +101,7 @@ class Slot:
         self.not_before_ns = 0
         self.problem = ""
         """Why its pod could not be created."""
+        self._state = SlotState.SPENT
         self.state = SlotState.WANTED
 
     @property
@@ -109,6 +110,8 @@ class Slot:
 
     @state.setter
     def state(self, state: SlotState) -> None:
+        was_spent, is_spent = self._state is SlotState.SPENT, state is SlotState.SPENT
+        self._gang.groups[self.group].left += was_spent - is_spent
         self._state = state
         if self.is_to_come:
             self._gang.to_come[self] = None
@@ -154,6 +157,12 @@ class Group:
     """With annotations."""
     like: Pod | None = None
     """Otherwise one of its pods."""
+    slots: int = 0
+    """How many its gang was formed with."""
+    left: int = 0
+    """Slots that are not SPENT."""
+    placed: int = 0
+    """Members that have got a node since the gang was formed, each of which needs one slot less."""
 
 
 @dataclass(slots=True, eq=False)
@@ -179,6 +188,8 @@ class Gang:
     """Slots that are WANTED or CREATING."""
     standing_in: dict[Slot, None] = field(default_factory=dict)
     """Slots with an ask that stands in for them."""
+    placed: dict[str, None] = field(default_factory=dict)
+    """Uids of members that count as placed already, or had a node when the gang was formed."""
     without_room: dict[str, Waiting] = field(default_factory=dict)
     """By key of a virtual placeholder that no node has room for, what the daemon says of it."""
     shown: Waiting | None = None
@@ -193,6 +204,8 @@ class Gang:
     """When the daemon has placed its first placeholder: its time begins."""
     first_placed_s: int = 0
     """The same as wall time, in seconds since the epoch, of a placeholder that was found bound at a start."""
+    left_ns: int | None = None
+    """When a pod without a node has left its PodGroup: another one may come in its place."""
     is_abandoned: bool = False
     """All its real pods had left; a new one forms it anew."""
     said: str = ""
@@ -204,11 +217,13 @@ class Gang:
 
     def clear_slots(self) -> None:
         self.slots, self.to_come, self.standing_in = {}, {}, {}
+        self.placed.clear()
         self.without_room.clear()
         self.shortfall = ""
 
     def add_slot(self, group: str, index: int, name: str) -> None:
         self.slots[name] = Slot(self, group, index, name)
+        self.groups[group].slots += 1
 
     @property
     def is_past(self) -> bool:

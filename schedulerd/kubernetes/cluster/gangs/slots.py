@@ -69,12 +69,23 @@ def clear(model: Model, application: Application, gang: Gang, *, is_known: bool)
     """Gives up all placeholders. `is_known`: the daemon still knows the application. If it does not, asks under
     way must not wait for the next one of its id."""
     for slot in list(gang.slots.values()):
-        if slot.own is not None and gang.kind is PlaceholderKind.VIRTUAL:
-            _end_virtual(model, application, slot, is_known=is_known)
-        elif slot.own is not None:
-            remove_pod(model, slot.own)
-        slot.state = SlotState.SPENT
+        _give_up(model, application, gang, slot, is_known=is_known)
     end_stand_ins(model, application, gang)
+
+
+def give_up(model: Model, application: Application, gang: Gang, slot: Slot) -> None:
+    """The gang needs one placeholder less."""
+    _give_up(model, application, gang, slot, is_known=True)
+    end_stand_ins(model, application, gang)
+    model.gangs_due[application.id] = None
+
+
+def _give_up(model: Model, application: Application, gang: Gang, slot: Slot, *, is_known: bool) -> None:
+    if slot.own is not None and gang.kind is PlaceholderKind.VIRTUAL:
+        _end_virtual(model, application, slot, is_known=is_known)
+    elif slot.own is not None:
+        remove_pod(model, slot.own)
+    slot.state = SlotState.SPENT
 
 
 def create_ended(model: Model, event: CreateEnded) -> None:

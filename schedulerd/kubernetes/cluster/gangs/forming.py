@@ -1,0 +1,129 @@
+"""A gang is formed: its task groups are known, and its application is added."""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.cluster import applications, asking
+from schedulerd.kubernetes.cluster.gangs import members, membership
+from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age, known_group
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Group, SlotState
+from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
+from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
+from schedulerd.kubernetes.pod_resources import pod_requests
+from schedulerd.kubernetes.resources import scheduler_names
+
+
+def form(model: Model, application: Application, gang: Gang) -> bool:
+    """Declares the task groups and adds the application, if there are enough pods."""
+    real = real_pods(application)
+    if not real:
+        return False
+    bound = [own for own in real if own.node]
+    if gang.source is GangSource.ANNOTATIONS:
+        groups = [Group(one.name, one.members, one.resources, one) for one in gang.declared]
+    else:
+        assert gang.key is not None
+        known = known_group(model, gang.key)
+        wanted = known.min_member if known is not None else 0
+        if (known is None or len(real) < wanted) and not bound:
+            _say_unformed(model, gang, real, wanted)
+            return False
+        groups = _groups_of(model, gang, real, max(0, wanted - len(bound)))
+    gang.originator = _originator(model, application, gang, real)
+    gang.groups = {group.name: group for group in groups}
+    gang.has_run = bool(bound)
+    gang.clear_slots()
+    _make_slots(model, application, gang, real)
+    gang.stage = GangStage.RESERVING
+    found = membership.adopt_found(model, application)
+    if bound and gang.kind is PlaceholderKind.PODS:
+        # Real pods get nodes when the gang is complete, or given up: what is gone since is not made again.
+        for slot in list(gang.to_come):
+            slot.state = SlotState.SPENT
+    _count_bound(model, gang, bound)
+    if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
+        gang.stage, gang.has_run = GangStage.OVER, True
+    gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)
+    if application.state is ApplicationState.FORMING:
+        applications.submit(model, application)
+    for own in found:
+        if not own.node:
+            asking.keep_age(own)
+            asking.consider(model, own)
+    return True
+
+
+def _count_bound(model: Model, gang: Gang, bound: list[OwnPod]) -> None:
+    """Virtual placeholders are asked for without these members; pods were made for them too."""
+    for own in bound:
+        if gang.kind is PlaceholderKind.PODS:
+            members.runs_elsewhere(model, own)
+        gang.placed[own.uid] = None
+
+
+def _make_slots(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> None:
+    assert gang.originator is not None
+    for group in gang.groups.values():
+        number = group.members
+        if gang.kind is PlaceholderKind.VIRTUAL and gang.source is GangSource.ANNOTATIONS and gang.has_run:
+            of_group = [own for own in real if asking.task_group_of(model, own) == group.name]
+            unbound = sum(not own.node for own in of_group)
+            number = max(0, min(unbound, number - (len(of_group) - unbound)))
+        for index in range(number):
+            name = placeholder_name(gang.originator.uid, application.id, group.name, index)
+            gang.add_slot(group.name, index, name)
+
+
+def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> list[Group]:
+    """The distinct sizes and classes of the first pods by age; the groups are numbered."""
+    gang.classes.clear()
+    groups: dict[str, Group] = {}
+    unbound = sorted((own for own in real if not own.node), key=age)
+    for own in unbound[:number]:
+        key = asking.class_key(model, own)
+        name = gang.classes.setdefault(key, f"group-{len(gang.classes)}")
+        group = groups.get(name)
+        if group is None:
+            resources = scheduler_names(pod_requests(own.pod))
+            groups[name] = Group(name, 1, resources, like=own.pod)
+        else:
+            group.members += 1
+    return list(groups.values())
+
+
+def _originator(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> OwnPod:
+    """The owner of the placeholders that are there, else the pod that declares the gang, else the first one."""
+    owners = {
+        owner.uid
+        for uid in model.placeholders.get(application.id, {})
+        if (own := model.pods.get(uid)) is not None
+        for owner in own.pod.metadata.owner_references or ()
+    }
+    by_owner = next((own for own in real if own.uid in owners), None)
+    if by_owner is not None:
+        return by_owner
+    declaring = next((own for own in real if own.declares_gang), real[0])
+    return next((own for own in real if own is gang.originator), declaring)
+
+
+def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], wanted: int) -> None:
+    assert gang.key is not None
+    note = f"the gang of PodGroup {gang.key.name!r} waits for its pods: {len(real)} of {wanted} exist"
+    if gang.said != note:
+        gang.said = note
+        model.record(real[-1], FORMING_REASON, "Scheduling", note)
+
+
+def real_pods(application: Application) -> list[OwnPod]:
+    return [own for own in application.pods.values() if not own.is_placeholder]
+
+
+def _bound_seconds(own: OwnPod) -> int:
+    """When the pod was bound, as its condition says; 0 if it was not."""
+    if not own.node:
+        return 0
+    for condition in own.pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "True":
+            return epoch_seconds(condition.last_transition_time)
+    return 0

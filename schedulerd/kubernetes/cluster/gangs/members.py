@@ -1,0 +1,98 @@
+"""Members of a gang get nodes, and each of them needs one placeholder less.
+
+The daemon takes a placeholder away for each member that it places. It does not for a member that somebody else has
+bound, or that was created with its node: that member's placeholder would hold room for nobody, and the others would
+wait for it. So one is given up here. None comes back when such a member ends, as none does after a swap.
+
+A member that is deleted before it has a node keeps its placeholder: as many members are wanted as before, and the pod
+that is made in its place takes it. The pods of a PodGroup all exist, so there none is kept for long: if no such pod
+comes, a gang that waits is formed anew of the pods that are left, and one that runs needs one placeholder less.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from schedulerd.kubernetes.cluster.asking import task_group_of
+from schedulerd.kubernetes.cluster.gangs import slots
+from schedulerd.kubernetes.cluster.gangs.declaration import age
+from schedulerd.kubernetes.cluster.gangs.membership import SUCCESSOR_WAIT_NS, is_made_again
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot, SlotState
+from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
+
+
+def allocated(model: Model, own: OwnPod) -> None:
+    """The daemon has placed the pod: mostly by a swap, and then no placeholder is left over."""
+    gang = own.application.gang if own.application is not None else None
+    if own.application is not None and gang is not None and _is_new(gang, own):
+        _count(model, own.application, gang, own, own.task_group)
+
+
+def runs_elsewhere(model: Model, own: OwnPod) -> None:
+    """The pod has a node where the daemon has not placed it."""
+    gang = own.application.gang if own.application is not None else None
+    if own.application is not None and gang is not None and _is_new(gang, own):
+        _count(model, own.application, gang, own, _group_with_one_less(model, own.application, gang, own))
+
+
+def lacks_successors(model: Model, application: Application, gang: Gang) -> bool:
+    """No pods have come in the place of those that have left the PodGroup, and the gang has to be formed anew."""
+    if gang.left_ns is None or model.now_ns < gang.left_ns + SUCCESSOR_WAIT_NS:
+        return False
+    gang.left_ns = None
+    if gang.stage not in (GangStage.RESERVING, GangStage.OPEN):
+        return False
+    waiting = (own for own in application.pods.values() if not own.is_placeholder and not own.node)
+    taken = Counter(task_group_of(model, own) for own in waiting)
+    too_many = {group: group.left - taken[group.name] for group in gang.groups.values()}
+    if not gang.has_run:
+        return any(number > 0 for number in too_many.values())
+    for group, number in too_many.items():
+        _give_up(model, application, gang, group.name, number)
+    return False
+
+
+def _is_new(gang: Gang, own: OwnPod) -> bool:
+    if own.is_placeholder or gang.is_past or own.uid in gang.placed:
+        return False
+    return any(group.left for group in gang.groups.values())
+
+
+def _count(model: Model, application: Application, gang: Gang, own: OwnPod, name: str) -> None:
+    gang.placed[own.uid] = None
+    group = gang.groups.get(name)
+    if group is None:
+        return
+    group.placed += 1
+    if group.left + group.placed <= group.slots:
+        return
+    # Some may be on their way out: a swap may have been under way for this very pod.
+    _give_up(model, application, gang, name, len(_left(gang, name)) + group.placed - group.slots)
+
+
+def _give_up(model: Model, application: Application, gang: Gang, name: str, number: int) -> None:
+    left = sorted(_left(gang, name), key=_use)
+    for slot in left[: max(0, number)]:
+        slots.give_up(model, application, gang, slot)
+
+
+def _left(gang: Gang, name: str) -> list[Slot]:
+    of_group = [slot for slot in gang.slots.values() if slot.group == name and slot.state is not SlotState.SPENT]
+    return [slot for slot in of_group if slot.own is None or is_made_again(gang, slot.own)]
+
+
+def _use(slot: Slot) -> tuple[bool, bool, int]:
+    """Those that hold room are given up last."""
+    return slot.own is not None and bool(slot.own.uuid), slot.own is not None, -slot.index
+
+
+def _group_with_one_less(model: Model, application: Application, gang: Gang, own: OwnPod) -> str:
+    """Of a PodGroup the oldest pods without a node keep their placeholders, as after a start."""
+    name = task_group_of(model, own)
+    if gang.key is None:
+        return name
+    number = sum(group.left for group in gang.groups.values()) - 1
+    others = (one for one in application.pods.values() if one is not own and not one.is_placeholder and not one.node)
+    wanted = Counter(task_group_of(model, one) for one in sorted(others, key=age)[:number])
+    surplus = [group.name for group in gang.groups.values() if group.left > wanted[group.name]]
+    return name if name in surplus else surplus[-1]

@@ -1,0 +1,209 @@
+"""The pod that declares the task groups is seen after other pods of its application."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.model import PodState
+from schedulerd.kubernetes.objects.pod import Pod
+from tests.kubernetes.builders import JSON, node, placed, terminating
+from tests.kubernetes.cluster.gang_play import accepted, conditions, member, started
+from tests.kubernetes.cluster.play import EPOCH_NS, Play, of, own
+
+WAIT = "waits a few seconds for the pod that declares task group 'g' of application 'a'"
+
+
+def executor(name: str = "x", app: str = "a", at: int = 0, group: str = "g", **spec: Any) -> Pod:
+    """Names its task group, and declares none."""
+    meta: JSON = {
+        "labels": {"applicationId": app} if app else {},
+        "annotations": {"yunikorn.apache.org/task-group-name": group} if group else {},
+        "creationTimestamp": f"2026-01-01T00:00:{at:02}Z",
+    }
+    return own(name, meta=meta, **spec)
+
+
+def driver(name: str = "d", **annotations: Any) -> Pod:
+    return member(name, placeholders="virtual", **annotations)
+
+
+def later(pod: Pod, **metadata: Any) -> Pod:
+    """The pod is younger than all others."""
+    about = replace(pod.metadata, creation_timestamp="2026-01-01T00:00:09Z", **metadata)
+    return replace(pod, metadata=about)
+
+
+def gated(pod: Pod) -> Pod:
+    gates = executor("gated", schedulingGates=[{"name": "later"}]).spec.scheduling_gates
+    return replace(pod, spec=replace(pod.spec, scheduling_gates=gates))
+
+
+def test_a_member_waits_for_the_pod_that_declares_its_task_group() -> None:
+    play = started()
+    effects = play.all_put(executor())
+    assert not of(effects, e.AddApplication)
+    assert not of(effects, e.Ask)
+    assert conditions(effects) == [("x", "SchedulingSkipped")]
+    (patched,), (event,) = of(effects, e.PatchPodCondition), of(effects, e.RecordEvent)
+    assert (event.reason, event.note, event.is_warning) == ("GangForming", patched.message, True)
+    assert patched.message.startswith(WAIT)
+    play.wait(2)
+    effects = play.put(driver())
+    (added,) = of(effects, e.AddApplication)
+    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+    asks = [(ask.key, ask.task_group, ask.is_originator) for ask in of(effects, e.Ask) if not ask.is_placeholder]
+    assert sorted(asks) == [("d", "g", True), ("x", "g", False)]
+    assert sum(ask.is_placeholder for ask in of(effects, e.Ask)) == 2
+    assert of(play.wait(60), e.Ask) == [], "it has waited"
+    assert play.cluster.model.waiting_for_declaration == {}
+
+
+def test_without_that_pod_it_is_scheduled_without_a_gang_after_a_while() -> None:
+    play = started()
+    play.put(executor("x0"))
+    play.wait(2)
+    play.put(executor("x1", at=2))
+    assert of(play.wait(2.9), e.Ask) == []
+    effects = play.wait(0.1)
+    (added,) = of(effects, e.AddApplication)
+    assert added.placeholder_ask is None
+    assert [ask.key for ask in of(effects, e.Ask)] == ["x0", "x1"], "the application is there now, for both"
+    effects = play.all_put(driver())
+    assert [ask.key for ask in of(effects, e.Ask)] == ["d"]
+    assert [one.reason for one in of(effects, e.RecordEvent)] == ["TaskGroupsError"], "too late"
+
+
+def test_its_reason_shows_no_longer_when_it_is_one_of_its_gang() -> None:
+    play = started()
+    play.put(executor())
+    effects = play.put(member("d"))
+    pod = play.cluster.model.pods["x"]
+    assert (pod.state, pod.reason.waiting) == (PodState.HELD, None)
+    assert len(accepted(play, effects)) == 2
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        executor(group=""),
+        executor(app=""),
+        own("x", meta={"labels": {"applicationId": "a"}, "annotations": {"schedulerd.io/placeholder": "false"}}),
+    ],
+)
+def test_no_other_pod_waits(pod: Pod) -> None:
+    assert [ask.key for ask in of(started().put(pod), e.Ask)] == ["x"]
+
+
+def test_a_pod_that_is_not_new_does_not_wait() -> None:
+    play = started()
+    play.wait(5)
+    assert [ask.key for ask in of(play.put(executor()), e.Ask)] == ["x"]
+
+
+def test_an_application_that_is_there_is_joined_at_once() -> None:
+    play = started()
+    play.put(executor("plain", group=""))
+    assert [ask.key for ask in of(play.put(executor()), e.Ask)] == ["x"]
+
+
+def test_a_clock_that_is_behind_lets_it_wait_no_longer() -> None:
+    play = started()
+    assert of(play.put(executor(at=59)), e.Ask) == []
+    assert [ask.key for ask in of(play.wait(5), e.Ask)] == ["x"]
+
+
+def test_a_pod_that_goes_waits_no_longer() -> None:
+    play = started()
+    for gone in (executor("x0"), executor("x1")):
+        play.put(gone)
+        play.gone(gone)
+    play.put(executor("x2"))
+    play.put(terminating(executor("x2")))
+    assert of(play.wait(60), e.AddApplication) == []
+    play.gone(executor("x2"))
+    model = play.cluster.model
+    assert (model.waiting_for_declaration, model.declaring, model.applications) == ({}, {}, {})
+
+
+def test_a_declaration_by_a_pod_that_cannot_be_asked_for_yet_counts() -> None:
+    play = started()
+    held = gated(driver())
+    assert of(play.put(held), e.Ask) == []
+    effects = play.put(executor())
+    assert of(effects, e.AddApplication)[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+    play.gone(held)
+    assert play.cluster.model.declaring == {}
+
+
+def test_a_pod_that_others_have_bound_makes_the_application_with_its_gang() -> None:
+    play = started()
+    play.put(gated(driver()))
+    play.put(executor("waits", at=1))
+    gang = play.cluster.model.applications["a"].gang
+    assert gang is not None
+    assert of(play.put(placed(executor(), "n")), e.AddApplication) == []
+    assert [group.left for group in gang.groups.values()] == [1]
+
+
+def test_members_that_wait_join_when_one_of_them_is_bound_by_somebody() -> None:
+    play = started()
+    play.put(executor("x0"), executor("x1"))
+    effects = play.put(placed(executor("x0"), "n"))
+    assert len(of(effects, e.AddApplication)) == 1
+    assert [ask.key for ask in of(effects, e.Ask)] == ["x1"]
+
+
+def test_the_order_of_the_lists_at_a_start_does_not_matter() -> None:
+    pods = [driver("z-driver"), executor("a-executor"), executor("b-executor", group="other"), executor("c", group="")]
+    reports = []
+    for order in itertools.permutations(pods):
+        report = Play().start(node(), *order)
+        (added,) = report.applications
+        assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+        reports.append(report)
+    assert all(report == reports[0] for report in reports)
+
+
+def test_the_age_of_the_pods_at_a_start_does_not_matter() -> None:
+    play = Play()
+    play.start(node(), executor(), later(driver()))
+    own_gang = play.cluster.model.applications["a"].gang
+    assert own_gang is not None
+    assert own_gang.originator is play.cluster.model.pods["d"], "it owns the placeholders"
+
+
+def test_a_member_that_ran_before_a_start_does_not_make_the_application_without_its_gang() -> None:
+    report = Play().start(node(), placed(executor("x0"), "n"), executor("x1"), driver())
+    assert report.applications[0].placeholder_ask == {"vcore": 1000, "pods": 1}
+
+
+def test_an_old_pod_does_not_wait_at_a_start() -> None:
+    play = Play()
+    play.put(node(), executor())
+    report = play.tell(v.Started(EPOCH_NS + 60_000_000_000))[0]
+    assert isinstance(report, e.Recovery)
+    assert [ask.key for ask in report.asks] == ["x"]
+
+
+def test_nobody_declares_a_gang_for_the_application_of_a_namespace() -> None:
+    """It has the pods of everybody in the namespace."""
+    report = Play().start(node(), executor(app="", group=""), later(driver(), labels={}))
+    (added,) = report.applications
+    assert added.placeholder_ask is None
+
+
+def test_nobody_declares_a_gang_for_others() -> None:
+    """Pods of another namespace, or of another user, that name the application wait for its end."""
+    report = Play().start(node(), executor(), later(driver(), namespace="other"))
+    (added,) = report.applications
+    assert (added.tags["namespace"], added.placeholder_ask) == ("ns", None)
+    said = {"schedulerd.io/task-group-name": "g", "schedulerd.io/user.info": '{"user": "ann"}'}
+    of_ann = own("x", meta={"labels": {"applicationId": "a"}, "annotations": said})
+    report = Play().start(node(), of_ann, later(driver(**{"user.info": '{"user": "bob"}'})))
+    assert [(one.user, one.placeholder_ask) for one in report.applications] == [("ann", None)]
