@@ -22,7 +22,7 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
     refusals = model.view.judge(own.pod, node, plugins, gone, first_only=True)
     if not refusals:
         return None
-    model.view.note_refused(key, own.pod, node, refusals, gives_way=bool(gone))
+    model.view.note_refused(key, own.pod, node, refusals, ignores_pods=bool(gone))
     return ", ".join(reasons(refusals))
 
 

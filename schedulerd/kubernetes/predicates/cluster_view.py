@@ -156,11 +156,13 @@ class ClusterView:
             if not is_kept:
                 judged.release(self.state)
 
-    def note_refused(self, key: str, pod: Pod, node_name: str, refusals: Refusals, *, gives_way: bool = False) -> None:
-        """The node has refused the pod, whose ask has this key: it is woken when that may be lifted. `gives_way`: pods
-        that are there were counted as gone."""
+    def note_refused(
+        self, key: str, pod: Pod, node_name: str, refusals: Refusals, *, ignores_pods: bool = False
+    ) -> None:
+        """The node has refused the pod, whose ask has this key: it is woken when that may be lifted.
+        `ignores_pods`: some pods that are there were counted as gone."""
         judged, is_kept = self._judged(pod)
-        self.refused.add(key, lifting(judged, node_name, refusals, self.state, gives_way=gives_way))
+        self.refused.add(key, lifting(judged, node_name, refusals, self.state, ignores_pods=ignores_pods))
         if not is_kept:
             judged.release(self.state)
 

@@ -45,20 +45,20 @@ _BY_CODE: dict[Code, tuple[Change, ...]] = {
     Code.VOLUME_NO_SPACE: (NODES, STORAGE),
     Code.CLASS_NOT_FOUND: (STORAGE,),
 }
-"""What is the same for all pods. Only a change of the pod itself lifts what is in none of these."""
+"""What is the same for all pods; the rest is in `_of_pod`."""
 
 
 def lifting(
-    pod: JudgedPod, node: str, refusals: Iterable[Refusal], cluster: ClusterState, *, gives_way: bool = False
+    pod: JudgedPod, node: str, refusals: Iterable[Refusal], cluster: ClusterState, *, ignores_pods: bool = False
 ) -> Iterator[Change]:
-    """The changes that may lift what a node says of the pod. `gives_way`: pods were counted as gone that are there, so
-    that a first pod in a topology value may be the second one that is counted."""
+    """The changes that may lift what a node says of the pod. `ignores_pods`: some pods that are there were counted as
+    gone, so that a counter may say 2 when the first pod comes that matters."""
     for refusal in refusals:
         yield from _BY_CODE.get(refusal.code, ())
-        yield from _of_pod(pod, node, refusal, cluster, gives_way)
+        yield from _of_pod(pod, node, refusal, cluster, ignores_pods)
 
 
-def _of_pod(pod: JudgedPod, node: str, refusal: Refusal, cluster: ClusterState, gives_way: bool) -> Iterator[Change]:
+def _of_pod(pod: JudgedPod, node: str, refusal: Refusal, cluster: ClusterState, ignores_pods: bool) -> Iterator[Change]:
     namespace = pod.info.namespace
     match refusal.code:
         case Code.HOST_PORT:
@@ -71,7 +71,7 @@ def _of_pod(pod: JudgedPod, node: str, refusal: Refusal, cluster: ClusterState, 
             yield from _of_counters((counter for _, counter in pod.spread), (What.FEWER, What.MINIMUM))
         case Code.POD_AFFINITY:
             # Without any pod that matches, the first of a group may start where it likes.
-            kinds = _ANY_OTHER_COUNT if gives_way else (What.FIRST, What.NONE_LEFT)
+            kinds = _ANY_OTHER_COUNT if ignores_pods else (What.FIRST, What.NONE_LEFT)
             yield from _of_counters((counter for _, counter in pod.affinity), kinds)
             yield Change(What.NAMESPACE, namespace)  # the pod may match its own terms then
         case Code.POD_ANTI_AFFINITY:
