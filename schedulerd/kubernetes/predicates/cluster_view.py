@@ -15,6 +15,7 @@ from schedulerd.kubernetes.objects.pod import Pod, is_terminal
 from schedulerd.kubernetes.predicates.callbacks import UNREADABLE, callback_plugins
 from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone, JudgedPod
 from schedulerd.kubernetes.predicates.disruption_budgets import DisruptionBudgets, Exceeded
+from schedulerd.kubernetes.predicates.known_pod import KnownPod
 from schedulerd.kubernetes.predicates.node_classes import NodeClass, class_of
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState, change, read_facts
 from schedulerd.kubernetes.predicates.plugins import ALL, FOR_PLAIN, Plugin
@@ -26,22 +27,6 @@ from schedulerd.kubernetes.predicates.refused_pods import BUDGETS, NODES, Change
 from schedulerd.kubernetes.predicates.volume_binding import VolumePlan, plan, unusable_claim
 
 _UNKNOWN_NODE = (Refusal("", Kind.UNRESOLVABLE, Code.NODE_UNKNOWN),)
-
-
-class KnownPod:
-    """A pod of the cluster that is not terminal."""
-
-    __slots__ = ("info", "judged", "node", "pending", "pod")
-
-    def __init__(self, pod: Pod, info: PodInfo) -> None:
-        self.pod = pod
-        self.info = info
-        self.node: NodeState | None = None
-        """Where it runs or is assumed."""
-        self.judged: JudgedPod | None = None
-        """What its questions need, from the first question until it has a node."""
-        self.pending: PendingPod | None = None
-        """What was read of it for questions, as long as it has no node."""
 
 
 class ClusterView:
@@ -240,15 +225,7 @@ class ClusterView:
         known = self._pods.get(pod.metadata.uid)
         if known is None or known.pod is not pod:
             return read_pending(pod, read_info(pod))
-        return self._pending_of(known)
-
-    def _pending_of(self, known: KnownPod) -> PendingPod:
-        if known.pending is not None:
-            return known.pending
-        pending = read_pending(known.pod, known.info)
-        if known.node is None:
-            known.pending = pending
-        return pending
+        return known.read_pending()
 
     def _judge(
         self, judged: JudgedPod, node_name: str, plugins: Sequence[Plugin], gone: Gone | None, first_only: bool
@@ -274,12 +251,7 @@ class ClusterView:
         known = self._pods.get(pod.metadata.uid)
         if known is None or known.pod is not pod:
             return JudgedPod(read_pending(pod, read_info(pod)), self.state), False
-        if known.judged is not None:
-            return known.judged, True
-        judged = JudgedPod(self._pending_of(known), self.state)
-        if known.node is None:
-            known.judged = judged
-        return judged, known.node is None
+        return known.judged_by(self.state)
 
     def _gone(self, pod: Pod, uids: Iterable[str]) -> Gone | None:
         known = self._pods.get(pod.metadata.uid)
@@ -302,14 +274,8 @@ class ClusterView:
 
     def _forget(self, known: KnownPod, stays_on: str = "") -> None:
         self._unplace(known, stays_on)
-        self._stop_judging(known)
+        known.stop_judging(self.state)
         self.state.anti_affinity.known(known.info, -1)
-
-    def _stop_judging(self, known: KnownPod) -> None:
-        known.pending = None
-        if known.judged is not None:
-            known.judged.release(self.state)
-            known.judged = None
 
     def _place(self, known: KnownPod, node_name: str) -> None:
         if not node_name:
@@ -320,7 +286,7 @@ class ClusterView:
         known.node = node
         node.add(known.info)
         self._count(known.info, node, 1)
-        self._stop_judging(known)
+        known.stop_judging(self.state)
 
     def _unplace(self, known: KnownPod, stays_on: str = "") -> None:
         node = known.node
@@ -339,7 +305,7 @@ class ClusterView:
         if counts_alike(before, info):
             node.remove(before)
             node.add(info)
-            self._stop_judging(known)
+            known.stop_judging(self.state)
             known.pod, known.info = pod, info
         else:
             self._forget(known, node.name)
