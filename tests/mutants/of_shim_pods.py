@@ -21,7 +21,7 @@ from schedulerd.kubernetes.cluster import (
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
-from schedulerd.kubernetes.predicates import cluster_view
+from schedulerd.kubernetes.predicates import pod_changes
 from schedulerd.kubernetes.predicates.callbacks import callback_plugins
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.reasons import node_counts
@@ -60,7 +60,7 @@ CORE = Seeds(lambda seed: test_core_simulation.check(test_core_simulation.play(s
 
 
 def asked_again_at_once(original: By, model: Model) -> None:
-    model.refused.due_ns, model.refused.not_before_ns = None, 0
+    model.wake_times.due_ns, model.wake_times.not_before_ns = None, 0
     original(model)
 
 
@@ -134,13 +134,13 @@ MUTANTS = (
     Mutant(
         "pods that were refused because of others are not asked for again",
         Rule.SHIM_ASKS,
-        Replaced(refused.wake_refused, nothing),
+        Replaced(refused.wake, nothing),
         (ALLOCATIONS,),
     ),
     Mutant(
         "every change makes pods that were refused be asked for again at once",
         Rule.SHIM_ASKS,
-        Replaced(refused.wake_refused, asked_again_at_once),
+        Replaced(refused.wake, asked_again_at_once),
         (REFUSED,),
     ),
     Mutant(
@@ -266,7 +266,7 @@ MUTANTS = (
     Mutant(
         "every pod on a node stays as it was",
         Rule.SHIM_RESIZES,
-        Replaced(cluster_view._occupies_alike, alike),
+        Replaced(pod_changes.occupies_alike, alike),
         (RESIZES, TOY, CORE),
     ),
     Mutant(

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import answers, asking, conditions, nodes, pods, refused
+from schedulerd.kubernetes.cluster import answers, asking, conditions, refused
 from schedulerd.kubernetes.cluster.model import OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.pods import required_node
-from tests.kubernetes.cluster import test_allocations, test_lost_writes, test_namespaces, test_refusals, test_start
+from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.counters import Counters
+from schedulerd.kubernetes.predicates.refused_pods import Change, RefusedPods, What
+from schedulerd.kubernetes.predicates.topology_counts import TopologyCounter
+from tests.kubernetes import test_refused_pods_property
+from tests.kubernetes.cluster import (
+    test_allocations,
+    test_lost_writes,
+    test_namespaces,
+    test_refusals,
+    test_start,
+    test_wakes,
+)
 from tests.mutants.changes import By, Replaced, Within, gives, left_out, nothing
 from tests.mutants.finders import TestsOf
 from tests.mutants.mutant import Mutant
@@ -19,6 +31,20 @@ def as_old_as_the_pod(original: By, own: OwnPod) -> None:
     own.asked_at_ns = epoch_seconds(own.pod.metadata.creation_timestamp) * SECOND_NS
 
 
+def only_counts(original: By, counter: TopologyCounter, value: str, by: int) -> None:
+    counter._sum(value, by)
+
+
+def but_not(what: What) -> By:
+    """Changes of this kind wake nobody."""
+
+    def happened(original: By, refused_pods: RefusedPods, change: Change) -> None:
+        if change.what is not what:
+            original(refused_pods, change)
+
+    return happened
+
+
 MUTANTS = (
     Mutant(
         "a pod that is asked for again is as old as the pod",
@@ -27,22 +53,40 @@ MUTANTS = (
         (TestsOf(test_start),),
     ),
     Mutant(
-        "pods that are deleted or change their labels lift no refusals",
+        "pods that come, go or change their labels lift no refusals",
         Rule.SHIM_ASKS,
-        left_out(pods.put, refused.wake_refused),
-        (TestsOf(test_refusals),),
+        Within(TopologyCounter.pods_changed, TopologyCounter._change, only_counts),
+        (TestsOf(test_wakes),),
     ),
     Mutant(
-        "nodes that change their labels lift no refusals",
+        "nodes that change their zone or are removed lift no refusals because of pods",
         Rule.SHIM_ASKS,
-        left_out(nodes.put, refused.wake_refused),
-        (TestsOf(test_refusals),),
+        Within(TopologyCounter.node_changed, TopologyCounter._change, only_counts),
+        (TestsOf(test_wakes),),
     ),
     Mutant(
-        "nodes that are removed lift no refusals",
+        "what a pod leaves on its node lifts no refusals",
         Rule.SHIM_ASKS,
-        left_out(nodes.gone, refused.wake_refused),
-        (TestsOf(test_refusals),),
+        Replaced(ClusterView._freed, nothing),
+        (TestsOf(test_wakes),),
+    ),
+    Mutant(
+        "no first pod in a zone lifts a refusal",
+        Rule.SHIM_ASKS,
+        Replaced(RefusedPods.happened, but_not(What.FIRST)),
+        (TestsOf(test_wakes),),
+    ),
+    Mutant(
+        "a minimum that rises lifts no refusal",
+        Rule.SHIM_ASKS,
+        Replaced(RefusedPods.happened, but_not(What.MINIMUM)),
+        (TestsOf(test_wakes),),
+    ),
+    Mutant(
+        "counters are not kept for pods that wait for them",
+        Rule.SHIM_ASKS,
+        left_out(RefusedPods._watch, Counters.acquire),
+        (TestsOf(test_refused_pods_property),),
     ),
     Mutant(
         "virtual placeholders that were refused because of others are not asked for again",

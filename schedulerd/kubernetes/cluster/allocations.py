@@ -73,6 +73,8 @@ def allocated(model: Model, event: Allocated) -> None:
             _avoid(model, own, event.node)
         own.needs_callback = True
         asking.ask_again(model, own)
+        if own.state is PodState.ASKED:  # a node that is avoided is not asked about, so it is noted here
+            model.view.note_refused(own.uid, own.pod, event.node, refusals)
         return
     own.state, own.node, own.uuid = PodState.ASSUMED, event.node, event.uuid
     own.failures = 0

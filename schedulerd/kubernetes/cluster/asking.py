@@ -130,6 +130,7 @@ def withdraw(model: Model, own: OwnPod, state: PodState) -> None:
 def repeat(model: Model, own: OwnPod) -> None:
     """Sends the ask of a virtual placeholder once more, as it is."""
     if own.state is PodState.ASKED and own.ask is not None:
+        model.view.refused.forget(own.uid)
         own.asks_sent += 1
         model.effects.append(own.ask)
 
@@ -165,6 +166,7 @@ def _send(model: Model, own: OwnPod, resources: Amounts, *, again: bool) -> None
         conditions.asked(model, own)
     if is_new and own.metadata.problems:
         model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
+    model.view.refused.forget(own.uid)  # the daemon asks about all nodes anew
     own.asks_sent += 1
     own.asked_at_ns = own.asked_at_ns or model.epoch_ns + model.now_ns
     if own.is_ask_rejected and own.application is not None:

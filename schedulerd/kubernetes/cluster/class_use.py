@@ -11,6 +11,6 @@ _IDLE_CHECK_NS = 301 * SECOND_NS
 
 def stop_using_class(model: Model, own: OwnPod) -> None:
     attribute, own.class_attribute = own.class_attribute, ""
-    model.refused.pods.pop(own.uid, None)
+    model.view.refused.forget(own.uid)
     if attribute and model.nodes.classes.release(attribute, model.now_ns):
         model.timers.set(model.now_ns + _IDLE_CHECK_NS, Due.IDLE_CLASSES)

@@ -82,6 +82,7 @@ class Cluster:
             _due(model)
             life.review(model)
             nodes.report_changes(model)
+            refused.wake(model)
             conditions.report(model)
         effects, model.effects = model.effects, []
         return effects

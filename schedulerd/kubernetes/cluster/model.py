@@ -176,15 +176,11 @@ class Application:
 
 
 @dataclass(slots=True)
-class RefusedPods:
-    """Pods that nodes have refused when the daemon asked."""
+class WakeTimes:
+    """When pods that nodes have refused, and that were woken, are asked for again."""
 
-    pods: dict[str, None] = field(default_factory=dict)
-    """Their uids, oldest refusal first."""
-    woken: int = 0
-    """How many of the oldest are to be asked for again."""
     due_ns: int | None = None
-    """When the next of these are; None: no timer is set."""
+    """When the next of them are; None: no timer is set."""
     not_before_ns: int = 0
     """The earliest time of that, as some were asked for again before."""
 
@@ -201,7 +197,7 @@ class Model:
         """By application id: how many submissions the daemon has not answered; only the answer to the last counts."""
         self.namespaces: dict[str, Namespace] = {}
         self.priority_classes: dict[str, PriorityClass] = {}
-        self.refused = RefusedPods()
+        self.wake_times = WakeTimes()
         self.waiting_for_claims: dict[ClaimKey, dict[str, None]] = {}
         """Uids of pods by a claim that keeps them, or may keep them, from being asked for."""
         self.awaiting_volumes: dict[ClaimKey, dict[str, None]] = {}

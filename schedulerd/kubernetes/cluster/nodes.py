@@ -14,7 +14,6 @@ from schedulerd.kubernetes.cluster.gangs import life, members, slots
 from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
 from schedulerd.kubernetes.cluster.pods import give_up, report_running, requests, withdraw_resize
-from schedulerd.kubernetes.cluster.refused import wake_refused
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.names import ALLOW_PREEMPTION, YUNIKORN_PREFIX
@@ -27,12 +26,9 @@ _OPT_OUT_TAG = YUNIKORN_PREFIX + ALLOW_PREEMPTION
 
 
 def put(model: Model, node: Node) -> None:
-    old = model.view.node_facts(node.metadata.name)
     model.view.put_node(node)
     facts = model.view.node_facts(node.metadata.name)
     assert facts is not None
-    if old is not None and (old.labels, old.taints) != (facts.labels, facts.taints):
-        wake_refused(model)  # its pods count elsewhere now
     model.nodes.put(node, facts)
 
 
@@ -40,7 +36,6 @@ def gone(model: Model, node: Node) -> None:
     name = node.metadata.name
     model.view.remove_node(name)
     report = model.nodes.remove(name)
-    wake_refused(model)
     for own in _pods_on(model, name):
         model.nodes.vacate(own.uid)
         if allocations.node_gone(model, own):

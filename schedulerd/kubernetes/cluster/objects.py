@@ -9,7 +9,6 @@ from schedulerd.kubernetes.cluster import allocations, answers, nodes, pods
 from schedulerd.kubernetes.cluster.events import Gone, Put
 from schedulerd.kubernetes.cluster.gangs import declaration, life
 from schedulerd.kubernetes.cluster.model import Model
-from schedulerd.kubernetes.cluster.refused import wake_refused
 from schedulerd.kubernetes.objects.cluster import (
     BetaPodDisruptionBudget,
     Namespace,
@@ -29,6 +28,7 @@ from schedulerd.kubernetes.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from schedulerd.kubernetes.predicates.refused_pods import ATTACHED, BUDGETS, STORAGE, Change
 
 _Handler = Callable[[Model, Any], None]
 
@@ -57,7 +57,6 @@ def _put_namespace(model: Model, namespace: Namespace) -> None:
     model.namespaces[namespace.metadata.name] = namespace
     model.view.put_namespace(namespace)
     answers.namespace_changed(model, namespace.metadata.name)
-    wake_refused(model)
 
 
 def _gone_namespace(model: Model, namespace: Namespace) -> None:
@@ -77,20 +76,20 @@ def _put_budget(model: Model, budget: PodDisruptionBudget) -> None:
     if isinstance(budget, BetaPodDisruptionBudget) and budget.spec.selector == LabelSelector():
         _gone_budget(model, budget)
     elif model.view.budgets.put(budget):
-        wake_refused(model)
+        model.view.refused.happened(BUDGETS)
 
 
 def _gone_budget(model: Model, budget: PodDisruptionBudget) -> None:
     if model.view.budgets.remove(*_key(budget.metadata)) is not None:
-        wake_refused(model)
+        model.view.refused.happened(BUDGETS)
 
 
-def _put_stored(put_one: Callable[[Model, Any], None]) -> _Handler:
-    """Storage lets pods in, or keeps them out: pods that were refused are asked for again."""
+def _lifts(change: Change, handler: _Handler) -> _Handler:
+    """Pods that were refused are asked for again if they wait for this."""
 
     def handle(model: Model, thing: object) -> None:
-        put_one(model, thing)
-        wake_refused(model)
+        handler(model, thing)
+        model.view.refused.happened(change)
 
     return handle
 
@@ -104,6 +103,7 @@ def _put_claim(model: Model, claim: PersistentVolumeClaim) -> None:
 def _gone_claim(model: Model, claim: PersistentVolumeClaim) -> None:
     model.view.storage.remove_claim(*_key(claim.metadata))
     allocations.volumes_changed(model, _key(claim.metadata))
+    model.view.refused.happened(STORAGE)
 
 
 def _put_volume(model: Model, volume: PersistentVolume) -> None:
@@ -111,12 +111,13 @@ def _put_volume(model: Model, volume: PersistentVolume) -> None:
     reference = volume.spec.claim_ref
     claim = (reference.namespace, reference.name) if reference is not None else None
     allocations.volumes_changed(model, claim, volume.metadata.name)
-    wake_refused(model)
+    model.view.refused.happened(STORAGE)
 
 
 def _gone_volume(model: Model, volume: PersistentVolume) -> None:
     model.view.storage.remove_volume(volume.metadata.name)
     allocations.volumes_changed(model, volume=volume.metadata.name)
+    model.view.refused.happened(STORAGE)  # it was promised to a claim that may take another one now
 
 
 def _put_class(model: Model, storage_class: StorageClass) -> None:
@@ -144,10 +145,10 @@ _PUT: dict[type, _Handler] = {
     PersistentVolume: _put_volume,
     PersistentVolumeClaim: _put_claim,
     StorageClass: _put_class,
-    CSINode: _put_stored(lambda model, thing: model.view.storage.put_csi_node(thing)),
-    CSIDriver: _put_stored(lambda model, thing: model.view.storage.put_csi_driver(thing)),
-    CSIStorageCapacity: _put_stored(lambda model, thing: model.view.storage.put_capacity(thing)),
-    VolumeAttachment: _put_stored(lambda model, thing: model.view.storage.put_attachment(thing)),
+    CSINode: _lifts(ATTACHED, lambda model, thing: model.view.storage.put_csi_node(thing)),
+    CSIDriver: _lifts(STORAGE, lambda model, thing: model.view.storage.put_csi_driver(thing)),
+    CSIStorageCapacity: _lifts(STORAGE, lambda model, thing: model.view.storage.put_capacity(thing)),
+    VolumeAttachment: lambda model, thing: model.view.storage.put_attachment(thing),
     CoschedulingPodGroup: _put_group,
     PodGroup: _put_group,
     Workload: _put_group,
@@ -163,10 +164,10 @@ _GONE: dict[type, _Handler] = {
     PersistentVolume: _gone_volume,
     PersistentVolumeClaim: _gone_claim,
     StorageClass: lambda model, thing: model.view.storage.remove_class(thing.metadata.name),
-    CSINode: lambda model, thing: model.view.storage.remove_csi_node(thing.metadata.name),
-    CSIDriver: lambda model, thing: model.view.storage.remove_csi_driver(thing.metadata.name),
+    CSINode: _lifts(ATTACHED, lambda model, thing: model.view.storage.remove_csi_node(thing.metadata.name)),
+    CSIDriver: _lifts(STORAGE, lambda model, thing: model.view.storage.remove_csi_driver(thing.metadata.name)),
     CSIStorageCapacity: lambda model, thing: model.view.storage.remove_capacity(*_key(thing.metadata)),
-    VolumeAttachment: lambda model, thing: model.view.storage.remove_attachment(thing.metadata.name),
+    VolumeAttachment: _lifts(ATTACHED, lambda model, thing: model.view.storage.remove_attachment(thing.metadata.name)),
     CoschedulingPodGroup: declaration.gone_group,
     PodGroup: declaration.gone_group,
     Workload: declaration.gone_group,

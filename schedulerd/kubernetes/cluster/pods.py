@@ -16,11 +16,11 @@ from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize,
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import members, membership, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
-from schedulerd.kubernetes.cluster.refused import wake_refused
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.pods import read_metadata
 from schedulerd.kubernetes.objects.pod import Pod, is_terminal
+from schedulerd.kubernetes.predicates.refused_pods import STORAGE
 from schedulerd.kubernetes.predicates.storage import ClaimKey
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.resources import amounts_asked
@@ -33,10 +33,7 @@ def put(model: Model, pod: Pod) -> None:
     if is_terminal(pod):
         gone(model, pod)
         return
-    had_node = model.view.has_node(pod.metadata.uid)
     is_changed = model.view.put_pod(pod)
-    if had_node and is_changed:
-        wake_refused(model)  # it is being deleted, or has other labels
     if pod.spec.scheduler_name not in model.settings.scheduler_names:
         if pod.spec.node_name:
             model.nodes.occupy(pod.metadata.uid, pod.spec.node_name, requests(pod))
@@ -73,31 +70,27 @@ def release_again(model: Model, uuid: str) -> None:
 def gone(model: Model, pod: Pod) -> None:
     """The pod has ended or is deleted."""
     uid = pod.metadata.uid
-    had_node = bool(pod.spec.node_name)
     model.view.remove_pod(uid)
     model.nodes.vacate(uid)
     own = model.pods.pop(uid, None)
     if own is not None:
         if pod.spec.node_name in model.nodes.known and not own.node and pod.status.phase == "Succeeded":
             members.runs_elsewhere(model, own)  # somebody else had bound it, and it has ended since
-        had_node = had_node or bool(own.node)
         _end(model, own)
-    if had_node:
-        wake_refused(model)
 
 
 def claim_changed(model: Model, key: ClaimKey) -> None:
     """Pods that waited for the claim are considered again, and so are those that nodes refused."""
     if model.is_started:
         consider_all(model, claims.take_waiting(model, key))
-    wake_refused(model)
+    model.view.refused.happened(STORAGE)
 
 
 def class_changed(model: Model) -> None:
     """Claims of the storage class may be bound in another way than before."""
     if model.is_started:
         consider_all(model, claims.all_waiting(model))
-    wake_refused(model)
+    model.view.refused.happened(STORAGE)
 
 
 def found_on(model: Model, own: OwnPod, node: str) -> None:

@@ -18,10 +18,11 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
     if own is None:
         return UNKNOWN_POD
     plugins = RESERVE if not allocate else ALL if own.needs_callback else DELEGATED
-    refusals = model.view.judge(own.pod, node, plugins, _giving_way(own, node) if allocate else (), first_only=True)
+    gone = _giving_way(own, node) if allocate else []
+    refusals = model.view.judge(own.pod, node, plugins, gone, first_only=True)
     if not refusals:
         return None
-    model.refused.pods.setdefault(key)
+    model.view.note_refused(key, own.pod, node, refusals, ignores_pods=bool(gone))
     return ", ".join(reasons(refusals))
 
 
@@ -44,7 +45,7 @@ def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[s
     if model.settings.respects_budgets:
         chosen = victims[: index + 1]
         if model.view.exceeded_budgets(chosen, model.now_ns):
-            model.refused.pods.setdefault(key)
+            model.view.note_budgets_exceeded(key, node)
             return None
         model.view.expect_disruptions(chosen, model.now_ns)
     return index

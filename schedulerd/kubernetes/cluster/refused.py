@@ -1,8 +1,9 @@
 """Pods that nodes have refused because of other pods, volumes or namespaces: when they are asked for again.
 
-Something changes that may be why: a moment later, so that what comes together counts once, the pods that are refused by
-then are asked for again, a hundred in a second and the oldest refusal first. There is one timer, however often
-something changes meanwhile. A pod that is refused again waits for the next change.
+Something changes that may be why (`predicates.queueing_hints`). A moment later, so that what comes together counts
+once, the pods that wait for such a change are asked for again: a hundred in a second, in the order in which they were
+woken.
+There is one timer, however often something changes meanwhile. A pod that is refused again waits for the next change.
 """
 
 from __future__ import annotations
@@ -18,33 +19,22 @@ ASKS_AGAIN_MAX = 100
 ASKS_AGAIN_EVERY_NS = SECOND_NS
 
 
-def wake_refused(model: Model) -> None:
-    """Something has changed that may be why nodes refuse pods: these are asked for again soon."""
-    refused = model.refused
-    if not refused.pods or not model.is_started:
-        return
-    refused.woken = len(refused.pods)
-    if refused.due_ns is None:
-        _set_timer(model, max(model.now_ns + WAKE_AFTER_NS, refused.not_before_ns))
+def wake(model: Model) -> None:
+    """At the end of a step: the pods that wait for what has changed in it are asked for again soon."""
+    refused, times = model.view.refused, model.wake_times
+    refused.settle()
+    if refused.woken and times.due_ns is None:
+        times.due_ns = max(model.now_ns + WAKE_AFTER_NS, times.not_before_ns)
+        model.timers.set(times.due_ns, Due.ASK_REFUSED)
 
 
 def ask_refused_again(model: Model) -> None:
-    """The timer rang."""
-    refused = model.refused
-    refused.due_ns, refused.not_before_ns = None, model.now_ns + ASKS_AGAIN_EVERY_NS
-    woken = list(refused.pods)[: min(refused.woken, ASKS_AGAIN_MAX)]
-    for uid in woken:
-        del refused.pods[uid]
+    """The timer rang. What is left is asked for after the next one."""
+    times = model.wake_times
+    times.due_ns, times.not_before_ns = None, model.now_ns + ASKS_AGAIN_EVERY_NS
+    for uid in model.view.refused.take_woken(ASKS_AGAIN_MAX):
         own = model.pods.get(uid)
         if own is not None and own.state is PodState.ASKED:
             asking.consider(model, own, again=True)
         elif (placeholder := model.virtual.get(uid)) is not None:
             asking.repeat(model, placeholder)
-    refused.woken = min(refused.woken - len(woken), len(refused.pods))  # others need no node any longer
-    if refused.woken:
-        _set_timer(model, refused.not_before_ns)
-
-
-def _set_timer(model: Model, due_ns: int) -> None:
-    model.refused.due_ns = due_ns
-    model.timers.set(due_ns, Due.ASK_REFUSED)

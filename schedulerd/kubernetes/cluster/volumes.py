@@ -17,11 +17,11 @@ from typing import NamedTuple
 from schedulerd.kubernetes.cluster.effects import BindVolume, ClaimName, SelectNode
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_volumes import AwaitedVolumes, PodVolumes, WriteKey, Written
-from schedulerd.kubernetes.cluster.refused import wake_refused
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.objects.storage import PersistentVolumeClaim
 from schedulerd.kubernetes.predicates.node_state import NodeFacts
+from schedulerd.kubernetes.predicates.refused_pods import STORAGE
 from schedulerd.kubernetes.predicates.storage import (
     SELECTED_NODE_ANNOTATION,
     ClaimKey,
@@ -110,7 +110,7 @@ def stop(model: Model, own: OwnPod) -> None:
             if not waiting:
                 del model.awaiting_volumes[key]
     model.view.storage.reservations.release(own.uid)
-    wake_refused(model)
+    model.view.refused.happened(STORAGE)
 
 
 def back_off(model: Model, own: OwnPod) -> None:

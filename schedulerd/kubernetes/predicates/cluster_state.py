@@ -8,6 +8,7 @@ from schedulerd.kubernetes.predicates.anti_affinity_index import AntiAffinityInd
 from schedulerd.kubernetes.predicates.counters import Counters
 from schedulerd.kubernetes.predicates.node_state import NodeState
 from schedulerd.kubernetes.predicates.pod_info import PendingPod, PodInfo
+from schedulerd.kubernetes.predicates.refused_pods import RefusedPods
 from schedulerd.kubernetes.predicates.storage import ClaimKey, Storage
 from schedulerd.kubernetes.predicates.terms import AffinityTerm, SpreadConstraint
 from schedulerd.kubernetes.predicates.topology_counts import CounterKey, SpreadCounter, TopologyCounter
@@ -23,6 +24,7 @@ class ClusterState:
         self.storage = Storage()
         self.claim_users: dict[ClaimKey, int] = {}
         """How many pods on nodes use a claim."""
+        self.refused = RefusedPods(self.counters)
 
 
 class JudgedPod:

@@ -7,39 +7,26 @@ until it is deleted or terminal.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 from schedulerd.kubernetes.objects.cluster import Namespace
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod, is_terminal
-from schedulerd.kubernetes.pod_resources import resize_state
 from schedulerd.kubernetes.predicates.callbacks import UNREADABLE, callback_plugins
 from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone, JudgedPod
 from schedulerd.kubernetes.predicates.disruption_budgets import DisruptionBudgets, Exceeded
+from schedulerd.kubernetes.predicates.known_pod import KnownPod
 from schedulerd.kubernetes.predicates.node_classes import NodeClass, class_of
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState, change, read_facts
 from schedulerd.kubernetes.predicates.plugins import ALL, FOR_PLAIN, Plugin
+from schedulerd.kubernetes.predicates.pod_changes import counts_alike, holds_alike, is_alike, occupies_alike
 from schedulerd.kubernetes.predicates.pod_info import PendingPod, PodInfo, read_info, read_pending
+from schedulerd.kubernetes.predicates.queueing_hints import freed_by, lifting
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal, Refusals
+from schedulerd.kubernetes.predicates.refused_pods import BUDGETS, NODES, Change, What
 from schedulerd.kubernetes.predicates.volume_binding import VolumePlan, plan, unusable_claim
 
 _UNKNOWN_NODE = (Refusal("", Kind.UNRESOLVABLE, Code.NODE_UNKNOWN),)
-
-
-class KnownPod:
-    """A pod of the cluster that is not terminal."""
-
-    __slots__ = ("info", "judged", "node", "pending", "pod")
-
-    def __init__(self, pod: Pod, info: PodInfo) -> None:
-        self.pod = pod
-        self.info = info
-        self.node: NodeState | None = None
-        """Where it runs or is assumed."""
-        self.judged: JudgedPod | None = None
-        """What its questions need, from the first question until it has a node."""
-        self.pending: PendingPod | None = None
-        """What was read of it for questions, as long as it has no node."""
 
 
 class ClusterView:
@@ -49,6 +36,8 @@ class ClusterView:
         self.state = ClusterState()
         self.storage = self.state.storage
         """Volumes, claims and classes are put here."""
+        self.refused = self.state.refused
+        """Pods that are to be asked for again when something changes."""
         self.budgets = DisruptionBudgets()
         self._pods: dict[str, KnownPod] = {}
 
@@ -91,15 +80,21 @@ class ClusterView:
             return True
         is_at = known.node.name if known.node is not None else ""
         node_name = pod.spec.node_name or is_at
-        if is_at == node_name and (_occupies_alike if node_name else _is_alike)(known.pod, pod):
+        if is_at == node_name and (occupies_alike if node_name else is_alike)(known.pod, pod):
             known.pod = pod
             return False
+        if known.node is None:
+            self.refused.wake(pod.metadata.uid)  # what it asks of nodes is something else now
+        elif is_at == node_name:
+            self._replace(known, pod, known.node)
+            return True
         self._forget(known)
         self._place(self._know(pod), node_name)
         return True
 
     def remove_pod(self, uid: str) -> None:
         self.budgets.ends(uid)
+        self.refused.forget(uid)
         known = self._pods.pop(uid, None)
         if known is not None:
             self._forget(known)
@@ -107,7 +102,7 @@ class ClusterView:
     def assume(self, pod: Pod, node_name: str) -> None:
         """The pod counts on the node from now on, until an event names another, it is forgotten or deleted."""
         known = self._pods.get(pod.metadata.uid) or self._know(pod)
-        self._unplace(known)
+        self._unplace(known, node_name)
         self._place(known, node_name)
 
     def forget_assumed(self, uid: str) -> None:
@@ -145,6 +140,20 @@ class ClusterView:
         finally:
             if not is_kept:
                 judged.release(self.state)
+
+    def note_refused(
+        self, key: str, pod: Pod, node_name: str, refusals: Refusals, *, ignores_pods: bool = False
+    ) -> None:
+        """The node has refused the pod, whose ask has this key: it is woken when that may be lifted.
+        `ignores_pods`: some pods that are there were counted as gone."""
+        judged, is_kept = self._judged(pod)
+        self.refused.add(key, lifting(judged, node_name, refusals, self.state, ignores_pods=ignores_pods))
+        if not is_kept:
+            judged.release(self.state)
+
+    def note_budgets_exceeded(self, key: str, node_name: str) -> None:
+        """Budgets do not allow the victims on the node; fewer of them may do when pods leave it."""
+        self.refused.add(key, (BUDGETS, Change(What.ROOM, node_name)))
 
     def judge_all(
         self,
@@ -216,15 +225,7 @@ class ClusterView:
         known = self._pods.get(pod.metadata.uid)
         if known is None or known.pod is not pod:
             return read_pending(pod, read_info(pod))
-        return self._pending_of(known)
-
-    def _pending_of(self, known: KnownPod) -> PendingPod:
-        if known.pending is not None:
-            return known.pending
-        pending = read_pending(known.pod, known.info)
-        if known.node is None:
-            known.pending = pending
-        return pending
+        return known.read_pending()
 
     def _judge(
         self, judged: JudgedPod, node_name: str, plugins: Sequence[Plugin], gone: Gone | None, first_only: bool
@@ -250,12 +251,7 @@ class ClusterView:
         known = self._pods.get(pod.metadata.uid)
         if known is None or known.pod is not pod:
             return JudgedPod(read_pending(pod, read_info(pod)), self.state), False
-        if known.judged is not None:
-            return known.judged, True
-        judged = JudgedPod(self._pending_of(known), self.state)
-        if known.node is None:
-            known.judged = judged
-        return judged, known.node is None
+        return known.judged_by(self.state)
 
     def _gone(self, pod: Pod, uids: Iterable[str]) -> Gone | None:
         known = self._pods.get(pod.metadata.uid)
@@ -276,16 +272,10 @@ class ClusterView:
         self.state.anti_affinity.known(known.info, 1)
         return known
 
-    def _forget(self, known: KnownPod) -> None:
-        self._unplace(known)
-        self._stop_judging(known)
+    def _forget(self, known: KnownPod, stays_on: str = "") -> None:
+        self._unplace(known, stays_on)
+        known.stop_judging(self.state)
         self.state.anti_affinity.known(known.info, -1)
-
-    def _stop_judging(self, known: KnownPod) -> None:
-        known.pending = None
-        if known.judged is not None:
-            known.judged.release(self.state)
-            known.judged = None
 
     def _place(self, known: KnownPod, node_name: str) -> None:
         if not node_name:
@@ -296,15 +286,42 @@ class ClusterView:
         known.node = node
         node.add(known.info)
         self._count(known.info, node, 1)
-        self._stop_judging(known)
+        known.stop_judging(self.state)
 
-    def _unplace(self, known: KnownPod) -> None:
+    def _unplace(self, known: KnownPod, stays_on: str = "") -> None:
         node = known.node
         if node is not None:
             known.node = None
             node.remove(known.info)
             self._count(known.info, node, -1)
+            if node.name != stays_on and self.refused.has_waiting:
+                self._freed(known.info, node)
             self._drop_if_unused(node)
+
+    def _replace(self, known: KnownPod, pod: Pod, node: NodeState) -> None:
+        """A pod has changed and is still on its node. If it only requests something else, no counter changes to and
+        fro, which would wake pods for nothing."""
+        before, info = known.info, read_info(pod)
+        if counts_alike(before, info):
+            node.remove(before)
+            node.add(info)
+            known.stop_judging(self.state)
+            known.pod, known.info = pod, info
+        else:
+            self._forget(known, node.name)
+            self._place(self._know(pod), node.name)
+        if not holds_alike(before, info):
+            self._freed(before, node)
+        if any(amount > info.requests.get(name, 0) for name, amount in before.requests.items()):
+            self._happened(What.ROOM, node.name)
+
+    def _freed(self, pod: PodInfo, node: NodeState) -> None:
+        for freed in freed_by(pod, node.name):
+            self.refused.happened(freed)
+
+    def _happened(self, what: What, of: Hashable = None) -> None:
+        if self.refused.has_waiting:
+            self.refused.happened(Change(what, of))
 
     def _count(self, pod: PodInfo, node: NodeState, by: int) -> None:
         self.state.counters.pod_changed(pod, node, by)
@@ -317,6 +334,12 @@ class ClusterView:
         if old is None or facts is None or (old.labels, old.taints) != (facts.labels, facts.taints):
             self.state.counters.node_changed(node.name, old, facts)
             self.state.anti_affinity.node_changed(node.name, old, facts)
+        if old is None or facts is None:
+            return
+        if (old.labels, old.taints, old.unschedulable) != (facts.labels, facts.taints, facts.unschedulable):
+            self.refused.happened(NODES)
+        if old.allocatable != facts.allocatable:
+            self._happened(What.ROOM, node.name)
 
     def _drop_if_unused(self, node: NodeState) -> None:
         if node.is_unused:
@@ -329,34 +352,4 @@ class ClusterView:
         self.state.namespaces[name] = labels
         self.state.counters.namespace_changed(name)
         self.state.anti_affinity.namespace_changed()
-
-
-def _occupies_alike(old: Pod, new: Pod) -> bool:
-    """Nothing has changed for which other pods are held against a pod that is on a node."""
-    before, after = old.spec, new.spec
-    return (
-        before.containers == after.containers
-        and before.init_containers == after.init_containers
-        and before.affinity == after.affinity
-        and before.volumes == after.volumes
-        and before.overhead == after.overhead
-        and before.resources == after.resources
-        and old.metadata.labels == new.metadata.labels
-        and old.metadata.name == new.metadata.name
-        and old.metadata.namespace == new.metadata.namespace
-        and (old.metadata.deletion_timestamp is None) == (new.metadata.deletion_timestamp is None)
-        and resize_state(old) == resize_state(new)
-    )
-
-
-def _is_alike(old: Pod, new: Pod) -> bool:
-    """Nothing that the predicates read has changed, as in most events of a pod."""
-    before, after = old.metadata, new.metadata
-    return (
-        old.spec == new.spec
-        and before.labels == after.labels
-        and before.name == after.name
-        and before.namespace == after.namespace
-        and (before.deletion_timestamp is None) == (after.deletion_timestamp is None)
-        and resize_state(old) == resize_state(new)
-    )
+        self._happened(What.NAMESPACE, name)

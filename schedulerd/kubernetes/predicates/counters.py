@@ -106,6 +106,8 @@ class Counters:
             domains.node_changed(old, new)
         for counter in self._counters.values():
             counter.node_changed(name, old, new)
+            if counter.on_change is not None and isinstance(counter, SpreadCounter):
+                counter.on_change(counter, "", 0)  # its values may be others, though no pod has moved
 
     def namespace_changed(self, namespace: str) -> None:
         """The labels of the namespace are others now: selectors for namespaces may find its pods, or no longer."""

@@ -59,11 +59,12 @@ class DisruptionBudgets:
         covers = PodFilter(NamespaceScope((namespace,)), selector)
         self._budgets[key] = (budget, covers)
         self._index.add(key, (covers,))
-        for uid, expected in list(self._expected.items()):
-            if key in expected and expected[key].is_ending:
-                self._drop(uid, key)
+        ending = [uid for uid, expected in self._expected.items() if key in expected and expected[key].is_ending]
+        for uid in ending:
+            self._drop(uid, key)
         return before is not None and (
-            before.spec != budget.spec or before.status.disruptions_allowed < budget.status.disruptions_allowed
+            before.spec != budget.spec
+            or before.status.disruptions_allowed < budget.status.disruptions_allowed + len(ending)
         )
 
     def remove(self, namespace: str, name: str) -> PodDisruptionBudget | None:

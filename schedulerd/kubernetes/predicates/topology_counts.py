@@ -6,7 +6,7 @@ look-up. The rules are told in `pod_topology_spread` and `inter_pod_affinity`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, change
@@ -26,7 +26,7 @@ class CounterKey(NamedTuple):
 class TopologyCounter:
     """Counts by node, and their sums by the nodes' value of the label. Counts of 0 are no entries."""
 
-    __slots__ = ("by_value", "eligibility", "key", "on_nodes", "topology_key", "total")
+    __slots__ = ("by_value", "eligibility", "key", "on_change", "on_nodes", "topology_key", "total")
 
     def __init__(
         self, topology_key: str, eligibility: Eligibility | None = None, key: CounterKey | None = None
@@ -38,6 +38,8 @@ class TopologyCounter:
         self.by_value: dict[str, int] = {}
         self.total = 0
         """Sum over all values."""
+        self.on_change: Callable[[TopologyCounter, str, int], None] | None = None
+        """Called with the value and by how much its count has changed, while pods wait for that."""
 
     def value_at(self, facts: NodeFacts | None) -> str | None:
         """The value under which pods of the node count; None if they do not count."""
@@ -50,7 +52,7 @@ class TopologyCounter:
         change(self.on_nodes, name, by)
         value = self.value_at(facts)
         if value is not None:
-            self._sum(value, by)
+            self._change(value, by)
 
     def node_changed(self, name: str, old: NodeFacts | None, new: NodeFacts | None) -> None:
         pods = self.on_nodes.get(name)
@@ -60,9 +62,14 @@ class TopologyCounter:
         if before == after:
             return
         if before is not None:
-            self._sum(before, -pods)
+            self._change(before, -pods)
         if after is not None:
-            self._sum(after, pods)
+            self._change(after, pods)
+
+    def _change(self, value: str, by: int) -> None:
+        self._sum(value, by)
+        if self.on_change is not None:
+            self.on_change(self, value, by)
 
     def _sum(self, value: str, by: int) -> None:
         change(self.by_value, value, by)

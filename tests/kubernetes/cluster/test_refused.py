@@ -17,16 +17,15 @@ def with_port(name: str) -> Pod:
 
 
 def running(name: str) -> Pod:
-    return own(name, cpu="1m", nodeName="n")
+    return own(name, nodeName="n", containers=[{**containers({"cpu": "1m"})[0], "ports": PORT}])
 
 
 @pytest.fixture
 def play() -> Play:
-    """250 pods that the node has refused, and 50 that run there."""
+    """250 pods that the node has refused because of a port, and 50 that have it there."""
     play = Play()
     refused = [with_port(f"r{number:03}") for number in range(250)]
-    play.start(node("n"), with_port("first"), *refused, *(running(f"b{number}") for number in range(50)))
-    play.bind("first", "n")
+    play.start(node("n"), *refused, *(running(f"b{number}") for number in range(50)))
     for pod in refused:
         assert play.cluster.predicates(pod.metadata.uid, "n", allocate=True)
     return play
@@ -71,4 +70,4 @@ def test_pods_that_need_no_node_any_longer_are_not_waited_for(play: Play) -> Non
     play.gone(running("b0"))
     play.gone(*(with_port(f"r{number:03}") for number in range(250)))
     assert asked(play, 60) == []
-    assert play.cluster.model.refused.due_ns is None
+    assert play.cluster.model.wake_times.due_ns is None

@@ -88,7 +88,7 @@ BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
 def test_the_simulation_finds_deliberate_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, attribute, broken = BREAKS[name]
     monkeypatch.setattr(module, attribute, broken(getattr(module, attribute)))
-    for seed in range(40):
+    for seed in range(60):
         try:
             check(play(seed))
         except (AssertionError, KeyError):
