@@ -80,6 +80,7 @@ def leave(model: Model, own: OwnPod) -> list[OwnPod]:
     if application.has_started and application.state is ApplicationState.ACCEPTED:
         return []  # the daemon completes it
     model.effects.append(RemoveApplication(application.id))
+    membership.removed(model, application)
     return forget(model, application)
 
 
@@ -183,6 +184,7 @@ def _made(model: Model, own: OwnPod) -> Application:
         submit(model, application)
     else:
         application.state = ApplicationState.FORMING
+        membership.wait_for_withdrawals(model, application, application.gang)
     declaration.is_awaited(model, application)
     return application
 

@@ -208,6 +208,9 @@ class Model:
         """Uids of placeholder pods by application id."""
         self.unwanted: dict[str, None] = {}
         """Uids of placeholder pods that no gang wants, to be deleted in this step."""
+        self.gangs_removed: dict[str, int] = {}
+        """By id of an application with a gang that was removed just now, oldest first: from when on another one of that
+        id may be added."""
         self.gangs_due: dict[str, None] = {}
         """Ids of applications whose gangs are to be looked at in this step."""
         self.gang_sources: set[GangSource] = set()

@@ -176,16 +176,16 @@ def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool =
     """What the daemon holds for the pod is given back."""
     if own.application is None:
         return
-    if keeps_allocation:
-        pass
-    elif own.uuid and own.is_release_wanted:
-        model.effects.append(ConfirmRelease(own.uuid))
-    elif own.uuid:
-        may_overtake = own.is_reported_late or own.node in model.nodes.unanswered
-        _release(model, own, own.uuid, message, is_repeated=may_overtake)
+    if own.uuid and not keeps_allocation:
+        release = ReleaseAllocation(own.application.id, own.uid, own.uuid, message)
+        model.effects.append(ConfirmRelease(own.uuid) if own.is_release_wanted else release)
+        if own.is_reported_late or own.node in model.nodes.unanswered:
+            _repeat(model, release)  # the update of the node may come after it, and bring the allocation back
     for uuid in () if keeps_allocation else own.earlier_uuids:
         # A report that was taken for rejected may not have been.
-        _release(model, own, uuid, message, is_repeated=True)
+        release = ReleaseAllocation(own.application.id, own.uid, uuid, message)
+        model.effects.append(release)
+        _repeat(model, release)
     may_be_pending = own.asks_sent > 1 or (own.is_reported and bool(own.amounts_asked)) or own.is_placeholder
     if own.state is PodState.ASKED or may_be_pending:
         # An ask that was repeated may come after the allocation was gone, and is pending then. That of a placeholder
@@ -203,10 +203,7 @@ def withdraw_resize(model: Model, own: OwnPod) -> None:
         own.asks_sent = 0
 
 
-def _release(model: Model, own: OwnPod, uuid: str, message: str, *, is_repeated: bool) -> None:
-    assert own.application is not None
-    release = ReleaseAllocation(own.application.id, own.uid, uuid, message)
-    model.effects.append(release)
-    if is_repeated:
-        model.unconfirmed[uuid] = release, RELEASES_AGAIN
-        model.timers.set(model.now_ns + RELEASE_AGAIN_NS, Due.RELEASE_AGAIN, uuid)
+def _repeat(model: Model, release: ReleaseAllocation) -> None:
+    """The release is sent again, some times, until the daemon confirms it."""
+    model.unconfirmed[release.uuid] = release, RELEASES_AGAIN
+    model.timers.set(model.now_ns + RELEASE_AGAIN_NS, Due.RELEASE_AGAIN, release.uuid)

@@ -299,3 +299,12 @@ def test_a_pod_of_a_pod_group_that_succeeded_unseen_does_not_keep_its_own() -> N
     ended = placed(old, "n")
     play.put(Pod(ended.metadata, ended.spec, type(ended.status)(phase="Succeeded")))
     assert held(play) == {"group-1": 1}
+
+
+def test_a_pod_of_a_pod_group_that_went_with_an_unknown_node_has_no_placeholder_for_long() -> None:
+    play, _ = grouping_of(grouped("p0"), grouped("p1"), members=2)
+    play.put(placed(grouped("p1"), "unknown"))
+    assert held(play) == {"group-0": 2}, "it counts when its node is known"
+    play.gone(placed(grouped("p1"), "unknown"))
+    assert of(play.wait(31), e.RemoveApplication) == [e.RemoveApplication("podgroup.ns.pg")]
+    assert held(play) == {}

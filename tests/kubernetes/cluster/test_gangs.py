@@ -199,6 +199,31 @@ def test_the_last_pod_takes_all_placeholders_with_it() -> None:
     assert of(late, e.Ask) == []
 
 
+def test_the_next_gang_of_an_id_waits_for_the_withdrawals_of_the_one_before() -> None:
+    """The daemon may hear of the new application before it has heard of the asks of the old one."""
+    play = started()
+    play.put(member("w0", placeholders="virtual"), member("w1", placeholders="virtual"))
+    assert of(play.gone(member("w0"), member("w1")), e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert play.put(member("w2", placeholders="virtual"), member("w3", placeholders="virtual")) == []
+    assert play.wait(0.9) == []
+    effects = play.wait(0.2)
+    assert [one.application_id for one in of(effects, e.AddApplication)] == ["a"]
+    assert [ask.is_placeholder for ask in of(effects, e.Ask)] == [True, True, False, False]
+    assert play.cluster.model.gangs_removed == {}
+
+
+def test_an_id_whose_gang_was_removed_long_ago_is_remembered_no_longer() -> None:
+    play = started()
+    play.put(member("w0"))
+    play.gone(member("w0"))
+    assert list(play.cluster.model.gangs_removed) == ["a"]
+    play.wait(2)
+    other = own("o", meta={**msgspec.to_builtins(member("o").metadata), "labels": {"applicationId": "b"}})
+    play.put(other)
+    play.gone(other)
+    assert list(play.cluster.model.gangs_removed) == ["b"]
+
+
 def test_hard_pods_fail_once_and_successors_wait() -> None:
     play = started()
     pods = placeholders_of(play, "Hard")

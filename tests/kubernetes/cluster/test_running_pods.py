@@ -115,6 +115,16 @@ def test_a_release_that_may_have_overtaken_the_report_is_repeated(play: Play) ->
     assert play.wait(60) == []
 
 
+def test_a_confirmation_that_may_have_overtaken_the_report_is_followed_by_releases(play: Play) -> None:
+    """The update of the node would bring the allocation back, whose release the daemon had wanted."""
+    play.put(placed(own("p"), "n"))
+    play.tell(ReleaseWanted(APP, "p", "p", Cause.PREEMPTED, ""))
+    assert play.gone(placed(own("p"), "n"))[0] == ConfirmRelease("p")
+    assert play.wait(5) == [ReleaseAllocation(APP, "p", "p")]
+    play.tell(AllocationReleased(APP, "p", "p"))
+    assert play.wait(60) == []
+
+
 def test_a_pod_whose_report_is_rejected_is_occupied_and_tried_again(play: Play) -> None:
     play.put(placed(own("p"), "n"), placed(own("q"), "n"))
     reason = "existingAllocations[0] (allocationKey 'p'): no"

@@ -13,13 +13,10 @@ from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, GangTime, GroupKey
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.gangs import GangStyle
 from schedulerd.kubernetes.reasons.waiting import held
 
 FAILED_REASON = "ResourceReservationTimeout"
-FORM_AGAIN_NS = SECOND_NS
-"""After the daemon has completed the application while pods of it are asked for."""
 _RUN_STATES = frozenset({"Starting", "Running"})
 _GIVEN_UP = frozenset({"Resuming", "Failing"})
 
@@ -120,18 +117,8 @@ def form_anew(model: Model, application: Application) -> None:
         elif own.state is PodState.BOUND and not own.uuid:
             model.nodes.arrive(own.uid, own.node)
     start_over(model, application)
-    if is_asked_for and not any(own.node for own in application.pods.values()):
-        _form_later(model, application)
-
-
-def _form_later(model: Model, application: Application) -> None:
-    """Asks of the application that the daemon has forgotten may still be on their way. Their withdrawals come behind
-    them, but the next application of the id could come before both, on another stream: one of its pods would be placed
-    without its gang."""
-    gang = application.gang
-    if gang is not None:
-        gang.not_before_ns = model.now_ns + FORM_AGAIN_NS
-        model.timers.set(gang.not_before_ns, Due.GANG, application.id)
+    if application.gang is not None and is_asked_for and not any(own.node for own in application.pods.values()):
+        membership.form_later(model, application, application.gang, model.now_ns + membership.FORM_AGAIN_NS)
 
 
 def group_changed(model: Model, key: GroupKey) -> None:

@@ -26,6 +26,8 @@ RETRY_FIRST_NS = SECOND_NS
 SUCCESSOR_WAIT_NS = 30 * SECOND_NS
 """For a pod in the place of one that has left its PodGroup."""
 RETRY_MOST_NS = 60 * SECOND_NS
+FORM_AGAIN_NS = SECOND_NS
+"""After an application with a gang has ended while pods of it were asked for."""
 
 
 def own_pod(model: Model, pod: Pod, metadata: PodMetadata) -> OwnPod:
@@ -127,11 +129,12 @@ def leaving(model: Model, application: Application, own: OwnPod) -> None:
     if gang is None:
         return
     waiting.left(model, own)
+    has_been_placed = own.uid in gang.placed
     gang.placed.pop(own.uid, None)
     if own.is_placeholder:
         _lose_pod(model, application, gang, own)
         return
-    if gang.key is not None and not own.node:
+    if gang.key is not None and not has_been_placed:
         gang.left_ns = model.now_ns
         model.timers.set(model.now_ns + SUCCESSOR_WAIT_NS, Due.GANG, application.id)
     if gang.originator is own:
@@ -155,6 +158,32 @@ def forget(model: Model, application: Application) -> None:
             if slot.own.state is PodState.ASKED:
                 model.effects.append(ReleaseAsk(application.id, slot.own.uid))
             spend(model, slot.own)
+
+
+def removed(model: Model, application: Application) -> None:
+    """The daemon is told to remove the application, and may be about to place its pods."""
+    if application.gang is None:
+        return
+    ended = model.gangs_removed
+    while ended and ended[oldest := next(iter(ended))] <= model.now_ns:
+        del ended[oldest]
+    ended.pop(application.id, None)
+    ended[application.id] = model.now_ns + FORM_AGAIN_NS
+
+
+def wait_for_withdrawals(model: Model, application: Application, gang: Gang) -> None:
+    """The application is new; another one of its id may have been removed just now."""
+    until_ns = model.gangs_removed.pop(application.id, 0)
+    if until_ns > model.now_ns:
+        form_later(model, application, gang, until_ns)
+
+
+def form_later(model: Model, application: Application, gang: Gang, until_ns: int) -> None:
+    """Asks of the application that the daemon has forgotten may still be on their way. Their withdrawals come behind
+    them, but the next application of the id could come before both, on another stream: one of its pods would be placed
+    without its gang."""
+    gang.not_before_ns = until_ns
+    model.timers.set(until_ns, Due.GANG, application.id)
 
 
 def spend(model: Model, own: OwnPod) -> None:
