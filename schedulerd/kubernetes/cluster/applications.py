@@ -23,7 +23,6 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.namespaces import namespace_tags
-from schedulerd.kubernetes.metadata.pods import NOBODY, User
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.waiting import Waiting
 
@@ -173,9 +172,7 @@ def remove_and_wait(model: Model, application: Application, problem: Waiting) ->
 
 
 def _made(model: Model, own: OwnPod) -> Application:
-    metadata = own.metadata
-    user = metadata.user or User(NOBODY)
-    application = Application(metadata.application_id, own.pod.metadata.namespace, metadata.queue, user)
+    application = joining.made_by(own)
     model.applications[application.id] = application
     application.pods[own.uid] = own
     application.gang = _gang(model, application, own)
@@ -188,10 +185,8 @@ def _made(model: Model, own: OwnPod) -> Application:
 
 
 def _gang(model: Model, application: Application, own: OwnPod) -> Gang | None:
-    """As the pod declares it, else as another pod does that may join the application and is known already."""
+    """As the pod declares it, else as another pod does that is known already."""
     for one in (own, *declaration.declaring(model, application)):
-        if one is not own and joining.refusal(model, application, one) is not None:
-            continue
         if (gang := declaration.gang_for(model, one)) is not None:
             gang.originator = one
             return gang

@@ -11,10 +11,16 @@ A pod that has its node is there, and always joins an application of its namespa
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
-from schedulerd.kubernetes.metadata.pods import NOBODY, default_application_ids
+from schedulerd.kubernetes.metadata.pods import NOBODY, User, default_application_ids
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
 _SERVICE_ACCOUNT = "system:serviceaccount"
+
+
+def made_by(own: OwnPod) -> Application:
+    """The application that the pod makes known as its first one."""
+    said = own.metadata
+    return Application(said.application_id, own.pod.metadata.namespace, said.queue, said.user or User(NOBODY))
 
 
 def refusal(model: Model, application: Application, own: OwnPod) -> Waiting | None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
+from schedulerd.kubernetes.cluster import joining
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -90,13 +91,21 @@ def gone(model: Model, own: OwnPod) -> None:
 
 
 def declaring(model: Model, application: Application) -> list[OwnPod]:
-    """Pods of its namespace that declare task groups for the application, oldest first."""
+    """Pods that declare task groups for the application and may join it, oldest first."""
     if application.id in default_application_ids(application.namespace):
         return []
     uids = model.declaring.get(application.id, {})
     pods = [own for uid in uids if (own := model.pods.get(uid)) is not None]
-    found = [own for own in pods if own.pod.metadata.namespace == application.namespace]
-    return sorted(found, key=age)
+    return sorted((own for own in pods if _may_declare(model, application, own)), key=age)
+
+
+def _may_declare(model: Model, application: Application, own: OwnPod) -> bool:
+    """Not a pod of somebody else, nor one that leaves without having run: that may be one of an earlier run."""
+    about = own.pod.metadata
+    is_leaving = about.deletion_timestamp is not None or own.failure is not None
+    if about.namespace != application.namespace or (is_leaving and not own.pod.spec.node_name):
+        return False
+    return joining.refusal(model, application, own) is None
 
 
 def missing_declaration(model: Model, own: OwnPod) -> str:
@@ -104,10 +113,10 @@ def missing_declaration(model: Model, own: OwnPod) -> str:
     application_id = own.metadata.application_id
     if own.is_placeholder or own.application is not None:
         return ""
-    if application_id in model.applications or application_id in model.declaring:
-        return ""
     group = task_group_name(own.pod.metadata)
-    if not group or application_id in default_application_ids(own.pod.metadata.namespace):
+    if not group or application_id in model.applications or not _is_shared(own):
+        return ""
+    if application_id in model.declaring and declaring(model, joining.made_by(own)):
         return ""
     if _declaration_due_ns(model, own) <= model.now_ns:
         return ""
@@ -115,6 +124,29 @@ def missing_declaration(model: Model, own: OwnPod) -> str:
         f"waits a few seconds for the pod that declares task group {group!r} of application {application_id!r}, "
         "and is scheduled without a gang if there is none"
     )
+
+
+def _of_somebody_else(model: Model, own: OwnPod) -> Waiting | None:
+    """A pod that waits for its declaration will make the application known: nobody else takes it meanwhile."""
+    application_id = own.metadata.application_id
+    waiting = model.waiting_for_declaration.get(application_id)
+    if not waiting or own.is_placeholder or own.application is not None or application_id in model.applications:
+        return None
+    first, due_ns = next(iter(waiting.items()))
+    if first == own.uid or due_ns <= model.now_ns:
+        return None
+    why = joining.refusal(model, joining.made_by(model.pods[first]), own)
+    if why is not None and own.uid not in waiting:
+        waiting[own.uid] = due_ns
+        model.timers.set(due_ns, Due.DECLARATION, own.uid)
+    return why
+
+
+def _is_shared(own: OwnPod) -> bool:
+    """Another pod may declare a gang for the application of this one."""
+    application_id = own.metadata.application_id
+    is_of_namespace = application_id in default_application_ids(own.pod.metadata.namespace)
+    return not is_of_namespace and not application_id.endswith(f"-{own.uid}")
 
 
 def _declaration_due_ns(model: Model, own: OwnPod) -> int:
@@ -180,6 +212,8 @@ def gang_for(model: Model, own: OwnPod) -> Gang | None:
 
 def why_waits(model: Model, own: OwnPod) -> Waiting | None:
     """What the pod waits for before it can join its application; None if nothing."""
+    if (why := _of_somebody_else(model, own)) is not None:
+        return why
     if own.declares_gang or own.group is not None:
         problem = check(model, own) or missing_group(model, own)
         return held(problem) if problem else None
