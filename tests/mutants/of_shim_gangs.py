@@ -7,8 +7,8 @@ from typing import Any
 from schedulerd.kubernetes.cluster import failing
 from schedulerd.kubernetes.cluster.gangs import (
     answers,
-    declaration,
     forming,
+    late_declaration,
     life,
     members,
     membership,
@@ -79,13 +79,31 @@ MUTANTS = (
     Mutant(
         "a pod does not wait for the one that declares its task group",
         Rule.SHIM_GANGS,
-        Replaced(declaration.missing_declaration, gives("")),
+        Replaced(late_declaration.missing_declaration, gives("")),
         (GANGS,),
     ),
     Mutant(
         "only the first pod of an application declares its gang",
         Rule.SHIM_GANGS,
-        Replaced(declaration.declaring, gives([])),
+        Replaced(late_declaration.declaring, gives([])),
+        (GANGS,),
+    ),
+    Mutant(
+        "an application is taken from the pod that waits for its declaration",
+        Rule.SHIM_GANGS,
+        Replaced(late_declaration._of_somebody_else, gives(None)),
+        (GANGS,),
+    ),
+    Mutant(
+        "anybody declares a gang",
+        Rule.SHIM_GANGS,
+        Replaced(late_declaration._may_declare, gives(True)),
+        (GANGS,),
+    ),
+    Mutant(
+        "a pod waits for a declaration in an application of its own",
+        Rule.SHIM_GANGS,
+        Replaced(late_declaration._is_shared, gives(True)),
         (GANGS,),
     ),
     Mutant(

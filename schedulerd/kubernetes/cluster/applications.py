@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster import joining
 from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
-from schedulerd.kubernetes.cluster.gangs import declaration, membership
+from schedulerd.kubernetes.cluster.gangs import declaration, late_declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import Gang
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -180,13 +180,13 @@ def _made(model: Model, own: OwnPod) -> Application:
         submit(model, application)
     else:
         application.state = ApplicationState.FORMING
-    declaration.is_awaited(model, application)
+    late_declaration.is_awaited(model, application)
     return application
 
 
 def _gang(model: Model, application: Application, own: OwnPod) -> Gang | None:
     """As the pod declares it, else as another pod does that is known already."""
-    for one in (own, *declaration.declaring(model, application)):
+    for one in (own, *late_declaration.declaring(model, application)):
         if (gang := declaration.gang_for(model, one)) is not None:
             gang.originator = one
             return gang
