@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
@@ -299,3 +300,30 @@ def test_a_pod_of_a_pod_group_that_succeeded_unseen_does_not_keep_its_own() -> N
     ended = placed(old, "n")
     play.put(Pod(ended.metadata, ended.spec, type(ended.status)(phase="Succeeded")))
     assert held(play) == {"group-1": 1}
+
+
+def of_user(pod: Pod, user: str, second: int) -> Pod:
+    annotations = {**(pod.metadata.annotations or {}), "schedulerd.io/user.info": f'{{"user": "{user}"}}'}
+    created = f"2026-01-01T00:00:{second:02}Z"
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations, creation_timestamp=created))
+
+
+@pytest.mark.parametrize("kind", ["virtual", "pods"])
+def test_a_pod_of_another_user_takes_no_placeholder(kind: str) -> None:
+    """It is created with its node, and names application and task group: it is in the application to be counted."""
+    play = started()
+    effects = play.put(*(of_user(member(name, placeholders=kind), "ann", 0) for name in ("w0", "w1")))
+    accepted(play, effects)
+    play.put(placed(of_user(member("other", placeholders=kind), "bob", 1), "n"))
+    application = play.cluster.model.applications["a"]
+    assert "other" in application.pods
+    assert application.gang is not None
+    assert [group.left for group in application.gang.groups.values()] == [2]
+
+
+def test_a_new_shim_holds_as_much_beside_a_pod_of_another_user() -> None:
+    play = Play()
+    mine = [of_user(virtual(name, 3), "ann", 0) for name in ("w0", "w1", "w2")]
+    play.start(node(), placed(mine[0], "n"), *mine[1:], placed(of_user(virtual("other", 3), "bob", 1), "n"))
+    assert play.cluster.model.applications["a"].user.name == "ann"
+    assert held(play) == {"g": 2}

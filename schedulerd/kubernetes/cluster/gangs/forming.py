@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, asking
+from schedulerd.kubernetes.cluster import applications, asking, joining
 from schedulerd.kubernetes.cluster.gangs import members, membership
 from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age, known_group
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Group, SlotState
@@ -21,6 +21,7 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
         return False
     bound = [own for own in real if own.node]
     if gang.source is GangSource.ANNOTATIONS:
+        real, bound = _without_others(model, application, real)
         groups = [Group(one.name, one.members, one.resources, one) for one in gang.declared]
     else:
         assert gang.key is not None
@@ -29,6 +30,7 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
         if (known is None or len(real) < wanted) and not bound:
             _say_unformed(model, gang, real, wanted)
             return False
+        real, bound = _without_others(model, application, real)
         groups = _groups_of(model, gang, real, max(0, wanted - len(bound)))
     gang.originator = _originator(model, application, gang, real)
     gang.groups = {group.name: group for group in groups}
@@ -52,6 +54,12 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
             asking.keep_age(own)
             asking.consider(model, own)
     return True
+
+
+def _without_others(model: Model, application: Application, real: list[OwnPod]) -> tuple[list[OwnPod], list[OwnPod]]:
+    """The members among the pods, and those of them with a node: pods of other users are there only with one."""
+    of_gang = [own for own in real if not joining.is_of_other_user(model, application, own)] or real
+    return of_gang, [own for own in of_gang if own.node]
 
 
 def _count_bound(model: Model, gang: Gang, bound: list[OwnPod]) -> None:
