@@ -254,6 +254,17 @@ def test_a_pod_group_that_lacks_a_pod_gives_its_room_back_until_it_has_one() -> 
     assert held(play) == {"group-0": 2}
 
 
+def test_a_gang_without_its_pod_group_that_lacks_a_pod_says_so() -> None:
+    play, _ = grouping_of(grouped("p0"), grouped("p1"), members=2)
+    play.gone(grouped("p1"), pod_group(2))
+    play.wait(60)
+    shown = play.cluster.model.pods["p0"].reason.current
+    assert shown is not None
+    assert shown.text == "PodGroup 'pg' not found", "as after a start"
+    play.put(grouped("p2"))
+    assert of(play.put(pod_group(2)), e.AddApplication)[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+
+
 def test_a_successor_takes_the_placeholder_of_a_pod_group() -> None:
     play, keys = grouping_of(grouped("p0"), grouped("p1"), members=2)
     play.gone(grouped("p1"))
