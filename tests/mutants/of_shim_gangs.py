@@ -7,8 +7,8 @@ from typing import Any
 from schedulerd.kubernetes.cluster import failing
 from schedulerd.kubernetes.cluster.gangs import (
     answers,
-    declaration,
     forming,
+    late_declaration,
     life,
     members,
     membership,
@@ -16,7 +16,7 @@ from schedulerd.kubernetes.cluster.gangs import (
     slots,
     waiting,
 )
-from schedulerd.kubernetes.cluster.model import Application, Model
+from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from tests.kubernetes.cluster import (
     test_gang_declared_late,
     test_gang_members,
@@ -35,6 +35,12 @@ from tests.mutants.rules import Rule
 
 GANGS = TestsOf(test_gangs, test_gang_members, test_gang_declared_late, test_gang_sources, test_gang_starts)
 SIMULATION = Seeds(lambda seed: test_gang_simulation.check(test_gang_simulation.play(seed, crashes=seed % 2 == 1)))
+
+
+def everybody(
+    original: By, model: Model, application: Application, real: list[OwnPod]
+) -> tuple[list[OwnPod], list[OwnPod]]:
+    return real, [own for own in real if own.node]
 
 
 def fails_each_time(original: By, model: Model, application: Application, message: str, *, is_rejected: bool) -> None:
@@ -79,13 +85,31 @@ MUTANTS = (
     Mutant(
         "a pod does not wait for the one that declares its task group",
         Rule.SHIM_GANGS,
-        Replaced(declaration.missing_declaration, gives("")),
+        Replaced(late_declaration.missing_declaration, gives("")),
         (GANGS,),
     ),
     Mutant(
         "only the first pod of an application declares its gang",
         Rule.SHIM_GANGS,
-        Replaced(declaration.declaring, gives([])),
+        Replaced(late_declaration.declaring, gives([])),
+        (GANGS,),
+    ),
+    Mutant(
+        "an application is taken from the pod that waits for its declaration",
+        Rule.SHIM_GANGS,
+        Replaced(late_declaration._of_somebody_else, gives(None)),
+        (GANGS,),
+    ),
+    Mutant(
+        "anybody declares a gang",
+        Rule.SHIM_GANGS,
+        Replaced(late_declaration._may_declare, gives(True)),
+        (GANGS,),
+    ),
+    Mutant(
+        "a pod waits for a declaration in an application of its own",
+        Rule.SHIM_GANGS,
+        Replaced(late_declaration._is_shared, gives(True)),
         (GANGS,),
     ),
     Mutant(
@@ -123,6 +147,12 @@ MUTANTS = (
         Rule.SHIM_PLACEHOLDERS,
         Replaced(members.runs_elsewhere, nothing),
         (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "a new shim counts pods of other users as members",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(forming._without_others, everybody),
+        (GANGS,),
     ),
     Mutant(
         "a placeholder that is left over by a swap and a binding of somebody else stays",

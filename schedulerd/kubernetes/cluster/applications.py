@@ -16,14 +16,13 @@ from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster import joining
 from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
-from schedulerd.kubernetes.cluster.gangs import declaration, membership
+from schedulerd.kubernetes.cluster.gangs import declaration, late_declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import Gang
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.namespaces import namespace_tags
-from schedulerd.kubernetes.metadata.pods import NOBODY, User
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.waiting import Waiting
 
@@ -174,9 +173,7 @@ def remove_and_wait(model: Model, application: Application, problem: Waiting) ->
 
 
 def _made(model: Model, own: OwnPod) -> Application:
-    metadata = own.metadata
-    user = metadata.user or User(NOBODY)
-    application = Application(metadata.application_id, own.pod.metadata.namespace, metadata.queue, user)
+    application = joining.made_by(own)
     model.applications[application.id] = application
     application.pods[own.uid] = own
     application.gang = _gang(model, application, own)
@@ -185,15 +182,13 @@ def _made(model: Model, own: OwnPod) -> Application:
     else:
         application.state = ApplicationState.FORMING
         membership.wait_for_withdrawals(model, application, application.gang)
-    declaration.is_awaited(model, application)
+    late_declaration.is_awaited(model, application)
     return application
 
 
 def _gang(model: Model, application: Application, own: OwnPod) -> Gang | None:
-    """As the pod declares it, else as another pod does that may join the application and is known already."""
-    for one in (own, *declaration.declaring(model, application)):
-        if one is not own and joining.refusal(model, application, one) is not None:
-            continue
+    """As the pod declares it, else as another pod does that is known already."""
+    for one in (own, *late_declaration.declaring(model, application)):
         if (gang := declaration.gang_for(model, one)) is not None:
             gang.originator = one
             return gang

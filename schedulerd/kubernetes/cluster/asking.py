@@ -13,7 +13,7 @@ from schedulerd.kubernetes.cluster import applications, claims, conditions
 from schedulerd.kubernetes.cluster.class_use import stop_using_class as stop_using_class
 from schedulerd.kubernetes.cluster.conditions import POD_SCHEDULED
 from schedulerd.kubernetes.cluster.effects import Amounts, Ask, ReleaseAsk
-from schedulerd.kubernetes.cluster.gangs import declaration, membership
+from schedulerd.kubernetes.cluster.gangs import late_declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import ClassKey
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -66,7 +66,7 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         return
     if own.is_unwanted:
         return
-    if (why := declaration.why_waits(model, own)) is not None:
+    if (why := late_declaration.why_waits(model, own)) is not None:
         hold(model, own, why)
         return
     applications.join(model, own)

@@ -11,10 +11,16 @@ A pod that has its node is there, and always joins an application of its namespa
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
-from schedulerd.kubernetes.metadata.pods import NOBODY, default_application_ids
+from schedulerd.kubernetes.metadata.pods import NOBODY, User, default_application_ids
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
 _SERVICE_ACCOUNT = "system:serviceaccount"
+
+
+def made_by(own: OwnPod) -> Application:
+    """The application that the pod makes known as its first one."""
+    said = own.metadata
+    return Application(said.application_id, own.pod.metadata.namespace, said.queue, said.user or User(NOBODY))
 
 
 def refusal(model: Model, application: Application, own: OwnPod) -> Waiting | None:
@@ -24,13 +30,18 @@ def refusal(model: Model, application: Application, own: OwnPod) -> Waiting | No
     if application.namespace != namespace and not model.settings.shares_applications:
         note = f"application {application.id!r} is one of namespace {application.namespace!r}: {what_to_do}"
         return held(note, "ApplicationOfOtherNamespace", is_about_nodes=False)
-    if own.node or model.settings.shares_users or application.id in default_application_ids(namespace):
+    if own.node or not is_of_other_user(model, application, own):
         return None
     user = _other_user(application, own)
-    if not user or application.user.name == NOBODY:
-        return None
     note = f"application {application.id!r} is one of user {application.user.name!r}, not {user!r}: {what_to_do}"
     return held(note, "ApplicationOfOtherUser", is_about_nodes=False)
+
+
+def is_of_other_user(model: Model, application: Application, own: OwnPod) -> bool:
+    """The pod may not join the application without a node, and is none of its gang with one."""
+    if model.settings.shares_users or application.id in default_application_ids(own.pod.metadata.namespace):
+        return False
+    return application.user.name != NOBODY and bool(_other_user(application, own))
 
 
 def tell_ignored(model: Model, application: Application, own: OwnPod) -> None:

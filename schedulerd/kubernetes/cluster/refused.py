@@ -2,8 +2,8 @@
 
 Something changes that may be why (`predicates.queueing_hints`). A moment later, so that what comes together counts
 once, the pods that wait for such a change are asked for again: a hundred in a second, in the order in which they were
-woken.
-There is one timer, however often something changes meanwhile. A pod that is refused again waits for the next change.
+woken. There is one timer, however often something changes meanwhile. A pod that is refused again waits for the next
+change.
 """
 
 from __future__ import annotations

@@ -85,8 +85,9 @@ class RefusedPods:
             self._changes[uid] = known
 
     def happened(self, change: Change) -> None:
-        """The pods that wait for this are woken at the next `settle`: counters tell of their changes while pods and
-        counters are walked over, and what happens several times counts once."""
+        """The pods that wait for this are woken at the next `settle`, not at once: this is called in the middle of
+        loops over counters, and a pod that stops waiting may drop one of these. What happens several times counts
+        once."""
         if change in self._waiting:
             self._happened[change] = None
 

@@ -198,12 +198,67 @@ def test_nobody_declares_a_gang_for_the_application_of_a_namespace() -> None:
     assert added.placeholder_ask is None
 
 
-def test_nobody_declares_a_gang_for_others() -> None:
+def of_user(pod: Pod, user: str) -> Pod:
+    annotations = {**(pod.metadata.annotations or {}), "schedulerd.io/user.info": f'{{"user": "{user}"}}'}
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
+
+
+def of_others(pod: Pod) -> list[Pod]:
+    return [later(pod, namespace="other"), later(of_user(pod, "bob"))]
+
+
+@pytest.mark.parametrize("other", of_others(driver()))
+@pytest.mark.parametrize("is_gated", [False, True])
+def test_nobody_declares_a_gang_for_others(other: Pod, is_gated: bool) -> None:
     """Pods of another namespace, or of another user, that name the application wait for its end."""
-    report = Play().start(node(), executor(), later(driver(), namespace="other"))
-    (added,) = report.applications
-    assert (added.tags["namespace"], added.placeholder_ask) == ("ns", None)
-    said = {"schedulerd.io/task-group-name": "g", "schedulerd.io/user.info": '{"user": "ann"}'}
-    of_ann = own("x", meta={"labels": {"applicationId": "a"}, "annotations": said})
-    report = Play().start(node(), of_ann, later(driver(**{"user.info": '{"user": "bob"}'})))
-    assert [(one.user, one.placeholder_ask) for one in report.applications] == [("ann", None)]
+    play = Play()
+    assert play.start(node(), of_user(executor(), "ann"), gated(other) if is_gated else other).applications == ()
+    (added,) = of(play.wait(5), e.AddApplication)
+    assert (added.tags["namespace"], added.user, added.placeholder_ask) == ("ns", "ann", None)
+
+
+@pytest.mark.parametrize("other", of_others(gated(driver("other"))))
+def test_a_gang_that_others_declare_ends_no_wait(other: Pod) -> None:
+    play = started()
+    play.put(other)
+    assert of(play.put(of_user(executor(), "ann")), e.AddApplication) == []
+    (added,) = of(play.put(of_user(driver(), "ann")), e.AddApplication)
+    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+
+
+@pytest.mark.parametrize("other", [*of_others(driver("other")), *of_others(executor("other"))])
+def test_nobody_takes_an_application_whose_first_pod_waits(other: Pod) -> None:
+    play = started()
+    play.put(of_user(executor(), "ann"))
+    assert of(play.put(other), e.AddApplication) == []
+    assert of(play.put(other), e.AddApplication) == [], "an event of the pod changes nothing"
+    own_pod = play.cluster.model.pods["other"]
+    assert own_pod.reason.waiting is not None
+    assert own_pod.reason.waiting.text.startswith("application 'a' is one of")
+    (added,) = of(play.put(of_user(driver(), "ann")), e.AddApplication)
+    assert (added.user, added.placeholder_ask) == ("ann", {"vcore": 2000, "pods": 2})
+    assert play.cluster.model.waiting_for_declaration == {}
+    assert list(play.cluster.model.applications["a"].others) == ["other"]
+
+
+@pytest.mark.parametrize("other", of_others(driver("other")))
+def test_an_application_is_free_when_the_pod_that_waited_goes(other: Pod) -> None:
+    play = started()
+    play.put(of_user(executor(), "ann"), other)
+    play.gone(of_user(executor(), "ann"))
+    (added,) = of(play.wait(5), e.AddApplication)
+    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert play.cluster.model.waiting_for_declaration == {}
+
+
+def test_a_pod_that_leaves_without_having_run_declares_no_gang() -> None:
+    play = started()
+    play.put(terminating(driver("of an earlier run", members=5)))
+    assert of(play.put(executor()), e.AddApplication) == []
+    (added,) = of(play.put(driver()), e.AddApplication)
+    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+
+
+def test_no_pod_waits_in_an_application_of_its_own() -> None:
+    assert [ask.key for ask in of(started(one_application_per_pod=True).put(executor(app="")), e.Ask)] == ["x"]
+    assert [ask.key for ask in of(started().put(executor(app="a-uniqueautogen")), e.Ask)] == ["x"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
@@ -253,6 +254,17 @@ def test_a_pod_group_that_lacks_a_pod_gives_its_room_back_until_it_has_one() -> 
     assert held(play) == {"group-0": 2}
 
 
+def test_a_gang_without_its_pod_group_that_lacks_a_pod_says_so() -> None:
+    play, _ = grouping_of(grouped("p0"), grouped("p1"), members=2)
+    play.gone(grouped("p1"), pod_group(2))
+    play.wait(60)
+    shown = play.cluster.model.pods["p0"].reason.current
+    assert shown is not None
+    assert shown.text == "PodGroup 'pg' not found", "as after a start"
+    play.put(grouped("p2"))
+    assert of(play.put(pod_group(2)), e.AddApplication)[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+
+
 def test_a_successor_takes_the_placeholder_of_a_pod_group() -> None:
     play, keys = grouping_of(grouped("p0"), grouped("p1"), members=2)
     play.gone(grouped("p1"))
@@ -308,3 +320,30 @@ def test_a_pod_of_a_pod_group_that_went_with_an_unknown_node_has_no_placeholder_
     play.gone(placed(grouped("p1"), "unknown"))
     assert of(play.wait(31), e.RemoveApplication) == [e.RemoveApplication("podgroup.ns.pg")]
     assert held(play) == {}
+
+
+def of_user(pod: Pod, user: str, second: int) -> Pod:
+    annotations = {**(pod.metadata.annotations or {}), "schedulerd.io/user.info": f'{{"user": "{user}"}}'}
+    created = f"2026-01-01T00:00:{second:02}Z"
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations, creation_timestamp=created))
+
+
+@pytest.mark.parametrize("kind", ["virtual", "pods"])
+def test_a_pod_of_another_user_takes_no_placeholder(kind: str) -> None:
+    """It is created with its node, and names application and task group: it is in the application to be counted."""
+    play = started()
+    effects = play.put(*(of_user(member(name, placeholders=kind), "ann", 0) for name in ("w0", "w1")))
+    accepted(play, effects)
+    play.put(placed(of_user(member("other", placeholders=kind), "bob", 1), "n"))
+    application = play.cluster.model.applications["a"]
+    assert "other" in application.pods
+    assert application.gang is not None
+    assert [group.left for group in application.gang.groups.values()] == [2]
+
+
+def test_a_new_shim_holds_as_much_beside_a_pod_of_another_user() -> None:
+    play = Play()
+    mine = [of_user(virtual(name, 3), "ann", 0) for name in ("w0", "w1", "w2")]
+    play.start(node(), placed(mine[0], "n"), *mine[1:], placed(of_user(virtual("other", 3), "bob", 1), "n"))
+    assert play.cluster.model.applications["a"].user.name == "ann"
+    assert held(play) == {"g": 2}

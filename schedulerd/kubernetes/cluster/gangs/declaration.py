@@ -2,11 +2,6 @@
 
 A pod with task groups, or with the name of one, belongs to its application as ever. Otherwise the PodGroup that it
 names is its application, where such objects are served.
-
-The pod that declares the task groups of an application may be seen after others of it: a controller makes the workers
-first, or a list has another order. Whatever pod makes the application known, the gang is that of the oldest pod that
-declares one. A pod that names a task group waits a little for that pod, if there is none yet. Neither is so in the
-application of all pods of a namespace that name none: one of them would decide for all others.
 """
 
 from __future__ import annotations
@@ -16,21 +11,16 @@ from typing import TYPE_CHECKING
 
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup
-from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata import gangs as metadata
-from schedulerd.kubernetes.metadata.gangs import GangStyle, InvalidGang, PlaceholderKind, task_group_name
-from schedulerd.kubernetes.metadata.pods import APP_ID_LENGTH_MAX, default_application_ids
+from schedulerd.kubernetes.metadata.gangs import GangStyle, InvalidGang, PlaceholderKind
+from schedulerd.kubernetes.metadata.pods import APP_ID_LENGTH_MAX
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, PodGroup, Workload
-from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
 if TYPE_CHECKING:
-    from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
+    from schedulerd.kubernetes.cluster.model import Model, OwnPod
 
-DECLARATION_WAIT_NS = 5 * SECOND_NS
-"""From the creation of a pod on. Controllers make the pods of one application within a second or two."""
 GANG_CONDITION = "schedulerd.io/Gang"
 INVALID_REASON = "TaskGroupsError"
 FORMING_REASON = "GangForming"
@@ -89,62 +79,6 @@ def gone(model: Model, own: OwnPod) -> None:
         del model.waiting_for_declaration[application_id]
 
 
-def declaring(model: Model, application: Application) -> list[OwnPod]:
-    """Pods of its namespace that declare task groups for the application, oldest first."""
-    if application.id in default_application_ids(application.namespace):
-        return []
-    uids = model.declaring.get(application.id, {})
-    pods = [own for uid in uids if (own := model.pods.get(uid)) is not None]
-    found = [own for own in pods if own.pod.metadata.namespace == application.namespace]
-    return sorted(found, key=age)
-
-
-def missing_declaration(model: Model, own: OwnPod) -> str:
-    """Why the pod has to wait for the one that declares its task group; empty if it need not, or no longer."""
-    application_id = own.metadata.application_id
-    if own.is_placeholder or own.application is not None:
-        return ""
-    if application_id in model.applications or application_id in model.declaring:
-        return ""
-    group = task_group_name(own.pod.metadata)
-    if not group or application_id in default_application_ids(own.pod.metadata.namespace):
-        return ""
-    if _declaration_due_ns(model, own) <= model.now_ns:
-        return ""
-    return (
-        f"waits a few seconds for the pod that declares task group {group!r} of application {application_id!r}, "
-        "and is scheduled without a gang if there is none"
-    )
-
-
-def _declaration_due_ns(model: Model, own: OwnPod) -> int:
-    """Until when the pod waits. By the clock of the API server, which may be ahead: no longer than from now on."""
-    waiting = model.waiting_for_declaration.get(own.metadata.application_id, {})
-    if own.uid not in waiting:
-        created_ns = epoch_seconds(own.pod.metadata.creation_timestamp) * SECOND_NS - model.epoch_ns
-        due_ns = min(created_ns, model.now_ns) + DECLARATION_WAIT_NS
-        if due_ns <= model.now_ns:
-            return due_ns
-        model.waiting_for_declaration.setdefault(own.metadata.application_id, waiting)[own.uid] = due_ns
-        model.timers.set(due_ns, Due.DECLARATION, own.uid)
-    return waiting[own.uid]
-
-
-def is_awaited(model: Model, application: Application) -> None:
-    """The application is known now: pods that waited for its declaration are considered in this step."""
-    if application.id in model.waiting_for_declaration:
-        model.gangs_due[application.id] = None
-
-
-def take_waiting(model: Model, application: Application) -> list[OwnPod]:
-    """These pods wait for the declaration no longer."""
-    uids = model.waiting_for_declaration.pop(application.id, {})
-    pods = [own for uid in uids if (own := model.pods.get(uid)) is not None]
-    for own in pods:
-        own.reason.waiting = None
-    return pods
-
-
 def age(own: OwnPod) -> tuple[int, str]:
     """The order in which pods count as the first ones of their gang."""
     return epoch_seconds(own.pod.metadata.creation_timestamp), own.pod.metadata.name
@@ -176,15 +110,6 @@ def gang_for(model: Model, own: OwnPod) -> Gang | None:
         declared=declared,
         annotations=metadata.raw_annotations(about),
     )
-
-
-def why_waits(model: Model, own: OwnPod) -> Waiting | None:
-    """What the pod waits for before it can join its application; None if nothing."""
-    if own.declares_gang or own.group is not None:
-        problem = check(model, own) or missing_group(model, own)
-        return held(problem) if problem else None
-    problem = missing_declaration(model, own)
-    return held(problem, FORMING_REASON, is_about_nodes=False) if problem else None
 
 
 def missing_group(model: Model, own: OwnPod) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, asking
+from schedulerd.kubernetes.cluster import applications, asking, joining
 from schedulerd.kubernetes.cluster.gangs import members, membership
 from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age, known_group
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Group, SlotState
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Group, KnownGroup, SlotState
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.times import epoch_seconds
@@ -21,14 +21,16 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
         return False
     bound = [own for own in real if own.node]
     if gang.source is GangSource.ANNOTATIONS:
+        real, bound = _without_others(model, application, real)
         groups = [Group(one.name, one.members, one.resources, one) for one in gang.declared]
     else:
         assert gang.key is not None
         known = known_group(model, gang.key)
         wanted = known.min_member if known is not None else 0
         if (known is None or len(real) < wanted) and not bound:
-            _say_unformed(model, gang, real, wanted)
+            _say_unformed(model, gang, real, known)
             return False
+        real, bound = _without_others(model, application, real)
         groups = _groups_of(model, gang, real, max(0, wanted - len(bound)))
     gang.originator = _originator(model, application, gang, real)
     gang.groups = {group.name: group for group in groups}
@@ -52,6 +54,12 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
             asking.keep_age(own)
             asking.consider(model, own)
     return True
+
+
+def _without_others(model: Model, application: Application, real: list[OwnPod]) -> tuple[list[OwnPod], list[OwnPod]]:
+    """The members among the pods, and those of them with a node: pods of other users are there only with one."""
+    of_gang = [own for own in real if not joining.is_of_other_user(model, application, own)] or real
+    return of_gang, [own for own in of_gang if own.node]
 
 
 def _count_bound(model: Model, gang: Gang, bound: list[OwnPod]) -> None:
@@ -107,9 +115,11 @@ def _originator(model: Model, application: Application, gang: Gang, real: list[O
     return next((own for own in real if own is gang.originator), declaring)
 
 
-def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], wanted: int) -> None:
+def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], known: KnownGroup | None) -> None:
     assert gang.key is not None
-    note = f"the gang of PodGroup {gang.key.name!r} waits for its pods: {len(real)} of {wanted} exist"
+    note = f"PodGroup {gang.key.name!r} not found"
+    if known is not None:
+        note = f"the gang of PodGroup {gang.key.name!r} waits for its pods: {len(real)} of {known.min_member} exist"
     if gang.said != note:
         gang.said = note
         model.record(real[-1], FORMING_REASON, "Scheduling", note)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking, conditions, failing
 from schedulerd.kubernetes.cluster.effects import ReleaseAsk, RemoveApplication
-from schedulerd.kubernetes.cluster.gangs import declaration, members, membership, slots, waiting
+from schedulerd.kubernetes.cluster.gangs import late_declaration, members, membership, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, GangTime, GroupKey
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, PodState
@@ -32,7 +32,7 @@ def review(model: Model) -> None:
         del model.gangs_due[application_id]
         application = model.applications.get(application_id)
         if application is not None and application_id in model.waiting_for_declaration:
-            asking.consider_all(model, declaration.take_waiting(model, application))
+            asking.consider_all(model, late_declaration.take_waiting(model, application))
         if application is not None and application.gang is not None:
             _review(model, application, application.gang)
             waiting.show(model, application)

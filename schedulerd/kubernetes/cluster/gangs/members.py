@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from schedulerd.kubernetes.cluster import joining
 from schedulerd.kubernetes.cluster.asking import task_group_of
 from schedulerd.kubernetes.cluster.gangs import slots
 from schedulerd.kubernetes.cluster.gangs.declaration import age
@@ -31,7 +32,9 @@ def allocated(model: Model, own: OwnPod) -> None:
 def runs_elsewhere(model: Model, own: OwnPod) -> None:
     """The pod has a node where the daemon has not placed it."""
     gang = own.application.gang if own.application is not None else None
-    if own.application is not None and gang is not None and _is_new(gang, own):
+    if own.application is None or gang is None or joining.is_of_other_user(model, own.application, own):
+        return  # somebody else cannot make the gang smaller
+    if _is_new(gang, own):
         _count(model, own.application, gang, own, _group_with_one_less(model, own.application, gang, own))
 
 

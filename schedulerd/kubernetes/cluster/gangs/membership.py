@@ -23,9 +23,9 @@ from schedulerd.kubernetes.metadata.pods import PodMetadata
 from schedulerd.kubernetes.objects.pod import Pod
 
 RETRY_FIRST_NS = SECOND_NS
+RETRY_MOST_NS = 60 * SECOND_NS
 SUCCESSOR_WAIT_NS = 30 * SECOND_NS
 """For a pod in the place of one that has left its PodGroup."""
-RETRY_MOST_NS = 60 * SECOND_NS
 FORM_AGAIN_NS = SECOND_NS
 """After an application with a gang has ended while pods of it were asked for."""
 

@@ -1,0 +1,124 @@
+"""Pods of an application whose gang another pod declares, which may be seen later.
+
+A controller makes the workers first, or a list has another order. Whatever pod makes the application known, the gang
+is that of the oldest pod that declares one. A pod that names a task group waits a little for that pod, if there is none
+yet, and nobody else takes its application meanwhile. None of this is so in the application of all pods of a namespace
+that name none: one of them would decide for all others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedulerd.kubernetes.cluster import joining
+from schedulerd.kubernetes.cluster.gangs import declaration
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.gangs import task_group_name
+from schedulerd.kubernetes.metadata.pods import default_application_ids
+from schedulerd.kubernetes.reasons.waiting import Waiting, held
+
+if TYPE_CHECKING:
+    from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
+
+DECLARATION_WAIT_NS = 5 * SECOND_NS
+"""From the creation of a pod on. Controllers make the pods of one application within a second or two."""
+
+
+def why_waits(model: Model, own: OwnPod) -> Waiting | None:
+    """What the pod waits for before it can join its application; None if nothing."""
+    if (why := _of_somebody_else(model, own)) is not None:
+        return why
+    if own.declares_gang or own.group is not None:
+        problem = declaration.check(model, own) or declaration.missing_group(model, own)
+        return held(problem) if problem else None
+    problem = missing_declaration(model, own)
+    return held(problem, declaration.FORMING_REASON, is_about_nodes=False) if problem else None
+
+
+def missing_declaration(model: Model, own: OwnPod) -> str:
+    """Why the pod has to wait for the one that declares its task group; empty if it need not, or no longer."""
+    application_id = own.metadata.application_id
+    if own.is_placeholder or own.application is not None:
+        return ""
+    group = task_group_name(own.pod.metadata)
+    if not group or application_id in model.applications or not _is_shared(own):
+        return ""
+    if application_id in model.declaring and declaring(model, joining.made_by(own)):
+        return ""
+    if _declaration_due_ns(model, own) <= model.now_ns:
+        return ""
+    return (
+        f"waits a few seconds for the pod that declares task group {group!r} of application {application_id!r}, "
+        "and is scheduled without a gang if there is none"
+    )
+
+
+def _declaration_due_ns(model: Model, own: OwnPod) -> int:
+    """Until when the pod waits. By the clock of the API server, which may be ahead: no longer than from now on."""
+    waiting = model.waiting_for_declaration.get(own.metadata.application_id, {})
+    if own.uid not in waiting:
+        created_ns = epoch_seconds(own.pod.metadata.creation_timestamp) * SECOND_NS - model.epoch_ns
+        due_ns = min(created_ns, model.now_ns) + DECLARATION_WAIT_NS
+        if due_ns <= model.now_ns:
+            return due_ns
+        model.waiting_for_declaration.setdefault(own.metadata.application_id, waiting)[own.uid] = due_ns
+        model.timers.set(due_ns, Due.DECLARATION, own.uid)
+    return waiting[own.uid]
+
+
+def _is_shared(own: OwnPod) -> bool:
+    """Another pod may declare a gang for the application of this one."""
+    application_id = own.metadata.application_id
+    is_of_namespace = application_id in default_application_ids(own.pod.metadata.namespace)
+    return not is_of_namespace and not application_id.endswith(f"-{own.uid}")
+
+
+def _of_somebody_else(model: Model, own: OwnPod) -> Waiting | None:
+    """A pod that waits for its declaration will make the application known: nobody else takes it meanwhile."""
+    application_id = own.metadata.application_id
+    waiting = model.waiting_for_declaration.get(application_id)
+    if not waiting or own.is_placeholder or own.application is not None or application_id in model.applications:
+        return None
+    first, due_ns = next(iter(waiting.items()))
+    if first == own.uid or due_ns <= model.now_ns:
+        return None
+    why = joining.refusal(model, joining.made_by(model.pods[first]), own)
+    if why is not None and own.uid not in waiting:
+        waiting[own.uid] = due_ns
+        model.timers.set(due_ns, Due.DECLARATION, own.uid)
+    return why
+
+
+def declaring(model: Model, application: Application) -> list[OwnPod]:
+    """Pods that declare task groups for the application and may join it, oldest first."""
+    if application.id in default_application_ids(application.namespace):
+        return []
+    uids = model.declaring.get(application.id, {})
+    pods = [own for uid in uids if (own := model.pods.get(uid)) is not None]
+    return sorted((own for own in pods if _may_declare(model, application, own)), key=declaration.age)
+
+
+def _may_declare(model: Model, application: Application, own: OwnPod) -> bool:
+    """Not a pod of somebody else, nor one that leaves without having run: that may be one of an earlier run."""
+    about = own.pod.metadata
+    is_leaving = about.deletion_timestamp is not None or own.failure is not None
+    if about.namespace != application.namespace or (is_leaving and not own.pod.spec.node_name):
+        return False
+    return joining.refusal(model, application, own) is None
+
+
+def is_awaited(model: Model, application: Application) -> None:
+    """The application is known now: pods that waited for its declaration are considered in this step."""
+    if application.id in model.waiting_for_declaration:
+        model.gangs_due[application.id] = None
+
+
+def take_waiting(model: Model, application: Application) -> list[OwnPod]:
+    """These pods wait for the declaration no longer."""
+    uids = model.waiting_for_declaration.pop(application.id, {})
+    pods = [own for uid in uids if (own := model.pods.get(uid)) is not None]
+    for own in pods:
+        own.reason.waiting = None
+    return pods
