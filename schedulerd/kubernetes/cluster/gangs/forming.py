@@ -44,6 +44,7 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
         for slot in list(gang.to_come):
             slot.state = SlotState.SPENT
     _count_bound(model, gang, bound)
+    members.give_up_surplus(model, application, gang)
     if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
         gang.stage, gang.has_run = GangStage.OVER, True
     gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)

@@ -169,6 +169,7 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
         _give_up(model, application, gang)
         return
     if not gang.is_past:
+        members.give_up_surplus(model, application, gang)
         slots.place(model, application, gang)
         slots.end_stand_ins(model, application, gang)
     if gang.stage is GangStage.OPEN and not gang.to_come:

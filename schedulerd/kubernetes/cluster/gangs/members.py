@@ -26,7 +26,8 @@ def allocated(model: Model, own: OwnPod) -> None:
     """The daemon has placed the pod: mostly by a swap, and then no placeholder is left over."""
     gang = own.application.gang if own.application is not None else None
     if own.application is not None and gang is not None and _is_new(gang, own):
-        _count(model, own.application, gang, own, own.task_group)
+        _count(model, own.application, gang, own)
+        _count_in(gang, own.task_group)
 
 
 def runs_elsewhere(model: Model, own: OwnPod) -> None:
@@ -35,7 +36,25 @@ def runs_elsewhere(model: Model, own: OwnPod) -> None:
     if own.application is None or gang is None or joining.is_of_other_user(model, own.application, own):
         return  # somebody else cannot make the gang smaller
     if _is_new(gang, own):
-        _count(model, own.application, gang, own, _group_with_one_less(model, own.application, gang, own))
+        _count(model, own.application, gang, own)
+        name = task_group_of(model, own)
+        if gang.key is None:
+            _count_in(gang, name)
+        else:
+            gang.elsewhere.append(name)
+
+
+def give_up_surplus(model: Model, application: Application, gang: Gang) -> None:
+    """Once for all members that were counted in this step: there may be thousands."""
+    if not gang.has_counted:
+        return
+    gang.has_counted = False
+    for name in _groups_with_one_less(model, application, gang):
+        _count_in(gang, name)
+    for group in list(gang.groups.values()):
+        if group.left + group.placed > group.slots:
+            # Some may be on their way out: a swap may have been under way for one of these very pods.
+            _give_up(model, application, gang, group.name, len(_left(gang, group.name)) + group.placed - group.slots)
 
 
 def lacks_successors(model: Model, application: Application, gang: Gang) -> bool:
@@ -61,16 +80,15 @@ def _is_new(gang: Gang, own: OwnPod) -> bool:
     return any(group.left for group in gang.groups.values())
 
 
-def _count(model: Model, application: Application, gang: Gang, own: OwnPod, name: str) -> None:
+def _count(model: Model, application: Application, gang: Gang, own: OwnPod) -> None:
     gang.placed[own.uid] = None
-    group = gang.groups.get(name)
-    if group is None:
-        return
-    group.placed += 1
-    if group.left + group.placed <= group.slots:
-        return
-    # Some may be on their way out: a swap may have been under way for this very pod.
-    _give_up(model, application, gang, name, len(_left(gang, name)) + group.placed - group.slots)
+    gang.has_counted = True
+    model.gangs_due[application.id] = None
+
+
+def _count_in(gang: Gang, name: str) -> None:
+    if (group := gang.groups.get(name)) is not None:
+        group.placed += 1
 
 
 def _give_up(model: Model, application: Application, gang: Gang, name: str, number: int) -> None:
@@ -89,13 +107,22 @@ def _use(slot: Slot) -> tuple[bool, bool, int]:
     return slot.own is not None and bool(slot.own.uuid), slot.own is not None, -slot.index
 
 
-def _group_with_one_less(model: Model, application: Application, gang: Gang, own: OwnPod) -> str:
-    """Of a PodGroup the oldest pods without a node keep their placeholders, as after a start."""
-    name = task_group_of(model, own)
-    if gang.key is None:
-        return name
-    number = sum(group.left for group in gang.groups.values()) - 1
-    others = (one for one in application.pods.values() if one is not own and not one.is_placeholder and not one.node)
-    wanted = Counter(task_group_of(model, one) for one in sorted(others, key=age)[:number])
-    surplus = [group.name for group in gang.groups.values() if group.left > wanted[group.name]]
-    return name if name in surplus else surplus[-1]
+def _groups_with_one_less(model: Model, application: Application, gang: Gang) -> list[str]:
+    """Of a PodGroup the oldest pods without a node keep their placeholders, as after a start: for each pod with a node
+    elsewhere its own group, if it has more than these need, else the last one that has."""
+    names, gang.elsewhere = gang.elsewhere, []
+    if not names:
+        return []
+    number = max(0, sum(group.left for group in gang.groups.values()) - len(names))
+    others = (own for own in application.pods.values() if not own.is_placeholder and not own.node)
+    wanted = Counter(task_group_of(model, own) for own in sorted(others, key=age)[:number])
+    surplus = {group.name: group.left - wanted[group.name] for group in gang.groups.values()}
+    with_more = [name for name, number in surplus.items() if number > 0]
+    found = []
+    for name in names:
+        while with_more and not surplus[with_more[-1]]:
+            with_more.pop()
+        if surplus.get(name, 0) > 0 or with_more:
+            found.append(name if surplus.get(name, 0) > 0 else with_more[-1])
+            surplus[found[-1]] -= 1
+    return found

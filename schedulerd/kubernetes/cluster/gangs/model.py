@@ -190,6 +190,10 @@ class Gang:
     """Slots with an ask that stands in for them."""
     placed: dict[str, None] = field(default_factory=dict)
     """Uids of members that count as placed already, or had a node when the gang was formed."""
+    elsewhere: list[str] = field(default_factory=list)
+    """Task groups of pods of a PodGroup that were bound by somebody else in this step."""
+    has_counted: bool = False
+    """A member was counted as placed in this step: there may be too many placeholders."""
     without_room: dict[str, Waiting] = field(default_factory=dict)
     """By key of a virtual placeholder that no node has room for, what the daemon says of it."""
     shown: Waiting | None = None
@@ -218,6 +222,7 @@ class Gang:
     def clear_slots(self) -> None:
         self.slots, self.to_come, self.standing_in = {}, {}, {}
         self.placed.clear()
+        self.elsewhere.clear()
         self.without_room.clear()
         self.shortfall = ""
 
