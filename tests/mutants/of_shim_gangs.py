@@ -37,7 +37,7 @@ GANGS = TestsOf(test_gangs, test_gang_members, test_gang_declared_late, test_gan
 SIMULATION = Seeds(lambda seed: test_gang_simulation.check(test_gang_simulation.play(seed, crashes=seed % 2 == 1)))
 
 
-def everybody(
+def all_pods(
     original: By, model: Model, application: Application, real: list[OwnPod]
 ) -> tuple[list[OwnPod], list[OwnPod]]:
     return real, [own for own in real if own.node]
@@ -151,7 +151,7 @@ MUTANTS = (
     Mutant(
         "a new shim counts pods of other users as members",
         Rule.SHIM_PLACEHOLDERS,
-        Replaced(forming._without_others, everybody),
+        Replaced(forming._without_others, all_pods),
         (GANGS,),
     ),
     Mutant(
