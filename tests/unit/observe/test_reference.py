@@ -21,6 +21,7 @@ from schedulerd.core.predicates.facts import PredicateOutcome
 from schedulerd.core.reservations.facts import ReservationEnd
 from schedulerd.core.resources import Resources
 from schedulerd.core.step_context import ResourceManager
+from schedulerd.kubernetes.shim.families import FAMILIES as OF_THE_SHIM
 from schedulerd.kubernetes.shim.families import LEADER
 from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind
 from schedulerd.observe.metrics import JournalCounts, Metrics
@@ -160,6 +161,6 @@ def test_the_reference_lists_exactly_what_is_exposed() -> None:
 
 
 def test_every_metric_the_reference_speaks_of_exists() -> None:
-    known = {family.name for family in FAMILIES} | {LEADER.name}
+    known = {family.name for family in (*FAMILIES, *OF_THE_SHIM)} | {LEADER.name}
     known |= {f"{family.name}_bucket" for family in FAMILIES if family.kind is Kind.HISTOGRAM}
     assert set(re.findall(r"schedulerd_\w+", REFERENCE.read_text())) - known == set()
