@@ -13,6 +13,8 @@ from schedulerd.simulate.demo import Daemon, free_port
 JSON = dict[str, Any]
 NAMESPACE = "bench"
 NODE_AMOUNTS = {"cpu": "32", "memory": "128Gi", "pods": "110"}
+APPLICATION, QUEUE = "yunikorn.apache.org/app-id", "yunikorn.apache.org/queue"
+"""Labels of pods."""
 REQUESTS = {"cpu": "250m", "memory": "256Mi"}
 
 
@@ -40,11 +42,11 @@ class Workload:
 
     def pod(self, number: int, scheduler: str) -> JSON:
         application = number % self.applications
-        labels = {"app-id": f"app-{application}", "queue": f"root.q{application % self.queues}"}
+        label = f"app-{application}"
         metadata: JSON = {
             "name": f"pod-{number:05d}",
             "namespace": NAMESPACE,
-            "labels": {"app": f"app-{application}", **{f"yunikorn.apache.org/{key}": labels[key] for key in labels}},
+            "labels": {"app": label, APPLICATION: label, QUEUE: f"root.q{application % self.queues}"},
         }
         if application >= self.applications - self.gangs:
             members = self.pods // self.applications

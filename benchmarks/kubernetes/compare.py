@@ -18,7 +18,7 @@ from statistics import median
 import psutil
 import uvloop
 
-from benchmarks.kubernetes.cluster import Workload
+from benchmarks.kubernetes.cluster import APPLICATION, JSON, Workload
 from benchmarks.kubernetes.processes import cpu_seconds_of
 from benchmarks.kubernetes.rivals import RIVALS, SCHEDULER
 from benchmarks.kubernetes.user import User
@@ -127,11 +127,7 @@ async def _measure(workload: Workload, name: str, assets: Path) -> Bound:
             await user.make_nodes(workload.node(number) for number in range(workload.nodes))
             with RIVALS[name](workload, server, Path(directory), assets) as rival:
                 # The first pods wait until it has started, and open its connections.
-                warm_up = Workload("warm-up", workload.nodes, WARM_UP_PODS)
-                pods = list(warm_up.pods_of(SCHEDULER))
-                for pod in pods:
-                    pod["metadata"]["name"] = f"warm-{pod['metadata']['name']}"
-                await user.make_pods(pods)
+                await user.make_pods(_warm_up_pods(workload))
                 await user.until_bound(WARM_UP_PODS, rival.check, START_SECONDS_MAX)
                 await user.last_event_s(SILENCE_SECONDS)
 
@@ -148,7 +144,7 @@ async def _measure(workload: Workload, name: str, assets: Path) -> Bound:
                 last_s = await user.last_event_s(SILENCE_SECONDS)
                 event_cpu_seconds = cpu_s() - cpu_before_s
                 events = await user.events()
-            _check(workload, name, user)
+            _check(workload, name, user, events)
     return Bound(
         pods=workload.pods,
         seconds=seconds,
@@ -165,7 +161,19 @@ def _all_cpu_s() -> float:
     return sum(cpu_seconds_of(one.pid) for one in [psutil.Process(), *psutil.Process().children(recursive=True)])
 
 
-def _check(workload: Workload, name: str, user: User) -> None:
+def _warm_up_pods(workload: Workload) -> list[JSON]:
+    """They have applications of their own: those of the workload are to be added as gangs where they are gangs."""
+    pods = list(Workload("warm-up", workload.nodes, WARM_UP_PODS).pods_of(SCHEDULER))
+    for pod in pods:
+        about = pod["metadata"]
+        about["name"] = f"warm-{about['name']}"
+        about["labels"][APPLICATION] = f"warm-{about['labels'][APPLICATION]}"
+    return pods
+
+
+def _check(workload: Workload, name: str, user: User, events: Counter[str]) -> None:
+    if others := {reason: number for reason, number in events.items() if reason != "Scheduled"}:
+        raise WrongResult(f"{workload.name}: {name} wrote other events than of bindings: {others}")
     most = max(Counter(user.bound.values()).values())
     if most > 110:
         raise WrongResult(f"{workload.name}: {name} bound {most} pods to one node")
