@@ -23,6 +23,7 @@ from benchmarks.kubernetes.processes import cpu_seconds_of
 from benchmarks.kubernetes.rivals import RIVALS, SCHEDULER
 from benchmarks.kubernetes.user import User
 from benchmarks.measurement import WrongResult
+from schedulerd.kubernetes.cluster.gangs.declaration import INVALID_REASON
 from tests.kubernetes.contract.real_server import RealServer, assets
 
 START_SECONDS_MAX = 30.0
@@ -172,8 +173,8 @@ def _warm_up_pods(workload: Workload) -> list[JSON]:
 
 
 def _check(workload: Workload, name: str, user: User, events: Counter[str]) -> None:
-    if others := {reason: number for reason, number in events.items() if reason != "Scheduled"}:
-        raise WrongResult(f"{workload.name}: {name} wrote other events than of bindings: {others}")
+    if ordinary := events[INVALID_REASON]:
+        raise WrongResult(f"{workload.name}: {name} took {ordinary} pods of gangs for ordinary ones")
     most = max(Counter(user.bound.values()).values())
     if most > 110:
         raise WrongResult(f"{workload.name}: {name} bound {most} pods to one node")
