@@ -23,6 +23,7 @@ from tests.kubernetes.cluster import (
     test_gang_metadata,
     test_gang_simulation,
     test_gang_sources,
+    test_gang_stand_ins,
     test_gang_starts,
     test_gang_timeouts,
     test_gangs,
@@ -33,7 +34,14 @@ from tests.mutants.finders import Seeds, TestsOf
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
 
-GANGS = TestsOf(test_gangs, test_gang_members, test_gang_declared_late, test_gang_sources, test_gang_starts)
+GANGS = TestsOf(
+    test_gangs,
+    test_gang_members,
+    test_gang_declared_late,
+    test_gang_sources,
+    test_gang_stand_ins,
+    test_gang_starts,
+)
 SIMULATION = Seeds(lambda seed: test_gang_simulation.check(test_gang_simulation.play(seed, crashes=seed % 2 == 1)))
 
 
