@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
-from tests.kubernetes.builders import placed
-from tests.kubernetes.cluster.gang_play import made, member, placeholders, started
+from tests.kubernetes.builders import node, placed
+from tests.kubernetes.cluster.gang_play import made, member, placeholders, started, the_placeholder
 from tests.kubernetes.cluster.play import of
 
 
@@ -76,4 +76,24 @@ def test_a_placeholder_that_cannot_be_bound_does_not_make_its_gang_complete() ->
     assert isinstance(released, e.ReleaseAllocation)
     assert isinstance(asked, e.Ask)
     assert asked.key == key
+    assert ended == e.ReleaseAsk("a", standing.key)
+
+
+def test_a_placeholder_that_is_bound_where_the_daemon_has_no_node_is_made_again() -> None:
+    play = started()
+    play.accepts_nodes = False
+    play.put(node("n2"))
+    play.tell(v.NodeRejected("n2", "no"))
+    pods = placeholders(play)
+    play.put(*pods)
+    key = pods[0].metadata.uid
+    play.allocate(key, "n")
+    effects = play.put(placed(pods[0], "n2"))
+    standing = the_placeholder(effects)
+    assert e.ReleaseAsk("a", standing.key) not in effects, "the gang lacks a placeholder until another one is asked for"
+    assert of(effects, e.DeletePod) == [e.DeletePod(e.PodName("ns", pods[0].metadata.name, key))]
+    play.gone(placed(pods[0], "n2"))
+    (created,) = of(play.wait(1), e.CreatePod)
+    asked, ended = play.put(made(created, "new"))
+    assert isinstance(asked, e.Ask)
     assert ended == e.ReleaseAsk("a", standing.key)
