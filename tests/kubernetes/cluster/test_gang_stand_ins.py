@@ -79,6 +79,14 @@ def test_a_placeholder_that_cannot_be_bound_does_not_make_its_gang_complete() ->
     assert ended == e.ReleaseAsk("a", standing.key)
 
 
+def test_nothing_stands_in_for_a_placeholder_whose_earlier_ask_was_allocated() -> None:
+    play = started()
+    play.put(*placeholders(play))
+    key = next(iter(play.cluster.model.placeholders["a"]))
+    standing = the_placeholder(play.tell(v.AskRejected("a", key, "the one that was sent again")))
+    assert e.ReleaseAsk("a", standing.key) in play.allocate(key, "n")
+
+
 def test_a_placeholder_that_is_bound_where_the_daemon_has_no_node_is_made_again() -> None:
     play = started()
     play.accepts_nodes = False
