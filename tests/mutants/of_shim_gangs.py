@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulerd.kubernetes.cluster import failing
+from schedulerd.kubernetes.cluster import failing, pods
 from schedulerd.kubernetes.cluster.gangs import (
     answers,
     forming,
@@ -16,6 +16,7 @@ from schedulerd.kubernetes.cluster.gangs import (
     slots,
     waiting,
 )
+from schedulerd.kubernetes.cluster.gangs.model import Slot
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from tests.kubernetes.cluster import (
     test_gang_declared_late,
@@ -23,17 +24,25 @@ from tests.kubernetes.cluster import (
     test_gang_metadata,
     test_gang_simulation,
     test_gang_sources,
+    test_gang_stand_ins,
     test_gang_starts,
     test_gang_timeouts,
     test_gangs,
     test_lost_writes,
 )
-from tests.mutants.changes import By, Compares, Replaced, gives, left_out, nothing
+from tests.mutants.changes import By, Compares, Replaced, getter, gives, left_out, nothing
 from tests.mutants.finders import Seeds, TestsOf
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
 
-GANGS = TestsOf(test_gangs, test_gang_members, test_gang_declared_late, test_gang_sources, test_gang_starts)
+GANGS = TestsOf(
+    test_gangs,
+    test_gang_members,
+    test_gang_declared_late,
+    test_gang_sources,
+    test_gang_stand_ins,
+    test_gang_starts,
+)
 SIMULATION = Seeds(lambda seed: test_gang_simulation.check(test_gang_simulation.play(seed, crashes=seed % 2 == 1)))
 
 
@@ -57,6 +66,10 @@ def at_once(original: By, model: Model, application: Application, slot: Any) -> 
     slot.not_before_ns = model.now_ns
 
 
+def until_asked_again(original: By, slot: Slot) -> bool:
+    return slot.is_to_come or (slot.own is not None and slot.own.is_ask_rejected)
+
+
 MUTANTS = (
     Mutant(
         "real pods do not wait for their placeholders",
@@ -75,6 +88,18 @@ MUTANTS = (
         Rule.SHIM_GANGS,
         Replaced(slots.end_stand_ins, nothing),
         (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "what stands in for a placeholder stays when that is allocated after all",
+        Rule.SHIM_GANGS,
+        Replaced(getter(Slot, "is_missing"), until_asked_again),
+        (GANGS,),
+    ),
+    Mutant(
+        "a placeholder pod that somebody else has bound is not made again",
+        Rule.SHIM_GANGS,
+        left_out(pods.report_running, slots.replace_pod),
+        (GANGS,),
     ),
     Mutant(
         "pods of a PodGroup do not wait for each other",

@@ -106,11 +106,12 @@ def found_on(model: Model, own: OwnPod, node: str) -> None:
 
 
 def report_running(model: Model, own: OwnPod) -> None:
-    """The pod is on its node, and the daemon has to be told so."""
+    """The pod is on its node, and the daemon has to be told so. Not of a placeholder, in whose place another one is
+    made: its gang would lack it until the daemon has the node and the report."""
     own.state, own.ask = PodState.BOUND, None
     own.is_release_wanted = own.is_release_wanted and bool(own.uuid)
     stop_using_class(model, own)
-    if own.is_placeholder and model.is_started and model.nodes.is_created(own.node):
+    if own.is_placeholder and model.is_started:
         model.nodes.occupy(own.uid, own.node, requests(own.pod))
         slots.replace_pod(model, own)
     else:

@@ -133,59 +133,6 @@ def test_what_has_the_name_of_a_placeholder_is_looked_at() -> None:
     assert [one.name for one in of(play.wait(5), e.CreatePod)] == [created.name]
 
 
-def test_an_evicted_placeholder_is_made_again_and_an_ask_stands_in_for_it() -> None:
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
-    key = pods[0].metadata.uid
-    play.bind(key, "n")
-    play.put(placed(pods[0], "n"))
-    effects = play.gone(placed(pods[0], "n"))
-    standing, released, withdrawn = effects
-    assert isinstance(standing, e.Ask)
-    assert standing.is_placeholder
-    assert isinstance(released, e.ReleaseAllocation)
-    assert withdrawn == e.ReleaseAsk("a", key)
-    (created,) = of(play.wait(1), e.CreatePod)
-    assert created.name == pods[0].metadata.name
-    asked, ended = play.put(made(created, "new"))
-    assert isinstance(asked, e.Ask)
-    assert ended == e.ReleaseAsk("a", standing.key)
-
-
-def test_an_ask_stands_in_for_a_placeholder_whose_ask_was_rejected() -> None:
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
-    key = pods[0].metadata.uid
-    (standing,) = play.tell(v.AskRejected("a", key, "no"))
-    assert isinstance(standing, e.Ask)
-    assert (standing.task_group, standing.is_placeholder) == ("g", True)
-    assert play.tell(v.AskRejected("a", standing.key, "no")) == []
-    again, ended = play.wait(1)
-    assert isinstance(again, e.Ask)
-    assert again.key == key
-    assert ended == e.ReleaseAsk("a", standing.key)
-    play.tell(v.AskRejected("a", key, "no"))
-    effects = play.gone(member("w0"), member("w1"))
-    assert e.ReleaseAsk("a", standing.key) in effects, "it goes with the gang"
-
-
-def test_an_ask_stands_in_for_a_virtual_placeholder_that_was_rejected() -> None:
-    play = started()
-    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
-    key = next(ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
-    standing, withdrawn = play.tell(v.AskRejected("a", key, "no"))
-    assert isinstance(standing, e.Ask)
-    assert standing.is_placeholder
-    assert withdrawn == e.ReleaseAsk("a", key)
-    again, ended = play.wait(1)
-    assert isinstance(again, e.Ask)
-    assert again.is_placeholder
-    assert again.key not in (key, standing.key)
-    assert ended == e.ReleaseAsk("a", standing.key)
-
-
 def test_the_last_pod_takes_all_placeholders_with_it() -> None:
     play = started()
     pods = placeholders(play)
@@ -381,19 +328,3 @@ def test_an_application_that_has_completed_is_added_at_once_if_a_pod_of_it_runs(
     effects = play.tell(v.ApplicationUpdated("a", "Completed", ""))
     assert of(effects, e.ReleaseAsk)
     assert len(of(effects, e.AddApplication)) == 1
-
-
-def test_a_placeholder_that_cannot_be_bound_does_not_make_its_gang_complete() -> None:
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
-    key = pods[0].metadata.uid
-    play.allocate(key, "n")
-    standing, released, asked, ended = play.tell(v.BindEnded(key, "n", v.BindResult.FAILED, "no"))
-    assert isinstance(standing, e.Ask)
-    assert standing.is_placeholder
-    assert standing.key != key
-    assert isinstance(released, e.ReleaseAllocation)
-    assert isinstance(asked, e.Ask)
-    assert asked.key == key
-    assert ended == e.ReleaseAsk("a", standing.key)

@@ -39,10 +39,14 @@ def allocated(model: Model, event: Allocated) -> bool:
 
 
 def note_placed(model: Model, own: OwnPod) -> None:
-    """The time of the gang begins with its first placeholder."""
-    gang = own.application.gang if own.application is not None else None
-    if gang is not None and gang.first_placed_ns is None:
-        gang.first_placed_ns = model.now_ns
+    """The time of the gang begins with its first placeholder. Nothing need stand in for one that is placed."""
+    application = own.application
+    if application is None or application.gang is None:
+        return
+    if application.gang.first_placed_ns is None:
+        application.gang.first_placed_ns = model.now_ns
+    if application.gang.standing_in:
+        model.gangs_due[application.id] = None
 
 
 def released(model: Model, event: AllocationReleased) -> bool:

@@ -124,8 +124,10 @@ class Slot:
 
     @property
     def is_missing(self) -> bool:
-        """The daemon has no ask of its placeholder, and will have one."""
-        is_rejected = self._state is SlotState.THERE and self.own is not None and self.own.is_ask_rejected
+        """The daemon has neither an ask nor an allocation of its placeholder, and will have one."""
+        own = self.own if self._state is SlotState.THERE else None
+        # An earlier ask may have been allocated, whatever the daemon has said of the last one.
+        is_rejected = own is not None and own.is_ask_rejected and not own.uuid
         return self.is_to_come or is_rejected
 
     @property
