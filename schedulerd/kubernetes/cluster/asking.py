@@ -136,7 +136,7 @@ def repeat(model: Model, own: OwnPod) -> None:
 
 
 def consider_all(model: Model, pods: list[OwnPod]) -> None:
-    """These pods waited for an application that has ended."""
+    """These pods waited for the end of an application, or for one that nobody had made known."""
     for own in pods:
         if own.state is PodState.HELD:
             consider(model, own)

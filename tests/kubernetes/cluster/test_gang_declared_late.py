@@ -241,6 +241,37 @@ def test_nobody_takes_an_application_whose_first_pod_waits(other: Pod) -> None:
     assert list(play.cluster.model.applications["a"].others) == ["other"]
 
 
+OF_OTHER_NAMESPACE, OF_OTHER_USER = of_others(placed(executor("other"), "n"))
+
+
+@pytest.mark.parametrize(
+    ("other", "at_start"), [(OF_OTHER_NAMESPACE, False), (OF_OTHER_USER, False), (OF_OTHER_USER, True)]
+)
+def test_nobody_takes_it_with_a_pod_that_has_a_node(other: Pod, at_start: bool) -> None:
+    play, mine = Play(), of_user(executor(), "ann")
+    report = play.start(node(), *([mine, other] if at_start else []))
+    effects = [*report.nodes, *play.put(*([] if at_start else [mine, other]))]
+    assert play.cluster.model.applications == {}
+    counted = [one.occupied for one in effects if isinstance(one, e.CreateNode | e.UpdateNode) and one.occupied]
+    assert [used["pods"] for used in counted] == [1]
+    effects = play.put(of_user(driver(), "ann"))
+    (added,) = of(effects, e.AddApplication)
+    assert (added.user, added.placeholder_ask) == ("ann", {"vcore": 2000, "pods": 2})
+    joins = other.metadata.namespace == "ns"
+    assert ("other" in play.cluster.model.applications["a"].pods) is joins
+    assert [one.key for update in of(effects, e.UpdateNode) for one in update.existing] == ["other"] * joins
+
+
+def test_a_pod_that_has_a_node_makes_it_when_the_one_that_waited_goes() -> None:
+    play = started()
+    play.put(of_user(executor(), "ann"), OF_OTHER_USER)
+    play.gone(of_user(executor(), "ann"))
+    effects = play.wait(5)
+    assert [one.user for one in of(effects, e.AddApplication)] == ["bob"]
+    assert [one.key for update in of(effects, e.UpdateNode) for one in update.existing] == ["other"]
+    assert play.cluster.model.waiting_for_declaration == {}
+
+
 @pytest.mark.parametrize("other", of_others(driver("other")))
 def test_an_application_is_free_when_the_pod_that_waited_goes(other: Pod) -> None:
     play = started()

@@ -28,7 +28,7 @@ DECLARATION_WAIT_NS = 5 * SECOND_NS
 
 def why_waits(model: Model, own: OwnPod) -> Waiting | None:
     """What the pod waits for before it can join its application; None if nothing."""
-    if (why := _of_somebody_else(model, own)) is not None:
+    if (why := why_kept(model, own)) is not None:
         return why
     if own.declares_gang or own.group is not None:
         problem = declaration.check(model, own) or declaration.missing_group(model, own)
@@ -75,8 +75,9 @@ def _is_shared(own: OwnPod) -> bool:
     return not is_of_namespace and not application_id.endswith(f"-{own.uid}")
 
 
-def _of_somebody_else(model: Model, own: OwnPod) -> Waiting | None:
-    """A pod that waits for its declaration will make the application known: nobody else takes it meanwhile."""
+def why_kept(model: Model, own: OwnPod) -> Waiting | None:
+    """A pod that waits for its declaration will make the application known: nobody else takes it meanwhile, with a node
+    or without."""
     application_id = own.metadata.application_id
     waiting = model.waiting_for_declaration.get(application_id)
     if not waiting or own.is_placeholder or own.application is not None or application_id in model.applications:
@@ -84,7 +85,7 @@ def _of_somebody_else(model: Model, own: OwnPod) -> Waiting | None:
     first, due_ns = next(iter(waiting.items()))
     if first == own.uid or due_ns <= model.now_ns:
         return None
-    why = joining.refusal(model, joining.made_by(model.pods[first]), own)
+    why = joining.refusal(model, joining.made_by(model.pods[first]), own, is_known=False)
     if why is not None and own.uid not in waiting:
         waiting[own.uid] = due_ns
         model.timers.set(due_ns, Due.DECLARATION, own.uid)

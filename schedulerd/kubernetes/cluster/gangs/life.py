@@ -45,10 +45,10 @@ def due(model: Model, application_id: str) -> None:
 
 
 def declaration_due(model: Model, uid: str) -> None:
-    """The pod has waited long enough for the one that declares its task group."""
+    """The pod has waited long enough for the one that declares its task group, or for one that did."""
     own = model.pods.get(uid)
-    if own is not None and own.state is PodState.HELD and own.application is None:
-        asking.consider(model, own)
+    if own is not None and own.application is None:
+        asking.consider_all(model, [own])
 
 
 def remove_unwanted(model: Model) -> None:
