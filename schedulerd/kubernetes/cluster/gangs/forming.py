@@ -112,7 +112,8 @@ def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> lis
 
 
 def _originator(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> OwnPod:
-    """The owner of the placeholders that are there, else the pod that declares the gang, else the first one."""
+    """The owner of the placeholders that are there; else the pod whose task groups count; if that one has no part in
+    the gang yet, another one that has task groups, else the first one."""
     owners = {
         owner.uid
         for uid in model.placeholders.get(application.id, {})
