@@ -57,6 +57,10 @@ def at_once(original: By, model: Model, application: Application, slot: Any) -> 
     slot.not_before_ns = model.now_ns
 
 
+def over_by_the_clock(original: By, model: Model, application_id: str, uid: str) -> bool:
+    return bool(model.waiting_for_declaration[application_id][uid] <= model.now_ns)
+
+
 MUTANTS = (
     Mutant(
         "real pods do not wait for their placeholders",
@@ -97,13 +101,19 @@ MUTANTS = (
     Mutant(
         "an application is taken from the pod that waits for its declaration",
         Rule.SHIM_GANGS,
-        Replaced(late_declaration._of_somebody_else, gives(None)),
+        Replaced(late_declaration.why_kept, gives(None)),
         (GANGS,),
     ),
     Mutant(
         "anybody declares a gang",
         Rule.SHIM_GANGS,
         Replaced(late_declaration._may_declare, gives(True)),
+        (GANGS,),
+    ),
+    Mutant(
+        "a wait for a declaration is over in the middle of a step",
+        Rule.SHIM_GANGS,
+        Replaced(late_declaration._is_over, over_by_the_clock),
         (GANGS,),
     ),
     Mutant(
@@ -147,6 +157,18 @@ MUTANTS = (
         Rule.SHIM_PLACEHOLDERS,
         Replaced(members.runs_elsewhere, nothing),
         (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "a new shim takes a gang for complete of which somebody else has bound a member",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(forming._is_placed_here, gives(True)),
+        (GANGS,),
+    ),
+    Mutant(
+        "a new shim makes placeholders again that were used",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(forming._is_placed_here, gives(False)),
+        (GANGS,),
     ),
     Mutant(
         "a new shim counts pods of other users as members",

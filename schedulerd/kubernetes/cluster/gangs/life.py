@@ -48,6 +48,7 @@ def declaration_due(model: Model, uid: str) -> None:
     """The pod has waited long enough for the one that declares its task group, or for one that did."""
     own = model.pods.get(uid)
     if own is not None and own.application is None:
+        late_declaration.due(model, own)
         asking.consider_all(model, [own])
 
 
