@@ -13,6 +13,7 @@ from schedulerd.kubernetes.cluster import (
     claims,
     conditions,
     joining,
+    node_answers,
     nodes,
     pods,
     questions,
@@ -278,19 +279,19 @@ MUTANTS = (
     Mutant(
         "a rejected node does not come back",
         Rule.SHIM_NODES,
-        Replaced(nodes.create_again, nothing),
+        Replaced(node_answers.create_again, nothing),
         (RUNNING, TOY),
     ),
     Mutant(
         "a pod whose report was rejected stays without an allocation",
         Rule.SHIM_NODES,
-        Replaced(nodes.report_pod_again, nothing),
+        Replaced(node_answers.report_pod_again, nothing),
         (RUNNING, TOY),
     ),
     Mutant(
         "an update that was rejected for no pod is not repeated",
         Rule.SHIM_NODES,
-        Replaced(nodes.update_again, nothing),
+        Replaced(node_answers.update_again, nothing),
         (RUNNING,),
     ),
     Mutant(
