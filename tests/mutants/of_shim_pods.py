@@ -146,7 +146,7 @@ MUTANTS = (
     Mutant(
         "pods do not wait for their claims",
         Rule.SHIM_ASKS,
-        Replaced(claims.missing, gives("")),
+        Replaced(claims.unusable, gives("")),
         (ASKING,),
     ),
     Mutant(
