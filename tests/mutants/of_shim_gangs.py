@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulerd.kubernetes.cluster import failing
+from schedulerd.kubernetes.cluster import allocations, failing
 from schedulerd.kubernetes.cluster.gangs import (
     answers,
     forming,
@@ -157,6 +157,12 @@ MUTANTS = (
         Rule.SHIM_PLACEHOLDERS,
         Replaced(members.runs_elsewhere, nothing),
         (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "members do not say who has bound them",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(allocations._says_who_binds, gives(False)),
+        (GANGS,),
     ),
     Mutant(
         "a new shim takes a gang for complete of which somebody else has bound a member",

@@ -233,11 +233,16 @@ def delete_again(model: Model, uid: str) -> None:
 
 
 def _bind(model: Model, own: OwnPod) -> None:
-    """Pods of gangs, and those that name a user, say from then on that they were bound from here: a later shim cannot
-    know it otherwise, and has to tell them from those that somebody else has bound."""
-    is_told_apart = own.declares_gang or own.metadata.user is not None or task_group_name(own.pod.metadata)
-    annotations = {PLACED: own.uid} if is_told_apart and not own.is_placeholder else None
+    annotations = {PLACED: own.uid} if own.pod.metadata.annotations and _says_who_binds(own) else None
     model.effects.append(Bind(own.name, own.node, annotations))
+
+
+def _says_who_binds(own: OwnPod) -> bool:
+    """Members of gangs, and pods that name a user: a later shim has to tell those that were bound from here from those
+    that somebody else has bound, and nothing else says it."""
+    if own.is_placeholder:
+        return False
+    return own.declares_gang or own.metadata.user is not None or bool(task_group_name(own.pod.metadata))
 
 
 def _bound(model: Model, own: OwnPod) -> None:
