@@ -37,6 +37,12 @@ def placed(one: Pod, node_name: str) -> Pod:
     return msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, node_name=node_name))
 
 
+def annotated(one: Pod, annotations: Mapping[str, str] | None) -> Pod:
+    """With these annotations as well."""
+    there = {**(one.metadata.annotations or {}), **(annotations or {})}
+    return msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, annotations=there or None))
+
+
 def terminating(one: Pod) -> Pod:
     metadata = msgspec.structs.replace(one.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     return msgspec.structs.replace(one, metadata=metadata)

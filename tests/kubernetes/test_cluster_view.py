@@ -12,7 +12,7 @@ from msgspec import to_builtins
 
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates import cluster_view
+from schedulerd.kubernetes.predicates import cluster_contents, cluster_view
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.plugins import ALL, DELEGATED, RESERVE
 from schedulerd.kubernetes.predicates.pod_info import PodInfo, read_info
@@ -163,8 +163,12 @@ def test_events_that_change_nothing_keep_what_was_read(monkeypatch: pytest.Monke
     def unread(*_: Any) -> None:
         pytest.fail("the pod was read again")
 
-    for name in ("read_info", "read_pending"):
-        monkeypatch.setattr(cluster_view, name, unread)
+    for module, name in (
+        (cluster_contents, "read_info"),
+        (cluster_view, "read_info"),
+        (cluster_view, "read_pending"),
+    ):
+        monkeypatch.setattr(module, name, unread)
     view.put_pod(later)
     assert codes(view, later) == []
 
@@ -191,7 +195,7 @@ def test_events_that_change_anything_are_read(changed: Pod, monkeypatch: pytest.
         reads.append(one)
         return read_info(one)
 
-    monkeypatch.setattr(cluster_view, "read_info", read)
+    monkeypatch.setattr(cluster_contents, "read_info", read)
     view.put_pod(changed)
     assert reads == [changed]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulerd.kubernetes.cluster import failing, pods
+from schedulerd.kubernetes.cluster import allocations, failing, pods
 from schedulerd.kubernetes.cluster.gangs import (
     answers,
     forming,
@@ -70,6 +70,10 @@ def until_asked_again(original: By, slot: Slot) -> bool:
     return slot.is_to_come or (slot.own is not None and slot.own.is_ask_rejected)
 
 
+def over_by_the_clock(original: By, model: Model, application_id: str, uid: str) -> bool:
+    return bool(model.waiting_for_declaration[application_id][uid] <= model.now_ns)
+
+
 MUTANTS = (
     Mutant(
         "real pods do not wait for their placeholders",
@@ -122,13 +126,19 @@ MUTANTS = (
     Mutant(
         "an application is taken from the pod that waits for its declaration",
         Rule.SHIM_GANGS,
-        Replaced(late_declaration._of_somebody_else, gives(None)),
+        Replaced(late_declaration.why_kept, gives(None)),
         (GANGS,),
     ),
     Mutant(
         "anybody declares a gang",
         Rule.SHIM_GANGS,
         Replaced(late_declaration._may_declare, gives(True)),
+        (GANGS,),
+    ),
+    Mutant(
+        "a wait for a declaration is over in the middle of a step",
+        Rule.SHIM_GANGS,
+        Replaced(late_declaration._is_over, over_by_the_clock),
         (GANGS,),
     ),
     Mutant(
@@ -172,6 +182,24 @@ MUTANTS = (
         Rule.SHIM_PLACEHOLDERS,
         Replaced(members.runs_elsewhere, nothing),
         (GANGS, SIMULATION),
+    ),
+    Mutant(
+        "members do not say who has bound them",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(allocations._says_who_binds, gives(False)),
+        (GANGS,),
+    ),
+    Mutant(
+        "a new shim takes a gang for complete of which somebody else has bound a member",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(forming._is_placed_here, gives(True)),
+        (GANGS,),
+    ),
+    Mutant(
+        "a new shim makes placeholders again that were used",
+        Rule.SHIM_PLACEHOLDERS,
+        Replaced(forming._is_placed_here, gives(False)),
+        (GANGS,),
     ),
     Mutant(
         "a new shim counts pods of other users as members",

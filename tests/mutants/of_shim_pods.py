@@ -13,6 +13,7 @@ from schedulerd.kubernetes.cluster import (
     claims,
     conditions,
     joining,
+    node_answers,
     nodes,
     pods,
     questions,
@@ -21,6 +22,7 @@ from schedulerd.kubernetes.cluster import (
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
+from schedulerd.kubernetes.metadata.pods import is_placed
 from schedulerd.kubernetes.predicates import pod_changes
 from schedulerd.kubernetes.predicates.callbacks import callback_plugins
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
@@ -69,12 +71,10 @@ def drops_unanswered(original: By, model: Model, event: Any) -> None:
         original(model, event)
 
 
-def refused_with_a_node(original: By, model: Model, application: Application, own: OwnPod) -> Any:
-    node, own.node = own.node, ""
-    try:
-        return original(model, application, own)
-    finally:
-        own.node = node
+def refused_with_a_node(
+    original: By, model: Model, application: Application, own: OwnPod, *, is_known: bool = True
+) -> Any:
+    return original(model, application, own, is_known=False)
 
 
 def asked_again_without_questions(original: By, model: Model, own: OwnPod) -> None:
@@ -146,7 +146,7 @@ MUTANTS = (
     Mutant(
         "pods do not wait for their claims",
         Rule.SHIM_ASKS,
-        Replaced(claims.missing, gives("")),
+        Replaced(claims.unusable, gives("")),
         (ASKING,),
     ),
     Mutant(
@@ -279,19 +279,19 @@ MUTANTS = (
     Mutant(
         "a rejected node does not come back",
         Rule.SHIM_NODES,
-        Replaced(nodes.create_again, nothing),
+        Replaced(node_answers.create_again, nothing),
         (RUNNING, TOY),
     ),
     Mutant(
         "a pod whose report was rejected stays without an allocation",
         Rule.SHIM_NODES,
-        Replaced(nodes.report_pod_again, nothing),
+        Replaced(node_answers.report_pod_again, nothing),
         (RUNNING, TOY),
     ),
     Mutant(
         "an update that was rejected for no pod is not repeated",
         Rule.SHIM_NODES,
-        Replaced(nodes.update_again, nothing),
+        Replaced(node_answers.update_again, nothing),
         (RUNNING,),
     ),
     Mutant(
@@ -335,6 +335,18 @@ MUTANTS = (
         "a pod with a node does not join an application of another user",
         Rule.SHIM_REPORTS,
         Replaced(joining.refusal, refused_with_a_node),
+        (JOINING,),
+    ),
+    Mutant(
+        "at a start a pod that somebody else has bound takes the application of an older one",
+        Rule.SHIM_REPORTS,
+        Replaced(joining.joins_after, gives(False)),
+        (JOINING,),
+    ),
+    Mutant(
+        "at a start an older pod takes the application of one that was placed",
+        Rule.SHIM_REPORTS,
+        Replaced(is_placed, gives(False)),
         (JOINING,),
     ),
     Mutant(

@@ -97,7 +97,7 @@ MUTANTS = (
     Mutant(
         "a daemon pod that could not be bound is asked for again at once",
         Rule.SHIM_BINDINGS,
-        Within(asking.consider, required_node, gives("")),
+        Within(asking._waits_after_failure, required_node, gives("")),
         (TestsOf(test_allocations),),
     ),
     Mutant(

@@ -38,6 +38,8 @@ from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_r
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.volumes import Progress
+from schedulerd.kubernetes.metadata.gangs import task_group_name
+from schedulerd.kubernetes.metadata.pods import PLACED
 from schedulerd.kubernetes.predicates.storage import ClaimKey
 from schedulerd.kubernetes.predicates.words import reasons
 from schedulerd.kubernetes.reasons.waiting import held
@@ -92,7 +94,7 @@ def allocated(model: Model, event: Allocated) -> None:
         volumes.begin(model, own, plan)
         _follow_volumes(model, own)
     else:
-        model.effects.append(Bind(own.name, event.node))
+        _bind(model, own)
 
 
 def volume_written(model: Model, event: VolumeWritten) -> None:
@@ -168,7 +170,7 @@ def bind_again(model: Model, uid: str) -> None:
     """The end of a binding is still not known."""
     own = model.pods.get(uid)
     if own is not None and own.state is PodState.ASSUMED and own.node and volumes.awaited_of(own) is None:
-        model.effects.append(Bind(own.name, own.node))
+        _bind(model, own)
 
 
 def released(model: Model, event: AllocationReleased) -> None:
@@ -230,6 +232,19 @@ def delete_again(model: Model, uid: str) -> None:
         model.effects.append(DeletePod(own.name))
 
 
+def _bind(model: Model, own: OwnPod) -> None:
+    annotations = {PLACED: own.uid} if own.pod.metadata.annotations and _says_who_binds(own) else None
+    model.effects.append(Bind(own.name, own.node, annotations))
+
+
+def _says_who_binds(own: OwnPod) -> bool:
+    """Members of gangs, and pods that name a user: a later shim has to tell those that were bound from here from those
+    that somebody else has bound, and nothing else says it."""
+    if own.is_placeholder:
+        return False
+    return own.declares_gang or own.metadata.user is not None or bool(task_group_name(own.pod.metadata))
+
+
 def _bound(model: Model, own: OwnPod) -> None:
     volumes.stop(model, own)
     own.state, own.volumes = PodState.BOUND, None
@@ -259,7 +274,7 @@ def _follow_volumes(model: Model, own: OwnPod) -> None:
     progress, problem = volumes.look(model, own)
     if progress is Progress.BOUND:
         volumes.stop(model, own)
-        model.effects.append(Bind(own.name, own.node))
+        _bind(model, own)
     elif progress is not Progress.WAITING:
         _volumes_failed(model, own, problem, avoids_node=progress is Progress.REFUSED)
 

@@ -43,6 +43,8 @@ def join(model: Model, own: OwnPod) -> None:
         return
     application = model.applications.get(own.metadata.application_id)
     if application is None:
+        if late_declaration.why_kept(model, own) is not None:
+            return
         application = _made(model, own)
     elif joining.refusal(model, application, own) is not None:
         application.others[own.uid] = own

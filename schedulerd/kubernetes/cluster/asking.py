@@ -57,11 +57,7 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
     except MalformedQuantity as error:
         hold(model, own, held(f"unreadable request: {error}"))
         return
-    if pod.spec.resource_claims:
-        hold(model, own, held("pod has resource claims, which schedulerd does not support"))
-        return
-    if pod.spec.volumes and (problem := claims.missing(model, pod)):
-        claims.wait(model, own)
+    if (pod.spec.volumes or pod.spec.resource_claims) and (problem := claims.unusable(model, own)):
         hold(model, own, held(problem))
         return
     if own.is_unwanted:
@@ -78,14 +74,21 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
     if not membership.may_ask(own):
         own.state, own.ask = PodState.HELD, None  # its gang says why
         return
-    if own.volumes is not None and own.volumes.again_ns > model.now_ns:
-        own.state, own.ask = PodState.HELD, None  # what has failed with its volumes says why
-        return
-    if own.avoided_nodes and (node := required_node(pod)) in own.avoided_nodes:
+    if (own.volumes is not None or own.avoided_nodes) and _waits_after_failure(model, own):
         own.state, own.ask = PodState.HELD, None
-        conditions.waits(model, own, held(f"node {node} has refused the pod, which is tried again soon"))
         return
     _send(model, own, resources, again=again)
+
+
+def _waits_after_failure(model: Model, own: OwnPod) -> bool:
+    """The pod could not be put on a node, and is tried again a little later."""
+    if own.volumes is not None and own.volumes.again_ns > model.now_ns:
+        return True  # what has failed with its volumes says why
+    node = required_node(own.pod)
+    if node in own.avoided_nodes:
+        conditions.waits(model, own, held(f"node {node} has refused the pod, which is tried again soon"))
+        return True
+    return False
 
 
 def hold(model: Model, own: OwnPod, why: Waiting) -> None:
@@ -136,7 +139,7 @@ def repeat(model: Model, own: OwnPod) -> None:
 
 
 def consider_all(model: Model, pods: list[OwnPod]) -> None:
-    """These pods waited for an application that has ended."""
+    """These pods waited for the end of an application, or for one that nobody had made known."""
     for own in pods:
         if own.state is PodState.HELD:
             consider(model, own)

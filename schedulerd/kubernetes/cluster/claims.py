@@ -1,4 +1,5 @@
-"""Volume claims that keep a pod from being asked for: missing ones, and those that are bound without a pod and are not.
+"""Claims that keep a pod from being asked for: missing ones of volumes, those that are bound without a pod and are not,
+and any of devices.
 
 Kubernetes does not place a pod before its claims exist. A claim that waits for its first consumer keeps no pod: it gets
 its volume together with the node of the pod (`volumes`).
@@ -13,16 +14,17 @@ from schedulerd.kubernetes.predicates.storage import ClaimKey
 from schedulerd.kubernetes.predicates.words import todays_words
 
 
-def missing(model: Model, pod: Pod) -> str:
-    """Why the pod has to wait for a claim, in the words of kube-scheduler; empty if it need not."""
-    refusal = model.view.unusable_claim(pod)
-    return ", ".join(todays_words(refusal)) if refusal is not None else ""
-
-
-def wait(model: Model, own: OwnPod) -> None:
-    """The pod is considered again whenever one of its claims changes."""
+def unusable(model: Model, own: OwnPod) -> str:
+    """Why the pod has to wait for a claim, in the words of kube-scheduler; empty if it need not. It is considered again
+    whenever one of its claims changes."""
+    if own.pod.spec.resource_claims:
+        return "pod has resource claims, which schedulerd does not support"
+    refusal = model.view.unusable_claim(own.pod)
+    if refusal is None:
+        return ""
     for key in _claims(own.pod):
         model.waiting_for_claims.setdefault(key, {})[own.uid] = None
+    return ", ".join(todays_words(refusal))
 
 
 def take_waiting(model: Model, key: ClaimKey) -> list[OwnPod]:

@@ -125,6 +125,8 @@ class Bind(msgspec.Struct, frozen=True, gc=False):
 
     pod: PodName
     node: str
+    annotations: dict[str, str] | None = None
+    """Which the pod gets with its node, or not at all."""
 
 
 class ClaimName(msgspec.Struct, frozen=True, gc=False):

@@ -5,13 +5,17 @@ that user. A pod of another user that names the application waits. A pod that na
 the one of its namespace, joins it, as it could wait for ever. A pod without a user, or with a service account of its
 namespace as user, counts as one of the application's user: Spark makes executors with such an account.
 
-A pod that has its node is there, and always joins an application of its namespace.
+A pod that has its node is there, and always joins an application of its namespace. So pods of other users are there
+only with a node, which somebody else has given them: the daemon has placed none. That decides at a start whose
+application it is. Age alone does not: an older pod without a node may be one that waits for the end of that very
+application.
 """
 
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
-from schedulerd.kubernetes.metadata.pods import NOBODY, User, default_application_ids
+from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.pods import NOBODY, User, default_application_ids, is_placed
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
 _SERVICE_ACCOUNT = "system:serviceaccount"
@@ -23,14 +27,15 @@ def made_by(own: OwnPod) -> Application:
     return Application(said.application_id, own.pod.metadata.namespace, said.queue, said.user or User(NOBODY))
 
 
-def refusal(model: Model, application: Application, own: OwnPod) -> Waiting | None:
-    """Why the pod may not join the application; None if it may."""
+def refusal(model: Model, application: Application, own: OwnPod, *, is_known: bool = True) -> Waiting | None:
+    """Why the pod may not join the application; None if it may. While no pod has made it known, one with a node can
+    wait as well: there is nothing that it would be counted for."""
     namespace = own.pod.metadata.namespace
     what_to_do = "the pod waits until it has ended, or needs another application id"
     if application.namespace != namespace and not model.settings.shares_applications:
         note = f"application {application.id!r} is one of namespace {application.namespace!r}: {what_to_do}"
         return held(note, "ApplicationOfOtherNamespace", is_about_nodes=False)
-    if own.node or not is_of_other_user(model, application, own):
+    if (own.node and is_known) or not is_of_other_user(model, application, own):
         return None
     user = _other_user(application, own)
     note = f"application {application.id!r} is one of user {application.user.name!r}, not {user!r}: {what_to_do}"
@@ -42,6 +47,17 @@ def is_of_other_user(model: Model, application: Application, own: OwnPod) -> boo
     if model.settings.shares_users or application.id in default_application_ids(own.pod.metadata.namespace):
         return False
     return application.user.name != NOBODY and bool(_other_user(application, own))
+
+
+def joins_after(model: Model, own: OwnPod, older: OwnPod) -> bool:
+    """Somebody else has bound the pod, and the application is that of the older one, which waits for a node."""
+    if is_placed(own.pod) or _created(older) >= _created(own):
+        return False
+    return is_of_other_user(model, made_by(own), older)
+
+
+def _created(own: OwnPod) -> int:
+    return epoch_seconds(own.pod.metadata.creation_timestamp)
 
 
 def tell_ignored(model: Model, application: Application, own: OwnPod) -> None:

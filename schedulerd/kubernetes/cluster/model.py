@@ -220,7 +220,8 @@ class Model:
         self.declaring: dict[str, dict[str, None]] = {}
         """Uids of pods with task groups, by application id."""
         self.waiting_for_declaration: dict[str, dict[str, int]] = {}
-        """By application id: uids of pods that wait for the one that declares their task group, and until when."""
+        """By application id: uids of pods that wait for the one that declares their task group, and until when; -1 is
+        a wait that is over."""
         self.waiting_for_groups: dict[GroupKey, dict[str, None]] = {}
         """Uids of pods by the object that they wait for."""
         self.unconfirmed: dict[str, tuple[ReleaseAllocation, int]] = {}

@@ -1,27 +1,21 @@
 """Nodes come, change, and go. A node that comes is reported with the pods that run on it already.
 
-Pods that turn up later are reported with an update of their node. The daemon answers an update only if it rejects it;
-it names the pod that is to blame, and everything else is reported again.
+Pods that turn up later are reported with an update of their node.
 """
 
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import allocations, applications
 from schedulerd.kubernetes.cluster.asking import resize, task_group_of
-from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, ObjectName, RecordEvent, RemoveNode
-from schedulerd.kubernetes.cluster.events import NodeRejected
-from schedulerd.kubernetes.cluster.gangs import life, members, slots
+from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, RemoveNode
+from schedulerd.kubernetes.cluster.gangs import life, members
 from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
-from schedulerd.kubernetes.cluster.pods import give_up, report_running, requests, withdraw_resize
-from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.cluster.pods import give_up, requests, withdraw_resize
 from schedulerd.kubernetes.metadata.names import ALLOW_PREEMPTION, YUNIKORN_PREFIX
 from schedulerd.kubernetes.metadata.pods import may_be_preempted
 from schedulerd.kubernetes.objects.node import Node
 
-RETRY_FIRST_NS = 5 * SECOND_NS
-RETRY_MOST_NS = 300 * SECOND_NS
 _OPT_OUT_TAG = YUNIKORN_PREFIX + ALLOW_PREEMPTION
 
 
@@ -36,7 +30,7 @@ def gone(model: Model, node: Node) -> None:
     name = node.metadata.name
     model.view.remove_node(name)
     report = model.nodes.remove(name)
-    for own in _pods_on(model, name):
+    for own in pods_on(model, name):
         model.nodes.vacate(own.uid)
         if allocations.node_gone(model, own):
             continue
@@ -100,7 +94,7 @@ def create(model: Model, report: NodeReport, *, with_pods: bool = True) -> None:
     existing: list[ExistingAllocation] = []
     if with_pods:
         _form_gangs(model, report.name)
-    for own in _pods_on(model, report.name):
+    for own in pods_on(model, report.name):
         if own.state is not PodState.BOUND or own.uuid:
             continue
         taken = _existing(model, own) if with_pods and not own.is_set_aside else None
@@ -114,138 +108,6 @@ def create(model: Model, report: NodeReport, *, with_pods: bool = True) -> None:
     model.nodes.unanswered.add(report.name)
     report.resources, report.occupied, report.attributes = model.nodes.current(report)
     model.effects.append(CreateNode(report.name, report.resources, report.occupied, report.attributes, tuple(existing)))
-
-
-def accepted(model: Model, name: str) -> None:
-    report = model.nodes.known.get(name)
-    if not _is_awaited(model, name):
-        # What was taken for its rejection was that of an update of the node that had this name before.
-        if report is None:
-            model.effects.append(RemoveNode(name))
-        elif not report.is_created:
-            report.is_created = report.is_doubtful = True
-            _has_come(model, report)
-        return
-    if name in model.nodes.to_remove:
-        model.nodes.to_remove.discard(name)
-        model.effects.append(RemoveNode(name))
-    elif report is not None:
-        _has_come(model, report)
-
-
-def _has_come(model: Model, report: NodeReport) -> None:
-    """The daemon has the node, and is told of pods that it was reported without."""
-    report.failures = 0
-    for own in _pods_on(model, report.name):
-        if own.state is PodState.BOUND and not own.uuid and not own.is_set_aside:
-            model.nodes.arrive(own.uid, report.name)
-
-
-def rejected(model: Model, event: NodeRejected) -> None:
-    """The daemon does not take the node. It is reported again: at once without the pods that are to blame, or, if none
-    is known to be, later without any; these then arrive when the node is there."""
-    name = event.name
-    if not _is_awaited(model, name):
-        _update_rejected(model, event)
-        return
-    report = model.nodes.known.get(name)
-    if name in model.nodes.to_remove or report is None:
-        model.nodes.to_remove.discard(name)
-        return
-    report.is_created = False
-    is_pod_to_blame = False
-    for own in [one for one in _pods_on(model, name) if one.uuid]:
-        if own.uid == event.key:
-            _set_aside(model, own)
-            is_pod_to_blame = True
-        elif own.application is not None and own.application.state is ApplicationState.WAITING:
-            is_pod_to_blame = True
-        own.uuid, own.is_reported_late = "", False
-    _tell_rejected(model, report, "Registering", event.reason)
-    report.failures += 1
-    if is_pod_to_blame:
-        create(model, report)
-    else:
-        model.timers.set(model.now_ns + _delay_ns(report.failures), Due.CREATE_NODE, name)
-
-
-def _update_rejected(model: Model, event: NodeRejected) -> None:
-    """Nothing of the update has happened. The pod that is to blame is counted as occupied, and reported again later;
-    all the rest is reported again now, or later if no pod is."""
-    name = event.name
-    report = model.nodes.known.get(name)
-    if report is None or not report.is_created or name in model.nodes.unanswered:
-        return
-    _tell_rejected(model, report, "Updating", event.reason)
-    report.is_doubtful = True
-    is_pod_to_blame = False
-    for own in [one for one in _pods_on(model, name) if one.state is PodState.BOUND and one.uuid]:
-        if own.uid == event.key:
-            is_pod_to_blame = True
-            report.arrived.pop(own.uid, None)
-            if own.is_placeholder:
-                slots.stand_in(model, own)
-            give_up(model, own, "its report was rejected")  # it may have been another node's
-            _set_aside(model, own)
-            model.nodes.occupy(own.uid, name, requests(own.pod))
-        else:
-            model.nodes.arrive(own.uid, name)
-    if is_pod_to_blame:
-        model.nodes.changed[name] = None
-        return
-    model.nodes.changed.pop(name, None)
-    report.failures += 1
-    model.timers.set(model.now_ns + _delay_ns(report.failures), Due.UPDATE_NODE, name)
-
-
-def _set_aside(model: Model, own: OwnPod) -> None:
-    """The daemon has rejected the node because of the pod, which is counted as occupied for a while."""
-    own.uuid, own.is_reported_late, own.is_set_aside = "", False, True
-    own.failures += 1
-    model.timers.set(model.now_ns + _delay_ns(own.failures), Due.REPORT_POD, own.uid)
-    if own.is_placeholder:
-        slots.stand_in(model, own)
-        slots.replace_pod(model, own)
-
-
-def _tell_rejected(model: Model, report: NodeReport, action: str, reason: str) -> None:
-    regarding = ObjectName("Node", report.name, report.uid)
-    model.effects.append(RecordEvent(regarding, "NodeRejected", action, reason, is_warning=True))
-
-
-def _delay_ns(failures: int) -> int:
-    return min(RETRY_FIRST_NS << min(failures - 1, 10), RETRY_MOST_NS)
-
-
-def _is_awaited(model: Model, name: str) -> bool:
-    """The answer is one to the report of the node, and what has changed since can be reported now."""
-    if name not in model.nodes.unanswered:
-        return False
-    model.nodes.unanswered.discard(name)
-    if name in model.nodes.known:
-        model.nodes.changed[name] = None
-    return True
-
-
-def create_again(model: Model, name: str) -> None:
-    report = model.nodes.known.get(name)
-    if report is not None and not report.is_created and name not in model.nodes.unanswered:
-        create(model, report, with_pods=False)
-
-
-def update_again(model: Model, name: str) -> None:
-    if model.nodes.is_created(name):
-        model.nodes.changed[name] = None
-
-
-def report_pod_again(model: Model, uid: str) -> None:
-    """A pod that the daemon would not take is counted as occupied; it is tried again."""
-    own = model.pods.get(uid)
-    if own is None:
-        return
-    own.is_set_aside = False
-    if own.state is PodState.BOUND and not own.uuid:
-        report_running(model, own)
 
 
 def new_classes(model: Model) -> None:
@@ -262,7 +124,7 @@ def idle_classes(model: Model) -> None:
         model.nodes.all_changed()
 
 
-def _pods_on(model: Model, name: str) -> list[OwnPod]:
+def pods_on(model: Model, name: str) -> list[OwnPod]:
     """Own pods of the node, assumed ones included."""
     state = model.view.state.nodes.get(name)
     if state is None:
@@ -272,7 +134,7 @@ def _pods_on(model: Model, name: str) -> list[OwnPod]:
 
 def _form_gangs(model: Model, name: str) -> None:
     """Gangs whose pods run on the node are added before it."""
-    for own in _pods_on(model, name):
+    for own in pods_on(model, name):
         if own.state is not PodState.BOUND or own.uuid or own.is_placeholder:
             continue
         if own.application is None:

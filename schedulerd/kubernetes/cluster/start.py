@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, nodes
+from schedulerd.kubernetes.cluster import applications, joining, nodes
 from schedulerd.kubernetes.cluster.asking import consider, keep_age
 from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, CreateNode, Effect, Recovery
 from schedulerd.kubernetes.cluster.events import Started
@@ -18,19 +18,37 @@ def started(model: Model, event: Started) -> None:
     model.epoch_ns = event.epoch_ns
     pods = sorted(model.pods.values(), key=_age)
     real = [own for own in pods if not own.is_placeholder]
-    for own in real:
-        if own.node and own.node in model.nodes.known:
+    there = [own for own in real if own.node and own.node in model.nodes.known]
+    waiting = [own for own in real if not own.node]
+    later = _joining_later(model, there, waiting)
+    for own in there:
+        if own.uid not in later:
             applications.join(model, own)
-    for own in real:
-        if not own.node:
-            keep_age(own)
-            consider(model, own)
+    for own in waiting:
+        keep_age(own)
+        consider(model, own)
+    for own in later.values():
+        applications.join(model, own)
     life.review(model)
     life.remove_unwanted(model)
     nodes.report_changes(model)
     model.is_started = True
     effects, model.effects = model.effects, []
     model.effects.append(_report(effects))
+
+
+def _joining_later(model: Model, there: list[OwnPod], waiting: list[OwnPod]) -> dict[str, OwnPod]:
+    """The pods with a node that would take the application of an older pod without one."""
+    oldest: dict[tuple[str, str], OwnPod] = {}
+    for own in waiting:
+        if not own.pod.spec.scheduling_gates:
+            oldest.setdefault((own.metadata.application_id, own.pod.metadata.namespace), own)
+    found = {}
+    for own in there if oldest else ():
+        older = oldest.get((own.metadata.application_id, own.pod.metadata.namespace))
+        if older is not None and joining.joins_after(model, own, older):
+            found[own.uid] = own
+    return found
 
 
 def _age(own: OwnPod) -> tuple[int, bool, str, str]:

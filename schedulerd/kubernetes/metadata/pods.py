@@ -8,6 +8,7 @@ from schedulerd.kubernetes.metadata.names import (
     ALLOW_PREEMPTION,
     APP_ID,
     APP_ID_LABELS,
+    OWN_PREFIX,
     QUEUE,
     QUEUE_LABELS,
     USER_INFO,
@@ -23,6 +24,8 @@ UNIQUE_SUFFIX = "-uniqueautogen"
 """Of an application id: is replaced by the uid of the pod, which an admission controller does not know yet."""
 _NAMESPACE_IN_ID_MAX = 26
 NOBODY = "nobody"
+PLACED = OWN_PREFIX + "placed"
+"""Annotation that a pod gets with its node: its uid, if schedulerd has bound it. A copy of the pod has another uid."""
 _NAME_FIELD = "metadata.name"
 
 
@@ -87,6 +90,12 @@ def required_node(pod: Pod) -> str:
             if field.key == _NAME_FIELD and field.operator == "In" and field.values:
                 found = field.values[0]
     return found
+
+
+def is_placed(pod: Pod) -> bool:
+    """The pod says that schedulerd has bound it."""
+    annotations = pod.metadata.annotations
+    return annotations is not None and annotations.get(PLACED) == pod.metadata.uid and bool(pod.spec.node_name)
 
 
 def default_application_ids(namespace: str) -> tuple[str, str]:

@@ -112,7 +112,8 @@ class ApiWriter:
             result = _BIND_RESULTS.get(outcome.result, BindResult.UNKNOWN)
             self._tell_soon(BindEnded(pod.uid, effect.node, result, outcome.message, outcome.node))
 
-        self._pool.submit(BindWrite(pod.namespace, pod.name, pod.uid, effect.node)).add_done_callback(ended)
+        write = BindWrite(pod.namespace, pod.name, pod.uid, effect.node, effect.annotations)
+        self._pool.submit(write).add_done_callback(ended)
 
     def _tell_soon(self, event: Event) -> None:
         if not self._ended:

@@ -61,6 +61,16 @@ async def test_a_pod_is_bound() -> None:
         assert world.metrics.requests["POST", "pods", "201"] == 1
 
 
+async def test_a_pod_gets_annotations_with_its_node() -> None:
+    async with World() as world:
+        pod = world.cluster.pod("a")
+        there = dict(pod["metadata"].get("annotations") or {})
+        await submit(world, Bind("default", "a", uid(pod), "n1", {"schedulerd.io/placed": uid(pod)}))
+        bound = world.cluster.get(r.PODS, "a")
+        assert bound is not None
+        assert bound["metadata"]["annotations"] == {**there, "schedulerd.io/placed": uid(pod)}
+
+
 async def test_a_pod_on_another_node_is_a_conflict_that_names_it() -> None:
     async with World() as world:
         pod = world.cluster.pod("a", node="n2")

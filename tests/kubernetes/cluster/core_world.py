@@ -17,7 +17,7 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.pod import PodCondition
 from schedulerd.kubernetes.shim.daemon_link import DaemonLink
 from schedulerd.kubernetes.shim.daemon_writer import DaemonWriter
-from tests.kubernetes.builders import node, placed
+from tests.kubernetes.builders import annotated, node, placed
 from tests.kubernetes.cluster.core_daemon import CoreDaemon
 from tests.kubernetes.cluster.gang_world import GangWorld
 from tests.kubernetes.cluster.toy_world import ToyWorld
@@ -102,12 +102,13 @@ class CoreWorld(ToyWorld):
         while self.move():
             pass
 
-    def _bind(self, uid: str, at: str) -> v.BindEnded:
+    def _bind(self, effect: e.Bind) -> v.BindEnded:
+        uid, at = effect.pod.uid, effect.node
         pod = self.pods.get(uid)
         if not self.is_quiet or pod is None or pod.spec.node_name:
-            return super()._bind(uid, at)
+            return super()._bind(effect)
         self.bindings.append(uid)
-        self._put(placed(pod, at))
+        self._put(annotated(placed(pod, at), effect.annotations))
         return v.BindEnded(uid, at, v.BindResult.DONE)
 
     def move(self) -> bool:

@@ -8,13 +8,14 @@ from typing import Any
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.metadata.pods import PLACED
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import (
     CoschedulingPodGroup,
     CoschedulingSpec,
 )
-from tests.kubernetes.builders import JSON, node
+from tests.kubernetes.builders import JSON, annotated, node, placed
 from tests.kubernetes.cluster.play import Play, of, own
 
 
@@ -28,6 +29,11 @@ def member(name: str, members: int = 2, style: str = "Soft", cpu: str = "1", **a
         **{f"schedulerd.io/{key.replace('_', '-')}": value for key, value in annotations.items()},
     }
     return own(name, cpu=cpu, meta={"labels": {"applicationId": "a"}, "annotations": said})
+
+
+def bound_here(pod: Pod, at: str) -> Pod:
+    """The pod as it is when schedulerd has bound it."""
+    return annotated(placed(pod, at), {PLACED: pod.metadata.uid})
 
 
 def grouped(name: str, cpu: str = "1", at: int = 0, **spec: Any) -> Pod:

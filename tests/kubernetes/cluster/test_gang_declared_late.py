@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.model import PodState
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import JSON, node, placed, terminating
-from tests.kubernetes.cluster.gang_play import accepted, conditions, member, started
+from tests.kubernetes.cluster.gang_play import accepted, conditions, made, member, started
 from tests.kubernetes.cluster.play import EPOCH_NS, Play, of, own
 
 WAIT = "waits a few seconds for the pod that declares task group 'g' of application 'a'"
@@ -88,6 +89,31 @@ def test_its_reason_shows_no_longer_when_it_is_one_of_its_gang() -> None:
     assert len(accepted(play, effects)) == 2
 
 
+def test_what_comes_in_one_step_with_the_end_of_the_wait_is_not_too_late() -> None:
+    """The clock is past the end, and no timer has rung: an event of the pod that waits, and then the declaration."""
+    play = started()
+    play.put(executor())
+    play.now_ns += 6 * SECOND_NS
+    effects = play.put(executor(priority=1), driver())
+    assert of(effects, e.AddApplication)[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+
+
+def test_the_order_of_pods_that_come_late_does_not_matter() -> None:
+    """The watch was cut off for longer than pods wait, and tells all of them now."""
+    play = started()
+    play.wait(60)
+    effects = play.put(executor(), driver())
+    assert of(effects, e.AddApplication)[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+
+
+def test_nobody_else_takes_the_application_in_the_step_in_which_the_wait_ends() -> None:
+    play = started()
+    play.put(of_user(executor(), "ann"))
+    play.now_ns += 6 * SECOND_NS
+    (added,) = of(play.put(later(of_user(executor("other", group=""), "bob"))), e.AddApplication)
+    assert added.user == "ann"
+
+
 @pytest.mark.parametrize(
     "pod",
     [
@@ -139,6 +165,18 @@ def test_a_declaration_by_a_pod_that_cannot_be_asked_for_yet_counts() -> None:
     assert of(effects, e.AddApplication)[0].placeholder_ask == {"vcore": 2000, "pods": 2}
     play.gone(held)
     assert play.cluster.model.declaring == {}
+
+
+def test_the_first_pod_owns_the_placeholders_of_one_that_has_no_part_in_the_gang_yet() -> None:
+    play = started()
+    play.put(gated(member("d")))
+    created = accepted(play, play.put(executor()))
+    assert [owner["name"] for one in created for owner in one.body["metadata"]["ownerReferences"]] == ["x", "x"]
+    play.put(member("d"))
+    late = Play()
+    late.start(node(), executor(), member("d"), made(created[0]))
+    (again,) = of(late.tell(v.ApplicationAccepted("a")), e.CreatePod)
+    assert again.name == created[1].name, "a new shim finds them by their owner"
 
 
 def test_a_pod_that_others_have_bound_makes_the_application_with_its_gang() -> None:
@@ -239,6 +277,37 @@ def test_nobody_takes_an_application_whose_first_pod_waits(other: Pod) -> None:
     assert (added.user, added.placeholder_ask) == ("ann", {"vcore": 2000, "pods": 2})
     assert play.cluster.model.waiting_for_declaration == {}
     assert list(play.cluster.model.applications["a"].others) == ["other"]
+
+
+OF_OTHER_NAMESPACE, OF_OTHER_USER = of_others(placed(executor("other"), "n"))
+
+
+@pytest.mark.parametrize(
+    ("other", "at_start"), [(OF_OTHER_NAMESPACE, False), (OF_OTHER_USER, False), (OF_OTHER_USER, True)]
+)
+def test_nobody_takes_it_with_a_pod_that_has_a_node(other: Pod, at_start: bool) -> None:
+    play, mine = Play(), of_user(executor(), "ann")
+    report = play.start(node(), *([mine, other] if at_start else []))
+    effects = [*report.nodes, *play.put(*([] if at_start else [mine, other]))]
+    assert play.cluster.model.applications == {}
+    counted = [one.occupied for one in effects if isinstance(one, e.CreateNode | e.UpdateNode) and one.occupied]
+    assert [used["pods"] for used in counted] == [1]
+    effects = play.put(of_user(driver(), "ann"))
+    (added,) = of(effects, e.AddApplication)
+    assert (added.user, added.placeholder_ask) == ("ann", {"vcore": 2000, "pods": 2})
+    joins = other.metadata.namespace == "ns"
+    assert ("other" in play.cluster.model.applications["a"].pods) is joins
+    assert [one.key for update in of(effects, e.UpdateNode) for one in update.existing] == ["other"] * joins
+
+
+def test_a_pod_that_has_a_node_makes_it_when_the_one_that_waited_goes() -> None:
+    play = started()
+    play.put(of_user(executor(), "ann"), OF_OTHER_USER)
+    play.gone(of_user(executor(), "ann"))
+    effects = play.wait(5)
+    assert [one.user for one in of(effects, e.AddApplication)] == ["bob"]
+    assert [one.key for update in of(effects, e.UpdateNode) for one in update.existing] == ["other"]
+    assert play.cluster.model.waiting_for_declaration == {}
 
 
 @pytest.mark.parametrize("other", of_others(driver("other")))

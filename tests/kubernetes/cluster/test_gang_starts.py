@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import pytest
+
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import node, placed
-from tests.kubernetes.cluster.gang_play import member, placeholders, started, the_placeholder
+from tests.kubernetes.builders import annotated, node, placed
+from tests.kubernetes.cluster.gang_play import (
+    accepted,
+    bound_here,
+    made,
+    member,
+    placeholders,
+    started,
+    the_placeholder,
+)
 from tests.kubernetes.cluster.play import Play, of, own
 
 
@@ -55,10 +65,82 @@ def test_a_placeholder_that_another_placeholder_owns_is_not_adopted() -> None:
 
 def test_a_gang_that_ran_before_the_start_makes_no_new_placeholders() -> None:
     play = Play()
-    report = play.start(node(), placed(member("w0", members=5), "n"), member("w1", members=5))
-    assert of(report.others, e.CreatePod) == []
+    report = play.start(node(), bound_here(member("w0", members=5), "n"), member("w1", members=5))
     assert report.applications[0].placeholder_ask is None
     assert [ask.key for ask in report.asks] == ["w1"]
+    assert of(play.tell(v.ApplicationAccepted("a")), e.CreatePod) == []
+
+
+def test_members_say_that_they_were_bound_from_here() -> None:
+    play = started()
+    pods = placeholders(play)
+    play.put(*pods)
+    (bind,) = of(play.allocate(pods[0].metadata.uid, "n"), e.Bind)
+    assert bind.annotations is None, "nobody asks that of a placeholder"
+    play.bind(pods[1].metadata.uid, "n")
+    (bind,) = of(play.allocate("w0", "n"), e.Bind)
+    assert bind.annotations == {"schedulerd.io/placed": "w0"}
+    (bind,) = of(bind_again(play, "w0"), e.Bind)
+    assert bind.annotations == {"schedulerd.io/placed": "w0"}
+    play.put(own("plain"))
+    (bind,) = of(play.allocate("plain", "n"), e.Bind)
+    assert bind.annotations is None
+
+
+def bind_again(play: Play, uid: str) -> list[e.Effect]:
+    play.tell(v.BindEnded(uid, "n", v.BindResult.UNKNOWN))
+    return play.wait(5)
+
+
+COPY = annotated(placed(member("w0", members=3), "n"), {"schedulerd.io/placed": "another uid"})
+
+
+@pytest.mark.parametrize("elsewhere", [placed(member("w0", members=3), "n"), COPY])
+def test_a_gang_of_which_somebody_else_has_bound_a_member_starts_as_a_whole(elsewhere: Pod) -> None:
+    """The shim before has made one placeholder of three, and the others are missing."""
+    first = started()
+    created = accepted(first, first.put(*(member(name, members=3) for name in ("w0", "w1", "w2"))))
+    play = Play()
+    report = play.start(node(), elsewhere, member("w1", members=3), member("w2", members=3), made(created[0]))
+    assert report.applications[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert [ask.key for ask in report.asks] == [made(created[0]).metadata.uid], "real pods wait for the other one"
+    (again,) = of(play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", "")), e.CreatePod)
+    assert [ask.key for ask in of(play.put(made(again)), e.Ask)] == [made(again).metadata.uid, "w1", "w2"]
+
+
+def test_a_virtual_gang_of_which_somebody_else_has_bound_a_member_starts_as_a_whole() -> None:
+    """Two of its members are not made yet."""
+    driver = member("w0", members=4, placeholders="virtual")
+    report = Play().start(node(), placed(driver, "n"), member("w1", members=4))
+    assert report.applications[0].placeholder_ask == {"vcore": 3000, "pods": 3}
+    report = Play().start(node(), bound_here(driver, "n"), member("w1", members=4))
+    assert report.applications[0].placeholder_ask == {"vcore": 1000, "pods": 1}, "the others have ended"
+
+
+@pytest.mark.parametrize(("style", "asked", "removed"), [("Soft", ["w1"], []), ("Requeue", [], ["a"])])
+def test_a_gang_of_which_somebody_else_has_bound_a_member_waits_no_longer_than_its_time(
+    style: str, asked: list[str], removed: list[str]
+) -> None:
+    play = Play()
+    play.start(node(), placed(member("w0", style=style), "n"), member("w1", style=style))
+    (created,) = of(play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", "")), e.CreatePod)
+    play.tell(v.CreateEnded("a", created.name, v.CreateResult.REFUSED, "exceeded quota"))
+    assert of(play.wait(99), e.Ask) == []
+    effects = play.wait(1)
+    assert [ask.key for ask in of(effects, e.Ask)] == asked
+    assert [one.application_id for one in of(effects, e.RemoveApplication)] == removed
+
+
+def test_a_member_whose_binding_is_under_way_is_none_that_somebody_else_has_bound() -> None:
+    """The application is added again before the watch has told the binding."""
+    play = started()
+    pods = placeholders(play)
+    play.put(*pods)
+    for pod in pods:
+        play.bind(pod.metadata.uid, "n")
+    play.allocate("w0", "n")
+    play.tell(v.ApplicationUpdated("a", "Completed", ""))
+    assert of(play.tell(v.ApplicationAccepted("a")), e.CreatePod) == []
 
 
 def test_a_new_daemon_is_told_what_is_left_of_the_time() -> None:

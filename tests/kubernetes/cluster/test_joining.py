@@ -6,12 +6,13 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, RecordEvent
+from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, Bind, RecordEvent
 from schedulerd.kubernetes.cluster.events import ApplicationAccepted
 from schedulerd.kubernetes.cluster.model import PodState
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import node
+from tests.kubernetes.builders import annotated, node, placed
 from tests.kubernetes.cluster.gang_play import member
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
@@ -106,6 +107,63 @@ def test_pods_that_run_are_reported_whoever_made_them() -> None:
     assert added.user == "ann"
     assert [one.key for one in created.existing] == ["p", "q"]
     assert warnings(play.cluster.model.effects) == []
+
+
+def at(second: int, pod: Pod) -> Pod:
+    return replace(pod, metadata=replace(pod.metadata, creation_timestamp=f"2026-01-01T00:00:{second:02}Z"))
+
+
+def test_an_older_pod_keeps_its_application_at_a_start_when_somebody_has_bound_one_of_another_user() -> None:
+    play = Play()
+    report = play.start(node("n"), at(1, by("ann", "p")), at(5, by("bob", "q", nodeName="n")))
+    assert [one.user for one in report.applications] == ["ann"]
+    assert the_ask(report.asks).key == "p"
+    assert [one.key for one in report.nodes[0].existing] == ["q"], "it is counted"
+
+
+def test_a_gated_pod_of_the_other_user_does_not_matter() -> None:
+    play = Play()
+    gated = at(0, by("bob", "g", schedulingGates=[{"name": "later"}]))
+    play.start(node("n"), gated, at(1, by("ann", "p")), at(5, by("bob", "q", nodeName="n")))
+    assert play.cluster.model.applications["a"].user.name == "ann"
+
+
+def test_who_owns_an_application_at_a_start_is_what_it_was_before() -> None:
+    before = Play()
+    before.start(node("n"))
+    before.put(at(1, by("ann", "p")))
+    before.put(at(5, by("bob", "q", nodeName="n")))
+    assert before.cluster.model.applications["a"].user.name == "ann"
+
+
+@pytest.mark.parametrize(
+    "older",
+    [
+        at(5, by("ann", "p")),
+        at(6, by("ann", "p")),
+        at(1, by("ann", "p", schedulingGates=[{"name": "later"}])),
+        at(1, by("ann", "p", app="b")),
+    ],
+)
+def test_other_pods_do_not_keep_it(older: Pod) -> None:
+    """One that is no older, has no part in it yet, or names another one."""
+    play = Play()
+    play.start(node("n"), older, at(5, by("bob", "q", nodeName="n")))
+    assert play.cluster.model.applications["a"].user.name == "bob"
+
+
+def test_a_pod_that_the_shim_before_has_bound_owns_its_application_before_an_older_one_that_waits() -> None:
+    """Bob's application was there first: its first pod has ended since, and ann's has waited for its end."""
+    before = Play()
+    before.start(node("n"))
+    bobs, waits = at(5, by("bob", "q")), at(1, by("ann", "p"))
+    before.put(at(0, by("bob", "first")))
+    before.put(waits, bobs)
+    (bind,) = of(before.allocate("q", "n"), Bind)
+    play = Play()
+    report = play.start(node("n"), waits, annotated(placed(bobs, "n"), bind.annotations))
+    assert [one.user for one in report.applications] == ["bob"]
+    assert report.asks == ()
 
 
 def test_a_pod_that_waits_and_turns_up_on_a_node_joins(play: Play) -> None:

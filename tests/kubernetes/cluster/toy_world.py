@@ -16,7 +16,7 @@ from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import node, placed, terminating
+from tests.kubernetes.builders import annotated, node, placed, terminating
 from tests.kubernetes.cluster.play import EPOCH_NS, own
 
 MOVES_MAX = 100_000
@@ -276,8 +276,8 @@ class ToyWorld:
 
     def _api(self, effect: e.Effect) -> None:
         match effect:
-            case e.Bind(name, at):
-                self._ends.append(self._bind(name.uid, at))
+            case e.Bind():
+                self._ends.append(self._bind(effect))
             case e.DeletePod(name):
                 if self.random.random() < 0.1:
                     self._ends.append(v.DeleteEnded(name.uid, False, "no"))
@@ -285,7 +285,8 @@ class ToyWorld:
                     self._delete(name.uid)
                     self._ends.append(v.DeleteEnded(name.uid, True))
 
-    def _bind(self, uid: str, at: str) -> v.BindEnded:
+    def _bind(self, effect: e.Bind) -> v.BindEnded:
+        uid, at = effect.pod.uid, effect.node
         pod = self.pods.get(uid)
         if pod is None or (pod.metadata.deletion_timestamp and not pod.spec.node_name):
             return v.BindEnded(uid, at, v.BindResult.GONE)
@@ -302,7 +303,10 @@ class ToyWorld:
         self.bindings.append(uid)
         if is_stolen:
             self.stolen.add(uid)
-        self._put(placed(pod, self.random.choice(sorted(self.nodes)) if is_stolen else at))
+        if is_stolen:
+            self._put(placed(pod, self.random.choice(sorted(self.nodes))))
+        else:
+            self._put(annotated(placed(pod, at), effect.annotations))
         return v.BindEnded(uid, at, v.BindResult.UNKNOWN if chance < 0.3 or is_stolen else v.BindResult.DONE)
 
     def _delete(self, uid: str) -> None:

@@ -6,6 +6,8 @@ lost, or by an earlier leader. So a 409 never says what is the case; the pod doe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from schedulerd.kubernetes.api.errors import Refused
@@ -33,6 +35,8 @@ _POD = msgspec.json.Decoder(_Pod)
 class Bind(Write):
     """DONE, CONFLICT (with the node on which the pod is), GONE (also if it is being deleted), REFUSED.
 
+    The server adds the annotations to those of the pod in the write that gives it its node.
+
     Servers before 1.2x do not compare the UID: they bind whatever pod has the name now.
     """
 
@@ -40,13 +44,18 @@ class Bind(Write):
     urgency = Urgency.BIND
     seconds_max = 60.0
 
-    def __init__(self, namespace: str, name: str, uid: str, node: str) -> None:
+    def __init__(
+        self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str] | None = None
+    ) -> None:
         self.namespace, self.name, self.uid, self.node = namespace, name, uid, node
+        metadata: dict[str, object] = {"name": name, "namespace": namespace, "uid": uid}
+        if annotations:
+            metadata["annotations"] = annotations
         self._body = msgspec.json.encode(
             {
                 "apiVersion": "v1",
                 "kind": "Binding",
-                "metadata": {"name": name, "namespace": namespace, "uid": uid},
+                "metadata": metadata,
                 "target": {"apiVersion": "v1", "kind": "Node", "name": node},
             }
         )

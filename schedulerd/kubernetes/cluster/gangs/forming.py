@@ -9,7 +9,8 @@ from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStag
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.times import epoch_seconds
-from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
+from schedulerd.kubernetes.metadata.gangs import PlaceholderKind, task_group_name
+from schedulerd.kubernetes.metadata.pods import is_placed
 from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.resources import scheduler_names
 
@@ -34,13 +35,13 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
         groups = _groups_of(model, gang, real, max(0, wanted - len(bound)))
     gang.originator = _originator(model, application, gang, real)
     gang.groups = {group.name: group for group in groups}
-    gang.has_run = bool(bound)
+    gang.has_run, has_started = bool(bound), any(_is_placed_here(own) for own in bound)
     gang.clear_slots()
-    _make_slots(model, application, gang, real)
+    _make_slots(model, application, gang, real, has_started=has_started)
     gang.stage = GangStage.RESERVING
     found = membership.adopt_found(model, application)
-    if bound and gang.kind is PlaceholderKind.PODS:
-        # Real pods get nodes when the gang is complete, or given up: what is gone since is not made again.
+    if has_started and gang.kind is PlaceholderKind.PODS:
+        # Its placeholders were there once: what is gone since is not made again.
         for slot in list(gang.to_come):
             slot.state = SlotState.SPENT
     _count_bound(model, gang, bound)
@@ -63,6 +64,13 @@ def _without_others(model: Model, application: Application, real: list[OwnPod]) 
     return of_gang, [own for own in of_gang if own.node]
 
 
+def _is_placed_here(own: OwnPod) -> bool:
+    """The daemon has placed the member: its gang was complete, or given up. A member that somebody else has bound says
+    nothing of its gang."""
+    is_member = own.declares_gang or bool(task_group_name(own.pod.metadata))
+    return is_member and (is_placed(own.pod) or not own.pod.spec.node_name)
+
+
 def _count_bound(model: Model, gang: Gang, bound: list[OwnPod]) -> None:
     """Virtual placeholders are asked for without these members; pods were made for them too."""
     for own in bound:
@@ -71,14 +79,16 @@ def _count_bound(model: Model, gang: Gang, bound: list[OwnPod]) -> None:
         gang.placed[own.uid] = None
 
 
-def _make_slots(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> None:
+def _make_slots(model: Model, application: Application, gang: Gang, real: list[OwnPod], *, has_started: bool) -> None:
     assert gang.originator is not None
     for group in gang.groups.values():
         number = group.members
         if gang.kind is PlaceholderKind.VIRTUAL and gang.source is GangSource.ANNOTATIONS and gang.has_run:
             of_group = [own for own in real if asking.task_group_of(model, own) == group.name]
             unbound = sum(not own.node for own in of_group)
-            number = max(0, min(unbound, number - (len(of_group) - unbound)))
+            number = max(0, number - (len(of_group) - unbound))
+            if has_started:  # members that are not there may have ended
+                number = min(unbound, number)
         for index in range(number):
             name = placeholder_name(gang.originator.uid, application.id, group.name, index)
             gang.add_slot(group.name, index, name)
@@ -102,7 +112,8 @@ def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> lis
 
 
 def _originator(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> OwnPod:
-    """The owner of the placeholders that are there, else the pod that declares the gang, else the first one."""
+    """The owner of the placeholders that are there; else the pod whose task groups count; if that one has no part in
+    the gang yet, another one that has task groups, else the first one."""
     owners = {
         owner.uid
         for uid in model.placeholders.get(application.id, {})

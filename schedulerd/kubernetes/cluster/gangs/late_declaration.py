@@ -4,6 +4,10 @@ A controller makes the workers first, or a list has another order. Whatever pod 
 is that of the oldest pod that declares one. A pod that names a task group waits a little for that pod, if there is none
 yet, and nobody else takes its application meanwhile. None of this is so in the application of all pods of a namespace
 that name none: one of them would decide for all others.
+
+A wait ends by its timer alone, so after all events of a step: pods that are told together have no order, however late
+they are told. A pod that declares a gang and is told after that is too late, by however little: no wait that ends can
+exclude it. It joins, and an event says that its task groups are ignored.
 """
 
 from __future__ import annotations
@@ -24,11 +28,13 @@ if TYPE_CHECKING:
 
 DECLARATION_WAIT_NS = 5 * SECOND_NS
 """From the creation of a pod on. Controllers make the pods of one application within a second or two."""
+_OVER_NS = -1
+"""Until when a pod waits that has waited long enough."""
 
 
 def why_waits(model: Model, own: OwnPod) -> Waiting | None:
     """What the pod waits for before it can join its application; None if nothing."""
-    if (why := _of_somebody_else(model, own)) is not None:
+    if (why := why_kept(model, own)) is not None:
         return why
     if own.declares_gang or own.group is not None:
         problem = declaration.check(model, own) or declaration.missing_group(model, own)
@@ -47,7 +53,7 @@ def missing_declaration(model: Model, own: OwnPod) -> str:
         return ""
     if application_id in model.declaring and declaring(model, joining.made_by(own)):
         return ""
-    if _declaration_due_ns(model, own) <= model.now_ns:
+    if _has_waited(model, own):
         return ""
     return (
         f"waits a few seconds for the pod that declares task group {group!r} of application {application_id!r}, "
@@ -55,17 +61,34 @@ def missing_declaration(model: Model, own: OwnPod) -> str:
     )
 
 
-def _declaration_due_ns(model: Model, own: OwnPod) -> int:
-    """Until when the pod waits. By the clock of the API server, which may be ahead: no longer than from now on."""
-    waiting = model.waiting_for_declaration.get(own.metadata.application_id, {})
-    if own.uid not in waiting:
+def _has_waited(model: Model, own: OwnPod) -> bool:
+    """The pod has waited long enough; if it is new, its wait begins. By the clock of the API server, which may be
+    ahead: no longer than from now on. A pod that is older waits until the end of this step, but not at a start, as all
+    pods are known then."""
+    application_id = own.metadata.application_id
+    if own.uid not in model.waiting_for_declaration.get(application_id, {}):
         created_ns = epoch_seconds(own.pod.metadata.creation_timestamp) * SECOND_NS - model.epoch_ns
         due_ns = min(created_ns, model.now_ns) + DECLARATION_WAIT_NS
-        if due_ns <= model.now_ns:
-            return due_ns
-        model.waiting_for_declaration.setdefault(own.metadata.application_id, waiting)[own.uid] = due_ns
-        model.timers.set(due_ns, Due.DECLARATION, own.uid)
-    return waiting[own.uid]
+        if due_ns <= model.now_ns and not model.is_started:
+            return True
+        _wait(model, own, max(due_ns, model.now_ns))
+    return _is_over(model, application_id, own.uid)
+
+
+def _wait(model: Model, own: OwnPod, due_ns: int) -> None:
+    model.waiting_for_declaration.setdefault(own.metadata.application_id, {})[own.uid] = due_ns
+    model.timers.set(due_ns, Due.DECLARATION, own.uid)
+
+
+def _is_over(model: Model, application_id: str, uid: str) -> bool:
+    return model.waiting_for_declaration[application_id][uid] == _OVER_NS
+
+
+def due(model: Model, own: OwnPod) -> None:
+    """The timer of the pod has rung. It may be that of an earlier wait."""
+    waiting = model.waiting_for_declaration.get(own.metadata.application_id, {})
+    if waiting.get(own.uid, model.now_ns + 1) <= model.now_ns:
+        waiting[own.uid] = _OVER_NS
 
 
 def _is_shared(own: OwnPod) -> bool:
@@ -75,19 +98,19 @@ def _is_shared(own: OwnPod) -> bool:
     return not is_of_namespace and not application_id.endswith(f"-{own.uid}")
 
 
-def _of_somebody_else(model: Model, own: OwnPod) -> Waiting | None:
-    """A pod that waits for its declaration will make the application known: nobody else takes it meanwhile."""
+def why_kept(model: Model, own: OwnPod) -> Waiting | None:
+    """A pod that waits for its declaration will make the application known: nobody else takes it meanwhile, with a node
+    or without."""
     application_id = own.metadata.application_id
     waiting = model.waiting_for_declaration.get(application_id)
     if not waiting or own.is_placeholder or own.application is not None or application_id in model.applications:
         return None
     first, due_ns = next(iter(waiting.items()))
-    if first == own.uid or due_ns <= model.now_ns:
+    if first == own.uid or _is_over(model, application_id, first):
         return None
-    why = joining.refusal(model, joining.made_by(model.pods[first]), own)
+    why = joining.refusal(model, joining.made_by(model.pods[first]), own, is_known=False)
     if why is not None and own.uid not in waiting:
-        waiting[own.uid] = due_ns
-        model.timers.set(due_ns, Due.DECLARATION, own.uid)
+        _wait(model, own, due_ns)
     return why
 
 

@@ -45,10 +45,11 @@ def due(model: Model, application_id: str) -> None:
 
 
 def declaration_due(model: Model, uid: str) -> None:
-    """The pod has waited long enough for the one that declares its task group."""
+    """The pod has waited long enough for the one that declares its task group, or for one that did."""
     own = model.pods.get(uid)
-    if own is not None and own.state is PodState.HELD and own.application is None:
-        asking.consider(model, own)
+    if own is not None and own.application is None:
+        late_declaration.due(model, own)
+        asking.consider_all(model, [own])
 
 
 def remove_unwanted(model: Model) -> None:
@@ -165,7 +166,7 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
             return
         if gang.is_past:
             _open(model, application, gang, GangStage.OVER)
-    if not gang.is_past and not gang.has_run and _is_too_late(model, gang):
+    if _is_too_late(model, gang):
         _give_up(model, application, gang)
         return
     if not gang.is_past:
@@ -179,11 +180,14 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
 
 
 def _is_too_late(model: Model, gang: Gang) -> bool:
+    """Not all placeholders could be created in time. A gang that was complete continues without them; one of which only
+    somebody else has bound a member was not, though it counts as one that has run."""
+    if gang.is_past or (gang.has_run and gang.stage is GangStage.OPEN):
+        return False
     return gang.short_since_ns is not None and model.now_ns >= gang.short_since_ns + membership.timeout_ns(model, gang)
 
 
 def _give_up(model: Model, application: Application, gang: Gang) -> None:
-    """Not all placeholders could be created in time."""
     problem = next((slot.problem for slot in gang.slots.values() if slot.problem), "they were not created in time")
     message = f"{FAILED_REASON}: {len(gang.to_come)} of {len(gang.slots)} placeholders are missing: {problem}"
     if gang.style is GangStyle.SOFT:
