@@ -82,6 +82,8 @@ async def test_a_gang_is_bound_when_all_of_it_has_room(world: World, kind: str) 
     assert {node_of(pods[name]) for name in names} == {world.node_name("n1"), world.node_name("n2")}
     made = [name for name in world.seen.values() if name.startswith("tg-")]
     assert len(made) == (4 if kind == "pods" else 0)
+    about = [pods[name]["metadata"] for name in names]
+    assert all(one["annotations"]["schedulerd.io/placed"] == one["uid"] for one in about)
 
 
 async def test_an_application_that_ends_leaves_no_placeholder(world: World) -> None:
@@ -300,6 +302,29 @@ async def test_no_room_is_held_for_a_member_that_was_created_with_its_node(world
         await until_all_told(world, names, "Unschedulable")
     await world.pod("w2", metadata=gang(3, timeout_s=600, **virtual(kind)), nodeName=elsewhere)
     await world.until_bound(*names)
+    await world.until(lambda pods: not placeholders(pods))
+
+
+async def test_a_gang_of_which_somebody_else_has_bound_a_member_waits_after_a_restart(world: World) -> None:
+    """A placeholder is deleted while no shim looks."""
+    await world.node("n", cpu="1")
+    elsewhere = await world.node("elsewhere", cpu="100m")
+    await world.start()
+    await world.pod("w2", metadata=gang(3, timeout_s=600), nodeName=elsewhere)
+    for name in ("w0", "w1"):
+        await world.pod(name, metadata=gang(3, timeout_s=600))
+    pods = await world.until(
+        lambda pods: sorted(bool(node_of(pods[name])) for name in placeholders(pods)) == [False, True]
+    )
+    await world.stop()
+    (missing,) = [name for name in placeholders(pods) if not node_of(pods[name])]
+    await world.api.delete(r.PODS, missing)
+    await world.start()
+    await world.until(lambda pods: missing in pods)
+    await until_all_told(world, [missing], "Unschedulable")
+    assert not {"w0", "w1"} & {name for name, _ in world.history}, "a part of the gang runs"
+    await world.node("n2", cpu="1")
+    await world.until_bound("w0", "w1")
     await world.until(lambda pods: not placeholders(pods))
 
 
