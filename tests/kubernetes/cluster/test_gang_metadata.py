@@ -56,6 +56,8 @@ def test_the_own_prefix_wins() -> None:
     ("change", "why"),
     [
         ({"name": ""}, "no name"),
+        ({"name": ["g"] * 9}, "^task group 1 has no name$"),
+        ({"name": "n" * 254}, "^task group 'n{80}': the name has more than 253 characters$"),
         ({"minMember": 0}, "minMember"),
         ({"minMember": True}, "minMember"),
         ({"minMember": "3"}, "minMember"),
@@ -72,6 +74,10 @@ def test_the_own_prefix_wins() -> None:
         ({"labels": {"a": 1}}, "labels"),
         ({"affinity": []}, None),
         ({"affinity": [1]}, "affinity"),
+        ({"affinity": {"nodeAffinity": "x"}}, "'h': affinity.nodeAffinity: Expected `object"),
+        ({"tolerations": [{"key": 5}]}, "tolerations\\[0\\].key"),
+        ({"topologySpreadConstraints": [{"maxSkew": "1"}]}, "maxSkew"),
+        ({"nodeSelector": {"a": 1}}, "nodeSelector"),
     ],
 )
 def test_unusable_task_groups_are_refused_as_a_whole(change: dict[str, Any], why: str | None) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 from schedulerd.kubernetes.cluster import effects as e
@@ -33,6 +35,15 @@ def test_real_pods_are_asked_for_when_all_placeholders_are() -> None:
         ("g", False, True),
         ("g", False, False),
     ]
+
+
+def test_task_groups_that_are_too_long_for_a_tag_of_the_application_are_used() -> None:
+    play = started()
+    groups = [{"name": f"g{number}", "minMember": 1, "minResource": {"cpu": "1"}} for number in range(1_000)]
+    declared = {"schedulerd.io/task-groups": json.dumps(groups), "schedulerd.io/task-group-name": "g0"}
+    (added,) = of(play.put(own("w0", meta={"labels": {"applicationId": "a"}, "annotations": declared})), e.AddApplication)
+    assert added.placeholder_ask == {"vcore": 1_000_000, "pods": 1_000}
+    assert sum(len(text) for text in added.tags.values()) < 1_000, "the daemon rejects applications with too long tags"
 
 
 def test_a_placeholder_is_asked_for_with_the_size_that_the_server_returned() -> None:
