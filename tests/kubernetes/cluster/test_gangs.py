@@ -41,7 +41,9 @@ def test_task_groups_that_are_too_long_for_a_tag_of_the_application_are_used() -
     play = started()
     groups = [{"name": f"g{number}", "minMember": 1, "minResource": {"cpu": "1"}} for number in range(1_000)]
     declared = {"schedulerd.io/task-groups": json.dumps(groups), "schedulerd.io/task-group-name": "g0"}
-    (added,) = of(play.put(own("w0", meta={"labels": {"applicationId": "a"}, "annotations": declared})), e.AddApplication)
+    (added,) = of(
+        play.put(own("w0", meta={"labels": {"applicationId": "a"}, "annotations": declared})), e.AddApplication
+    )
     assert added.placeholder_ask == {"vcore": 1_000_000, "pods": 1_000}
     assert sum(len(text) for text in added.tags.values()) < 1_000, "the daemon rejects applications with too long tags"
 
@@ -408,3 +410,19 @@ def test_a_placeholder_that_cannot_be_bound_does_not_make_its_gang_complete() ->
     assert isinstance(asked, e.Ask)
     assert asked.key == key
     assert ended == e.ReleaseAsk("a", standing.key)
+
+
+def test_nodes_are_counted_for_the_placeholder_that_has_no_room() -> None:
+    """Of the driver, which is smaller and in no task group, nobody could see what is missing."""
+    play = started()
+    group = {"name": "executors", "minMember": 2, "minResource": {"cpu": "500"}}
+    declared = {"schedulerd.io/task-groups": json.dumps([group]), "schedulerd.io/placeholders": "virtual"}
+    driver = own("driver", meta={"labels": {"applicationId": "a"}, "annotations": declared})
+    key = next(ask.key for ask in of(play.put(driver), e.Ask))
+    effects = play.all(v.PendingReasonTold("a", key, Waiting(State.UNSCHEDULABLE)))
+    (said,) = of([*effects, *play.all(v.Tick())], e.PatchPodCondition)
+    assert (said.pod.name, said.reason) == ("driver", "Unschedulable")
+    assert said.message == (
+        "0/1 nodes are available: 1 Insufficient cpu. "
+        "Its gang waits for room for a member of task group 'executors', with cpu 500."
+    )

@@ -198,6 +198,8 @@ class Gang:
     """By key of a virtual placeholder that no node has room for, what the daemon says of it."""
     shown: Waiting | None = None
     """What all its pods show that have no node."""
+    shown_like: Pod | None = None
+    """The virtual placeholder that waits for that, if it has no room."""
     has_run: bool = False
     """It was complete, or one of its real pods has a node."""
     has_failed_pods: bool = False
