@@ -151,8 +151,12 @@ def left(model: Model, application: Application) -> None:
 
 
 def forget(model: Model, application: Application) -> None:
-    """The application is over, and so are the asks that stand for no pod."""
+    """The application is over, and so are the asks that stand for no pod; nobody wants its placeholder pods."""
     gang = application.gang
+    for own in application.pods.values():
+        if own.is_placeholder and own.slot is not None:
+            own.slot.state, own.slot.own, own.slot = SlotState.SPENT, None, None
+            model.unwanted[own.uid] = None
     for slot in gang.slots.values() if gang is not None else ():
         if slot.stand_in:
             model.effects.append(ReleaseAsk(application.id, slot.stand_in))

@@ -233,6 +233,11 @@ class Gang:
         self.groups[group].slots += 1
 
     @property
+    def declaration(self) -> tuple[object, ...]:
+        """Equal for gangs that were declared alike."""
+        return self.source, self.kind, self.style, self.timeout_s, self.declared
+
+    @property
     def is_past(self) -> bool:
         """No placeholder is made for it any longer."""
         return self.stage is GangStage.OVER
