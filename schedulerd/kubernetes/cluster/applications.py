@@ -7,8 +7,8 @@
 | ACCEPTED | the daemon accepts it | Completed (forgotten, or submitted again if pods are left), Failed |
 | WAITING | the daemon rejects it, or it fails | a timer, after which it is submitted again |
 
-The daemon completes an application by itself. Only one that may never have had an ask is removed from here, and one whose
-pods have all left, if the next pod says something else: a queue or gang that was corrected has to count.
+The daemon completes an application by itself. Only one that may never have had an ask is removed from here, and one
+whose pods have all left, if the next pod says something else: a queue or gang that was corrected has to count.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ def _has_real_pods(application: Application) -> bool:
 
 
 def _left_waiting(model: Model, application: Application, left: OwnPod) -> list[OwnPod]:
-    """The application is what its first pod says: without the one that had the wrong queue it may be accepted. Pods that
-    can be considered now."""
+    """The application is what its first pod says: without the one that had the wrong queue it may be accepted. Pods
+    that can be considered now."""
     if not application.pods:
         return forget(model, application) if application.others else []  # it waits for pods that a controller makes
     first = next((own for own in application.pods.values() if not own.is_placeholder), None)
