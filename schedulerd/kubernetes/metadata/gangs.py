@@ -31,6 +31,9 @@ COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.si
 
 MEMBERS_MAX = 10_000
 """Of all task groups together: more placeholders than an application can be meant to have."""
+COPIED_CHARACTERS_MAX = 4_096
+"""Of an annotation about the gang that its placeholder pods and the application show as well. Nobody reads it there,
+and of thousands of such pods a kube-apiserver has each several times in memory."""
 NAME_CHARACTERS_MAX = 253
 """Of a task group: it is in messages, and part of what the scheduler is asked for."""
 _INT64_MAX = 2**63 - 1
@@ -116,10 +119,10 @@ def placeholder_kind(metadata: ObjectMeta) -> PlaceholderKind | None:
 
 
 def raw_annotations(metadata: ObjectMeta) -> dict[str, str]:
-    """The annotations about the gang, as they are."""
+    """The annotations about the gang, as they are, if they are short."""
     names = [prefix + name for prefix in PREFIXES for name in (TASK_GROUPS, PARAMETERS)]
     annotations = metadata.annotations or {}
-    return {name: annotations[name] for name in names if name in annotations}
+    return {name: text for name in names if (text := annotations.get(name)) and len(text) <= COPIED_CHARACTERS_MAX}
 
 
 def parameters(metadata: ObjectMeta) -> GangParameters:

@@ -37,15 +37,18 @@ def test_real_pods_are_asked_for_when_all_placeholders_are() -> None:
     ]
 
 
-def test_task_groups_that_are_too_long_for_a_tag_of_the_application_are_used() -> None:
+def test_long_task_groups_are_copied_neither_to_placeholders_nor_to_the_application() -> None:
+    """4,000 placeholder pods with 120 kB each had been more than a kube-apiserver could hold in 12 GB."""
     play = started()
     groups = [{"name": f"g{number}", "minMember": 1, "minResource": {"cpu": "1"}} for number in range(1_000)]
     declared = {"schedulerd.io/task-groups": json.dumps(groups), "schedulerd.io/task-group-name": "g0"}
-    (added,) = of(
-        play.put(own("w0", meta={"labels": {"applicationId": "a"}, "annotations": declared})), e.AddApplication
-    )
+    effects = play.put(own("w0", meta={"labels": {"applicationId": "a"}, "annotations": declared}))
+    (added,) = of(effects, e.AddApplication)
     assert added.placeholder_ask == {"vcore": 1_000_000, "pods": 1_000}
     assert sum(len(text) for text in added.tags.values()) < 1_000, "the daemon rejects applications with too long tags"
+    created = accepted(play, effects)
+    assert len(created) == 1_000
+    assert max(len(json.dumps(one.body)) for one in created) < 2_000
 
 
 def test_a_placeholder_is_asked_for_with_the_size_that_the_server_returned() -> None:

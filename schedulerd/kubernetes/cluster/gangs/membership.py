@@ -28,8 +28,6 @@ SUCCESSOR_WAIT_NS = 30 * SECOND_NS
 """For a pod in the place of one that has left its PodGroup."""
 FORM_AGAIN_NS = SECOND_NS
 """After an application with a gang has ended while pods of it were asked for."""
-_TAG_CHARACTERS_MAX = 32_768
-"""Of the annotations about the gang, which the daemon only shows; it rejects applications with too long tags."""
 
 
 def own_pod(model: Model, pod: Pod, metadata: PodMetadata) -> OwnPod:
@@ -87,10 +85,9 @@ def with_gang(application: Application, added: AddApplication) -> AddApplication
             for name, amount in gang.groups[slot.group].resources.items():
                 total[name] = total.get(name, 0) + amount
     style = GangStyle.SOFT if gang.style is GangStyle.SOFT else GangStyle.HARD
-    shown = {name: text for name, text in gang.annotations.items() if len(text) <= _TAG_CHARACTERS_MAX}
     return replace(
         added,
-        tags={**added.tags, **shown},
+        tags={**added.tags, **gang.annotations},
         placeholder_ask=total or None,
         gang_style=style.value,
         gang_timeout_s=gang.timeout_s if total else 0,
