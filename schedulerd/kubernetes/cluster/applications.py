@@ -52,9 +52,12 @@ def join(model: Model, own: OwnPod) -> None:
         application.others[own.uid] = own
         return
     else:
-        joining.tell_ignored(model, application, own)
         application.others.pop(own.uid, None)
         application.pods[own.uid] = own
+        if application.refused_queues and _names_another_queue(application, own):
+            model.timers.set(model.now_ns, Due.ADD_APPLICATION, application.id)
+        else:
+            joining.tell_ignored(model, application, own)
     own.application = application
     membership.joined(model, application, own)
 
@@ -192,6 +195,31 @@ def _made(model: Model, own: OwnPod) -> Application:
     return application
 
 
+def try_another_queue(model: Model, application: Application) -> list[OwnPod]:
+    """One pod with a wrong queue must not hold back all others of its namespace. Each queue that they name is tried
+    once, and all of that is one failure; pods that can be considered now."""
+    application.refused_queues.add(application.queue)
+    first = next((own for own in application.pods.values() if _names_another_queue(application, own)), None)
+    if first is None:
+        return []
+    failures = application.failures - 1
+    _begin_anew(model, application, first)
+    application.failures = failures
+    return list(application.pods.values())
+
+
+def _names_another_queue(application: Application, own: OwnPod) -> bool:
+    queue = own.metadata.queue
+    if not queue or queue in application.refused_queues:
+        return False
+    return not (own.is_placeholder or own.node or own.failure is not None or _follows_another_pod(own))
+
+
+def _follows_another_pod(own: OwnPod) -> bool:
+    """It only names its task group."""
+    return bool(task_group_name(own.pod.metadata)) and not own.declares_gang
+
+
 def _has_real_pods(application: Application) -> bool:
     return any(not own.is_placeholder for own in application.pods.values())
 
@@ -211,8 +239,8 @@ def _left_waiting(model: Model, application: Application, left: OwnPod) -> list[
 
 
 def _says_something_else(model: Model, application: Application, own: OwnPod) -> bool:
-    """As its first pod it would make another application. A pod that only names its task group follows another one."""
-    if task_group_name(own.pod.metadata) and not own.declares_gang:
+    """As its first pod it would make another application."""
+    if _follows_another_pod(own):
         return False
     made = joining.made_by(own)
     if (made.namespace, made.queue, made.user) != (application.namespace, application.queue, application.user):
@@ -238,6 +266,9 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
         application.state, application.problem = ApplicationState.FORMING, None
         membership.form_later(model, application, application.gang, model.now_ns + membership.FORM_AGAIN_NS)
     late_declaration.is_awaited(model, application)
+    for own in application.pods.values():
+        if own is not first and not own.is_placeholder:
+            joining.tell_ignored(model, application, own)
 
 
 def _gang(model: Model, application: Application, own: OwnPod) -> Gang | None:

@@ -57,10 +57,43 @@ def test_a_corrected_queue_counts_at_once() -> None:
 
 def test_without_the_pod_with_the_wrong_queue_the_others_are_placed() -> None:
     wrong = in_queue("p0", "root.wrong")
-    play = rejected(wrong, in_queue("p1", "root.q"), in_queue("p2", "root.q"))
+    play = rejected(wrong, in_queue("p1", ""), in_queue("p2", ""))
     effects = play.gone(wrong)
-    assert added(effects) == [("root.q", None)]
+    assert added(effects) == [("", None)], "placement rules decide"
     assert [ask.key for ask in of(effects, e.Ask)] == ["p1", "p2"]
+
+
+def test_a_wrong_queue_does_not_hold_back_pods_that_name_another_one() -> None:
+    play = started()
+    play.put(in_queue("p0", "root.wrong"), in_queue("p1", ""), in_queue("p2", "root.wrong2"), in_queue("p3", "root.q"))
+
+    def tried() -> list[e.Effect]:
+        return play.all(v.ApplicationRejected("a", "it does not exist"))
+
+    assert added(tried()) == [("root.wrong2", None)]
+    effects = tried()
+    assert added(effects) == [("root.q", None)]
+    assert [ask.key for ask in of(effects, e.Ask)] == ["p0", "p1", "p2", "p3"], (
+        "application and queue are its first pod's"
+    )
+    told = {(one.regarding.name, one.reason) for one in of(effects, e.RecordEvent)}
+    assert {("p0", "QueueIgnored"), ("p2", "QueueIgnored")} <= told
+    assert added(tried()) == [], "each of them once"
+    assert added(play.wait(60)) == [("root.q", None)]
+    assert added(tried()) == [("root.wrong", None)]
+    for _ in range(2):
+        tried()
+    assert added(play.wait(119)) == []
+    assert len(added(play.wait(1))) == 1, "twice as long"
+
+
+def test_a_pod_with_another_queue_need_not_wait_for_the_next_attempt() -> None:
+    play = rejected(in_queue("p0", "root.wrong"))
+    assert added([*play.put(in_queue("p1", "root.wrong")), *play.wait(0)]) == []
+    effects = play.all_put(in_queue("p2", "root.q"))
+    assert added(effects) == [("root.q", None)]
+    assert {one.regarding.name for one in of(effects, e.RecordEvent)} == {"p0", "p1"}, "its queue is not ignored"
+    assert [ask.key for ask in of(effects, e.Ask)] == ["p0", "p1", "p2"]
 
 
 def test_a_pod_of_another_user_that_waits_takes_over_a_rejected_application_without_pods() -> None:
