@@ -126,16 +126,32 @@ def raw_annotations(metadata: ObjectMeta) -> dict[str, str]:
 
 
 def parameters(metadata: ObjectMeta) -> GangParameters:
-    """Unknown styles and unreadable parts count as not said; a style that is none of ours is Soft, as ever."""
-    style, timeout_s = None, 0
+    """Unreadable parts count as not said; a style that is none of ours is Soft, as ever."""
+    return _parameters(metadata)[0]
+
+
+def ignored(metadata: ObjectMeta) -> str:
+    """What is said of the gang, beside its task groups, and is not understood; empty if all is."""
+    said = annotation(metadata, PLACEHOLDERS)
+    found = [f"{PLACEHOLDERS} {said[:80]!r}"] if said and placeholder_kind(metadata) is None else []
+    found += [f"{PARAMETERS} {part[:80]!r}" for part in _parameters(metadata)[1][:10]]
+    return ", ".join(found)
+
+
+def _parameters(metadata: ObjectMeta) -> tuple[GangParameters, list[str]]:
+    """And the parts that are not understood."""
+    style, timeout_s, rest = None, 0, []
     for part in annotation(metadata, PARAMETERS).split():
         key, _, value = part.partition("=")
         if key == "placeholderTimeoutInSeconds" and value.isascii() and value.isdecimal() and len(value) < 10:
             timeout_s = int(value)
         elif key == "gangSchedulingStyle" and value:
-            known = (one for one in GangStyle if one.value.lower() == value.lower())
-            style = next(known, GangStyle.SOFT)
-    return GangParameters(style, timeout_s)
+            known = next((one for one in GangStyle if one.value.lower() == value.lower()), None)
+            style = known or GangStyle.SOFT
+            rest += [part] if known is None else []
+        else:
+            rest.append(part)
+    return GangParameters(style, timeout_s), rest
 
 
 def task_groups(metadata: ObjectMeta, members_max: int = MEMBERS_MAX) -> tuple[TaskGroup, ...]:

@@ -109,6 +109,16 @@ def test_parameters(text: str, parameters: GangParameters) -> None:
     assert gangs.parameters(meta(schedulingPolicyParameters=text)) == parameters
 
 
+def test_what_is_not_understood_is_named() -> None:
+    good = "placeholderTimeoutInSeconds=30 gangSchedulingStyle=hard"
+    assert gangs.ignored(meta(schedulingPolicyParameters=good, placeholders="virtual")) == ""
+    bad = "placeholderTimeoutInSeconds=5m gangSchedulingStyle=Firm x gangSchedulingStyle=Hard"
+    assert gangs.ignored(meta(schedulingPolicyParameters=bad, placeholders="Virtual")) == (
+        "placeholders 'Virtual', schedulingPolicyParameters 'placeholderTimeoutInSeconds=5m', "
+        "schedulingPolicyParameters 'gangSchedulingStyle=Firm', schedulingPolicyParameters 'x'"
+    )
+
+
 def test_placeholders_of_either_scheduler_are_known() -> None:
     assert gangs.is_placeholder(ObjectMeta(annotations={"internal.yunikorn.apache.org/placeholder": "t"}))
     assert gangs.is_placeholder(ObjectMeta(annotations={"schedulerd.io/placeholder": "true"}))

@@ -16,6 +16,7 @@ from schedulerd.kubernetes.metadata.gangs import (
     GangStyle,
     PlaceholderKind,
     declares_task_groups,
+    ignored,
     is_placeholder,
     task_group_name,
 )
@@ -104,6 +105,9 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
         model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
     if gang is None:
         return
+    if gang.originator is own and not own.node and (what := ignored(own.pod.metadata)):
+        note = f"not understood, and ignored: {what}"
+        model.record(own, "GangAnnotation", "Scheduling", note, is_warning=True)
     waiting.joined(model, gang, own)
     if gang.stage is GangStage.FORMING or gang.is_abandoned:
         model.gangs_due[application.id] = None
