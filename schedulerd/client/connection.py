@@ -72,6 +72,9 @@ class Listener(Protocol):
 
     def take_allocations(self, response: si_pb2.AllocationResponse) -> None: ...
 
+    def lost(self, loss: SchedulerError) -> None:
+        """The streams were lost, and are opened again. Called once for all attempts at that."""
+
     def resumed(self) -> None:
         """The streams were lost, and the scheduler goes on with all of them where they were; nothing was lost."""
 
@@ -155,7 +158,7 @@ class Connection:
         self._callbacks = callbacks
         self._reconnect_timeout_s = reconnect_timeout_s
         self._resync = resync
-        self._reports = self._conversing = self._closing = False
+        self._reports = self._conversing = self._closing = self._is_lost = False
         self._resuming = False
         """After a loss, until all streams are accepted where they broke off."""
 
@@ -239,6 +242,9 @@ class Connection:
             is_new = isinstance(loss, ResyncRequired) or not all(stream.resumes for stream in self.streams)
             if is_new and not self._resync:
                 raise loss
+            if not self._is_lost:
+                self._is_lost = True
+                self._listener.lost(loss)
             backoff_s = await self._come_back(loss, outage_s + self._reconnect_timeout_s, backoff_s, is_new)
             self._resuming = not is_new
             if is_new:
@@ -287,7 +293,7 @@ class Connection:
 
     def _stream_accepted(self) -> None:
         if self._resuming and all(stream.is_accepted for stream in self.streams):
-            self._resuming = False
+            self._resuming = self._is_lost = False
             self.times_resumed += 1
             self._listener.resumed()
 
@@ -313,7 +319,7 @@ class Connection:
             await self._callbacks.connected.wait()
         if self._reports:
             await self._listener.nodes_answered()
-            self._reports = False
+            self._reports = self._is_lost = False
             self._listener.report_asks(self)
         await self.allocations.run()
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client.books import Books
 from schedulerd.client.connection import Connection
-from schedulerd.client.errors import ApplicationRejected, NodeRejected
+from schedulerd.client.errors import ApplicationRejected, NodeRejected, SchedulerError
 from schedulerd.client.request_lists import ASKS, NEW, NODES, RELEASES, REMOVE
 from schedulerd.client.rm_methods import Told, Updates
 
@@ -100,6 +100,9 @@ class Reporting:
         if self._books is not None:
             self._books.heard_allocations(response)
         self._rm.take_allocations(response)
+
+    def lost(self, loss: SchedulerError) -> None:
+        self._tell(self._rm.on_lost(str(loss)))
 
     def resumed(self) -> None:
         self._tell(self._rm.on_resumed())

@@ -63,6 +63,10 @@ class ResourceManager:
 
     # What became of the connection.
 
+    def on_lost(self, reason: str) -> Told:
+        """The connection was lost, and the client tries to restore it. `on_resumed` or `on_resynced` follows, or the
+        client ends."""
+
     def on_resumed(self) -> Told:
         """The connection was lost and is restored; both sides continue where they were."""
 

@@ -35,6 +35,8 @@ class Diary(ResourceManager):
         self.allocated: list[Allocation] = []
         self.released: list[str] = []
         self.rejections: list[str] = []
+        self.lost: list[str] = []
+        """Why the connection was lost, for each time."""
         self.resumed = self.resynced = 0
         self._changed = asyncio.Event()
 
@@ -72,6 +74,9 @@ class Diary(ResourceManager):
 
     def on_ask_rejected(self, rejected: RejectedAllocationAsk) -> None:
         self.rejections.append(rejected.reason)
+
+    def on_lost(self, reason: str) -> None:
+        self.lost.append(reason)
 
     def on_resumed(self) -> None:
         self.resumed += 1

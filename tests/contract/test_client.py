@@ -90,7 +90,7 @@ def test_a_connection_that_breaks_under_load_goes_on_with_nothing_lost_or_double
                 await diary.until(lambda: len(diary.allocated) >= pods and len(diary.released) >= len(ended))
                 assert next(left, None) is None, "not all cuts were made"
                 assert client.times_resumed > 0
-                assert diary.resumed == client.times_resumed
+                assert diary.resumed == client.times_resumed == len(diary.lost)
                 assert client.times_resynced == 0
                 assert diary.rejections == []
                 assert len({each.allocationKey for each in diary.allocated}) == len(diary.allocated) == pods
@@ -173,6 +173,8 @@ def test_a_daemon_that_was_killed_and_started_again_has_exactly_the_same_allocat
                 cable.port = port(second)
                 await diary.until(lambda: diary.resynced == 1)
                 assert (diary.resumed, client.times_resumed) == (0, 0), "nothing goes on where it was"
+                assert len(diary.lost) == 1, "however often the client tries"
+                assert diary.lost[0].startswith("lost the scheduler at ")
                 assert await placed_in(second, client, APPLICATIONS) == before == placed(client.allocations())
                 assert len(diary.allocated) == 2 * PODS_PER_NODE
                 client.undrain_node("node-002")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 
 from schedulerd.kubernetes.api.status import Status
@@ -37,3 +39,11 @@ class Refused(ApiError):
 
 class AnswerUnusable(ApiError):
     """The answer is larger than allowed, or not what it should be."""
+
+
+def cause(error: BaseException) -> str:
+    """Why there is no connection, as the operating system says it where that is all."""
+    behind = getattr(error, "os_error", None) or error.__cause__ or error
+    if (type(behind) is OSError or isinstance(behind, ConnectionError)) and behind.errno:
+        return os.strerror(behind.errno)
+    return str(behind) or type(behind).__name__  # of TLS, names and time

@@ -21,7 +21,7 @@ from aiohttp.tracing import Trace
 from yarl import URL
 
 from schedulerd import __version__
-from schedulerd.kubernetes.api.errors import AnswerUnusable, Refused, Unreachable, WriteForbidden
+from schedulerd.kubernetes.api.errors import AnswerUnusable, Refused, Unreachable, WriteForbidden, cause
 from schedulerd.kubernetes.api.metrics import ApiMetrics
 from schedulerd.kubernetes.api.resources import Resource
 from schedulerd.kubernetes.api.status import retry_after_s, status_of
@@ -272,7 +272,7 @@ class Transport:
         if isinstance(error, AccessUnusable):
             return Unreachable(f"{request}: no usable credentials: {error}", has_left=False)
         if isinstance(error, (NotConnected, *_NOT_CONNECTED)):
-            return Unreachable(f"{request}: cannot connect to {self.access.server}: {error}", has_left=False)
+            return Unreachable(f"{request}: cannot connect to {self.access.server}: {cause(error)}", has_left=False)
         if isinstance(error, TimeoutError):
             return Unreachable(f"{request}: no answer within {seconds_max:g} s", has_left=True)
         return Unreachable(f"{request}: connection lost: {str(error) or type(error).__name__}", has_left=True)

@@ -36,6 +36,7 @@ def application_accepted(model: Model, event: ApplicationAccepted) -> None:
         applications.change_answered(model, application)
     elif application.state is ApplicationState.SUBMITTED:
         application.state = ApplicationState.ACCEPTED
+        application.refused_queues.clear()
         model.gangs_due[application.id] = None
         applications.follow_namespace(model, application)
 
@@ -50,6 +51,7 @@ def application_rejected(model: Model, event: ApplicationRejected) -> None:
         applications.change_answered(model, application, event.reason)
     elif application.state is not ApplicationState.WAITING:
         _fail(model, application, "ApplicationRejected", event.reason, is_rejected=True)
+        asking.consider_all(model, applications.try_another_queue(model, application))
 
 
 def report_begun(model: Model, event: ReportBegun) -> None:
@@ -110,6 +112,10 @@ def add_application_again(model: Model, application_id: str) -> None:
     application = model.applications.get(application_id)
     if application is None or application.state is not ApplicationState.WAITING:
         return
+    if application.refused_queues and (pods := applications.try_another_queue(model, application)):
+        asking.consider_all(model, pods)
+        return
+    application.refused_queues.clear()
     if application.pods:
         _resubmit(model, application)
     else:

@@ -7,7 +7,8 @@
 | ACCEPTED | the daemon accepts it | Completed (forgotten, or submitted again if pods are left), Failed |
 | WAITING | the daemon rejects it, or it fails | a timer, after which it is submitted again |
 
-The daemon completes an application by itself. Only one that may never have had an ask is removed from here.
+The daemon completes an application by itself. Only one that may never have had an ask is removed from here, and one
+whose pods have all left, if the next pod says something else: a queue or gang that was corrected has to count.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from schedulerd.kubernetes.cluster.model import Application, ApplicationState, M
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.namespaces import namespace_tags
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.waiting import Waiting
@@ -46,13 +48,18 @@ def join(model: Model, own: OwnPod) -> None:
         if late_declaration.why_kept(model, own) is not None:
             return
         application = _made(model, own)
+    elif not own.node and not _has_real_pods(application) and _says_something_else(model, application, own):
+        _begin_anew(model, application, own)
     elif joining.refusal(model, application, own) is not None:
         application.others[own.uid] = own
         return
     else:
-        joining.tell_ignored(model, application, own)
         application.others.pop(own.uid, None)
         application.pods[own.uid] = own
+        if application.refused_queues and _names_another_queue(application, own):
+            model.timers.set(model.now_ns, Due.ADD_APPLICATION, application.id)
+        else:
+            joining.tell_ignored(model, application, own)
     own.application = application
     membership.joined(model, application, own)
 
@@ -74,7 +81,9 @@ def leave(model: Model, own: OwnPod) -> list[OwnPod]:
     own.application = None
     del application.pods[own.uid]
     membership.left(model, application)
-    if application.pods or application.state is ApplicationState.WAITING:
+    if application.state is ApplicationState.WAITING:
+        return _left_waiting(model, application, own)
+    if application.pods:
         return []
     if application.state is ApplicationState.FORMING:
         return forget(model, application)
@@ -186,6 +195,82 @@ def _made(model: Model, own: OwnPod) -> Application:
         membership.wait_for_withdrawals(model, application, application.gang)
     late_declaration.is_awaited(model, application)
     return application
+
+
+def try_another_queue(model: Model, application: Application) -> list[OwnPod]:
+    """One pod with a wrong queue must not hold back all others of its namespace. Each queue that they name is tried
+    once, and all of that is one failure; pods that can be considered now."""
+    application.refused_queues.add(application.queue)
+    first = next((own for own in application.pods.values() if _names_another_queue(application, own)), None)
+    if first is None:
+        return []
+    failures = application.failures - 1
+    _begin_anew(model, application, first)
+    application.failures = failures
+    return list(application.pods.values())
+
+
+def _names_another_queue(application: Application, own: OwnPod) -> bool:
+    queue = own.metadata.queue
+    if not queue or queue in application.refused_queues:
+        return False
+    return not (own.is_placeholder or own.node or own.failure is not None or _follows_another_pod(own))
+
+
+def _follows_another_pod(own: OwnPod) -> bool:
+    """It only names its task group."""
+    return bool(task_group_name(own.pod.metadata)) and not own.declares_gang
+
+
+def _has_real_pods(application: Application) -> bool:
+    return any(not own.is_placeholder for own in application.pods.values())
+
+
+def _left_waiting(model: Model, application: Application, left: OwnPod) -> list[OwnPod]:
+    """The application is what its first pod says: without the one that had the wrong queue it may be accepted. Pods
+    that can be considered now."""
+    if not application.pods:
+        return forget(model, application) if application.others else []  # it waits for pods that a controller makes
+    first = next((own for own in application.pods.values() if not own.is_placeholder), None)
+    if first is None or first.node or left.is_placeholder or left.failure is not None or first.failure is not None:
+        return []
+    if not _says_something_else(model, application, first):
+        return []
+    _begin_anew(model, application, first)
+    return list(application.pods.values())
+
+
+def _says_something_else(model: Model, application: Application, own: OwnPod) -> bool:
+    """As its first pod it would make another application."""
+    if _follows_another_pod(own):
+        return False
+    made = joining.made_by(own)
+    if (made.namespace, made.queue, made.user) != (application.namespace, application.queue, application.user):
+        return True
+    gang, old = _gang(model, made, own), application.gang
+    return own.group is None and (gang and gang.declaration) != (old and old.declaration)
+
+
+def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
+    """The daemon forgets the application as it was, and is told of it as this pod says."""
+    if application.state not in (ApplicationState.FORMING, ApplicationState.WAITING):
+        model.effects.append(RemoveApplication(application.id))
+    membership.forget(model, application)
+    made = joining.made_by(first)
+    application.namespace, application.queue, application.user = made.namespace, made.queue, made.user
+    application.pods[first.uid] = first
+    application.others.pop(first.uid, None)
+    application.failures, application.is_changing = 0, False
+    application.gang = _gang(model, application, first)
+    if application.gang is None:
+        submit(model, application)
+    else:
+        application.state, application.problem = ApplicationState.FORMING, None
+        membership.form_later(model, application, application.gang, model.now_ns + membership.FORM_AGAIN_NS)
+    late_declaration.is_awaited(model, application)
+    for own in application.pods.values():
+        if own is not first and not own.is_placeholder:
+            joining.tell_ignored(model, application, own)
 
 
 def _gang(model: Model, application: Application, own: OwnPod) -> Gang | None:

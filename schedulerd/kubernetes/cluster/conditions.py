@@ -22,11 +22,13 @@ from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.pods import required_node
+from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.pod_reason import PodReason
 from schedulerd.kubernetes.reasons.sentences import (
     UNSCHEDULABLE,
     condition_reason,
     event_reason,
+    for_member,
     refused,
     skipped,
 )
@@ -61,11 +63,12 @@ def waits(model: Model, own: OwnPod, waiting: Waiting) -> None:
         model.reasons.backlog.conditions.setdefault(own.uid)
 
 
-def share(model: Model, pods: Iterable[OwnPod], waiting: Waiting | None) -> None:
-    """All these pods say that they wait for this, whatever each of them waits for; None: each says its own again."""
+def share(model: Model, pods: Iterable[OwnPod], waiting: Waiting | None, like: Pod | None = None) -> None:
+    """All these pods say that they wait for this, whatever each of them waits for; None: each says its own again.
+    `like` is the pod for which no node has room."""
     for own in pods:
         if own.reason.shared != waiting:
-            own.reason.shared = waiting
+            own.reason.shared, own.reason.shared_like = waiting, like
             model.reasons.backlog.conditions.setdefault(own.uid)
 
 
@@ -160,8 +163,9 @@ def _write_conditions(model: Model) -> None:
 def _write_condition(model: Model, own: OwnPod) -> None:
     reason, backlog = own.reason, model.reasons.backlog
     found = said(model, own)
-    if found is None:
+    if found is None or reason.current is None:
         return
+    found = found[0], found[1] + for_member(reason.current)
     if found == reason.condition and not reason.is_lost:
         _want_event(model, own)
         return
@@ -189,7 +193,7 @@ def said(model: Model, own: OwnPod) -> tuple[str, str] | None:
     if reason != UNSCHEDULABLE:
         model.reasons.counts.forget(own.uid)
         return reason, skipped(waiting, len(model.nodes.known))
-    counts = model.reasons.counts.get(own.pod)
+    counts = model.reasons.counts.get(own.reason.shared_like or own.pod, own.uid)
     return (reason, refused(waiting, counts)) if counts is not None else None
 
 

@@ -164,6 +164,8 @@ class Application:
     """Pods of other namespaces and users that carry its id, and wait for its end."""
     failures: int = 0
     """In a row."""
+    refused_queues: set[str] = field(default_factory=set)
+    """Those that its pods name and that the daemon has rejected, since it was tried last."""
     gang: Gang | None = None
     problem: Waiting | None = None
     """While WAITING: why."""

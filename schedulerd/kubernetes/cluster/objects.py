@@ -135,6 +135,10 @@ def _put_group(model: Model, thing: CoschedulingPodGroup | PodGroup | Workload) 
         life.group_changed(model, key)
 
 
+def _gone_group(model: Model, thing: CoschedulingPodGroup | PodGroup | Workload) -> None:
+    life.group_changed(model, declaration.gone_group(model, thing))
+
+
 _PUT: dict[type, _Handler] = {
     Pod: pods.put,
     Node: nodes.put,
@@ -168,7 +172,7 @@ _GONE: dict[type, _Handler] = {
     CSIDriver: _lifts(STORAGE, lambda model, thing: model.view.storage.remove_csi_driver(thing.metadata.name)),
     CSIStorageCapacity: lambda model, thing: model.view.storage.remove_capacity(*_key(thing.metadata)),
     VolumeAttachment: _lifts(ATTACHED, lambda model, thing: model.view.storage.remove_attachment(thing.metadata.name)),
-    CoschedulingPodGroup: declaration.gone_group,
-    PodGroup: declaration.gone_group,
-    Workload: declaration.gone_group,
+    CoschedulingPodGroup: _gone_group,
+    PodGroup: _gone_group,
+    Workload: _gone_group,
 }

@@ -14,7 +14,9 @@ from typing import Any
 import msgspec
 
 from schedulerd.kubernetes.metadata.names import OWN_PREFIX, PREFIXES, annotation
+from schedulerd.kubernetes.objects.decode import MalformedObject, convert
 from schedulerd.kubernetes.objects.meta import ObjectMeta
+from schedulerd.kubernetes.objects.pod import PodSpec
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.resources import VCORE, scheduler_amounts
 
@@ -29,16 +31,21 @@ COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.si
 
 MEMBERS_MAX = 10_000
 """Of all task groups together: more placeholders than an application can be meant to have."""
+COPIED_CHARACTERS_MAX = 4_096
+"""Of an annotation about the gang that its placeholder pods and the application show as well. Nobody reads it there,
+and of thousands of such pods a kube-apiserver has each several times in memory."""
+NAME_CHARACTERS_MAX = 253
+"""Of a task group: it is in messages, and part of what the scheduler is asked for."""
 _INT64_MAX = 2**63 - 1
 _PODS = "pods"
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _PLACEHOLDER_KEYS = (OWN_PREFIX + PLACEHOLDER, YUNIKORN_PLACEHOLDER)
 _TASK_GROUP_KEYS = tuple(prefix + TASK_GROUPS for prefix in PREFIXES)
 _TEMPLATE_MAPS = ("labels", "annotations", "nodeSelector")
-_TEMPLATE_LISTS = ("tolerations", "topologySpreadConstraints")
+_TEMPLATE_SPEC = ("tolerations", "affinity", "topologySpreadConstraints")
 _KEYS = {
     key.lower(): key
-    for key in ("name", "minMember", "minResource", "affinity", *_TEMPLATE_MAPS, *_TEMPLATE_LISTS)
+    for key in ("name", "minMember", "minResource", *_TEMPLATE_MAPS, *_TEMPLATE_SPEC)
 }  # fmt: skip
 
 
@@ -112,23 +119,39 @@ def placeholder_kind(metadata: ObjectMeta) -> PlaceholderKind | None:
 
 
 def raw_annotations(metadata: ObjectMeta) -> dict[str, str]:
-    """The annotations about the gang, as they are."""
+    """The annotations about the gang, as they are, if they are short."""
     names = [prefix + name for prefix in PREFIXES for name in (TASK_GROUPS, PARAMETERS)]
     annotations = metadata.annotations or {}
-    return {name: annotations[name] for name in names if name in annotations}
+    return {name: text for name in names if (text := annotations.get(name)) and len(text) <= COPIED_CHARACTERS_MAX}
 
 
 def parameters(metadata: ObjectMeta) -> GangParameters:
-    """Unknown styles and unreadable parts count as not said; a style that is none of ours is Soft, as ever."""
-    style, timeout_s = None, 0
+    """Unreadable parts count as not said; a style that is none of ours is Soft, as ever."""
+    return _parameters(metadata)[0]
+
+
+def ignored(metadata: ObjectMeta) -> str:
+    """What is said of the gang, beside its task groups, and is not understood; empty if all is."""
+    said = annotation(metadata, PLACEHOLDERS)
+    found = [f"{PLACEHOLDERS} {said[:80]!r}"] if said and placeholder_kind(metadata) is None else []
+    found += [f"{PARAMETERS} {part[:80]!r}" for part in _parameters(metadata)[1][:10]]
+    return ", ".join(found)
+
+
+def _parameters(metadata: ObjectMeta) -> tuple[GangParameters, list[str]]:
+    """And the parts that are not understood."""
+    style, timeout_s, rest = None, 0, []
     for part in annotation(metadata, PARAMETERS).split():
         key, _, value = part.partition("=")
         if key == "placeholderTimeoutInSeconds" and value.isascii() and value.isdecimal() and len(value) < 10:
             timeout_s = int(value)
         elif key == "gangSchedulingStyle" and value:
-            known = (one for one in GangStyle if one.value.lower() == value.lower())
-            style = next(known, GangStyle.SOFT)
-    return GangParameters(style, timeout_s)
+            known = next((one for one in GangStyle if one.value.lower() == value.lower()), None)
+            style = known or GangStyle.SOFT
+            rest += [part] if known is None else []
+        else:
+            rest.append(part)
+    return GangParameters(style, timeout_s), rest
 
 
 def task_groups(metadata: ObjectMeta, members_max: int = MEMBERS_MAX) -> tuple[TaskGroup, ...]:
@@ -165,14 +188,16 @@ def whole(groups: tuple[TaskGroup, ...]) -> dict[str, int]:
 def _task_group(number: int, declared: dict[str, Any]) -> TaskGroup:
     known = {_KEYS[key.lower()]: value for key, value in declared.items() if key.lower() in _KEYS}
     name, members, quantities = known.get("name"), known.get("minMember"), known.get("minResource")
-    where = f"task group {name!r}" if name else f"task group {number}"
     if not isinstance(name, str) or not name:
-        raise InvalidGang(f"{where} has no name")
+        raise InvalidGang(f"task group {number} has no name")
+    where = f"task group {name[:80]!r}"
+    if len(name) > NAME_CHARACTERS_MAX:
+        raise InvalidGang(f"{where}: the name has more than {NAME_CHARACTERS_MAX} characters")
     if not isinstance(members, int) or isinstance(members, bool) or not 0 < members < 2**31:
         raise InvalidGang(f"{where}: minMember is not a whole number above 0")
     if not isinstance(quantities, dict) or not quantities:
         raise InvalidGang(f"{where} has no minResource")
-    template = {key: known[key] for key in (*_TEMPLATE_MAPS, *_TEMPLATE_LISTS, "affinity") if known.get(key)}
+    template = {key: known[key] for key in (*_TEMPLATE_MAPS, *_TEMPLATE_SPEC) if known.get(key)}
     _check_template(where, template)
     return TaskGroup(name, members, quantities, _resources(where, quantities), template)
 
@@ -198,9 +223,7 @@ def _check_template(where: str, template: dict[str, Any]) -> None:
         values = template.get(key, {})
         if not isinstance(values, dict) or not all(isinstance(value, str) for value in values.values()):
             raise InvalidGang(f"{where}: {key} is not a map of texts")
-    for key in _TEMPLATE_LISTS:
-        values = template.get(key, [])
-        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-            raise InvalidGang(f"{where}: {key} is not a list of objects")
-    if not isinstance(template.get("affinity", {}), dict):
-        raise InvalidGang(f"{where}: affinity is not an object")
+    try:  # what the predicates read of it; the API server judges the rest, of placeholder pods
+        convert(PodSpec, {key: template[key] for key in _TEMPLATE_SPEC if key in template})
+    except MalformedObject as error:
+        raise InvalidGang(f"{where}: {error}") from None

@@ -66,9 +66,10 @@ class NodeCounts:
         """Nothing is counted, and nothing will be before a pod waits."""
         return not (self._classes or self._new) and self._running is None
 
-    def get(self, pod: Pod) -> Counts | None:
-        """What the nodes say; None if they are not counted yet: `count_due` tells when they are."""
-        uid = pod.metadata.uid
+    def get(self, pod: Pod, uid: str = "") -> Counts | None:
+        """What the nodes say; None if they are not counted yet: `count_due` tells when they are. With `uid` it is
+        another pod that wants to know."""
+        uid = uid or pod.metadata.uid
         known = self._known(self._of.get(uid))
         if known is not None and known.pods.get(uid) is pod:
             return known.counts

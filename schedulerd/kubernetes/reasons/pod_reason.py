@@ -6,6 +6,7 @@ from collections import OrderedDict
 
 import msgspec
 
+from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.reasons.backlog import Backlog
 from schedulerd.kubernetes.reasons.node_counts import NodeCounts
@@ -17,6 +18,8 @@ class PodReason(msgspec.Struct, eq=False):
     """What the pod waits for; None before that is known."""
     shared: Waiting | None = None
     """What the whole gang of the pod waits for: goes before `waiting`."""
+    shared_like: Pod | None = None
+    """The placeholder of the gang that no node has room for: nodes are counted for it, and not for the pod."""
     condition: tuple[str, str] = ("", "")
     """Reason and message of the condition that was written last."""
     condition_ns: int | None = None

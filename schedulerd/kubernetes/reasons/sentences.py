@@ -66,6 +66,11 @@ def refused(waiting: Waiting, counts: Counts) -> str:
     return f"0/{counts.nodes} nodes are available{listed}.{kept}"
 
 
+def for_member(waiting: Waiting) -> str:
+    """What follows that sentence where it is not about the pod itself."""
+    return f" Its gang waits for room for {waiting.member}." if waiting.member else ""
+
+
 @lru_cache(_TEXTS_MAX)
 def skipped(waiting: Waiting, nodes: int) -> str:
     """The sentence of a pod that is not refused by nodes."""

@@ -59,6 +59,8 @@ class Waiting:
     """State of the application or of this scheduler at the daemon."""
     node: str = ""
     victims: int = 0
+    member: str = ""
+    """For what a gang without room looks for a node, which is not the pod that waits."""
     text: str = ""
     """With HELD."""
     is_about_nodes: bool = True

@@ -85,6 +85,8 @@ class _Process:
         self._transport = transport
         self._settings = settings
         self._shim: Shim | None = None
+        self._server_problem = ""
+        """Why the API server has not answered yet, as far as it is known."""
         self._recording = Recording(settings.journal, settings.journal_file_max_bytes, settings.journal_max_bytes)
         self._leadership = self._made_leadership() if settings.leader_elect else None
         clock = asyncio.get_running_loop().time
@@ -114,7 +116,9 @@ class _Process:
         return (True, socket.gethostname()) if leadership is None else (leadership.is_leader, leadership.leader)
 
     def _waits_for(self) -> str:
-        return "the API server has not answered" if self._shim is None else self._shim.waits_for
+        if self._shim is not None:
+            return self._shim.waits_for
+        return f"the API server has not answered{self._server_problem and f': {self._server_problem}'}"
 
     def _notes(self) -> str:
         problems = {} if self._shim is None else self._shim.watch_problems
@@ -148,7 +152,7 @@ class _Process:
             instance=socket.gethostname(),
             connect_timeout_s=settings.connect_timeout_s,
             drain_timeout_s=settings.drain_timeout_s,
-            cluster=settings.cluster(has_disruption_condition=await _wait_for_server(self._transport)),
+            cluster=settings.cluster(has_disruption_condition=await self._wait_for_server()),
             gang_sources=settings.gang_sources(),
             pool=pool,
             pod_name=settings.pod_name,
@@ -162,17 +166,17 @@ class _Process:
             async with self._leadership:
                 await self._shim.run()
 
-
-async def _wait_for_server(transport: Transport) -> bool:
-    """Whether the API server knows the condition DisruptionTarget. One that cannot be reached is waited for."""
-    backoff = Backoff(BackoffSettings(most_s=10.0), lambda: 0.5)
-    loop = asyncio.get_running_loop()
-    while True:
-        try:
-            return await has_disruption_condition(transport)
-        except ApiError as error:
-            LOG.warning("waiting for the API server: %s", error)
-            await asyncio.sleep(backoff.failed(loop.time()))
+    async def _wait_for_server(self) -> bool:
+        """Whether the API server knows the condition DisruptionTarget. One that cannot be reached is waited for."""
+        backoff = Backoff(BackoffSettings(most_s=10.0), lambda: 0.5)
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                return await has_disruption_condition(self._transport)
+            except ApiError as error:
+                self._server_problem = str(error)
+                LOG.warning("waiting for the API server: %s", error)
+                await asyncio.sleep(backoff.failed(loop.time()))
 
 
 def _kubernetes(settings: Path | None, **flags: object) -> None:

@@ -121,6 +121,12 @@ class DaemonLink(ResourceManager):
     def on_pending_reasons(self, reasons: Sequence[PendingReason]) -> None:
         self._handle([PendingReasonTold(one.applicationID, one.allocationKey, waiting_of(one)) for one in reasons])
 
+    def on_lost(self, reason: str) -> None:
+        LOG.warning("%s: pods keep running, and no further ones are placed until it is there again", reason)
+
+    def on_resumed(self) -> None:
+        LOG.info("the daemon is there again, and goes on where it was")
+
     def on_report(self, applications: Sequence[str], nodes: Sequence[str]) -> None:
         LOG.warning(
             "the daemon has lost its state: %d applications and %d nodes are reported again",

@@ -56,6 +56,8 @@ def test_the_own_prefix_wins() -> None:
     ("change", "why"),
     [
         ({"name": ""}, "no name"),
+        ({"name": ["g"] * 9}, "^task group 1 has no name$"),
+        ({"name": "n" * 254}, "^task group 'n{80}': the name has more than 253 characters$"),
         ({"minMember": 0}, "minMember"),
         ({"minMember": True}, "minMember"),
         ({"minMember": "3"}, "minMember"),
@@ -72,6 +74,10 @@ def test_the_own_prefix_wins() -> None:
         ({"labels": {"a": 1}}, "labels"),
         ({"affinity": []}, None),
         ({"affinity": [1]}, "affinity"),
+        ({"affinity": {"nodeAffinity": "x"}}, "'h': affinity.nodeAffinity: Expected `object"),
+        ({"tolerations": [{"key": 5}]}, "tolerations\\[0\\].key"),
+        ({"topologySpreadConstraints": [{"maxSkew": "1"}]}, "maxSkew"),
+        ({"nodeSelector": {"a": 1}}, "nodeSelector"),
     ],
 )
 def test_unusable_task_groups_are_refused_as_a_whole(change: dict[str, Any], why: str | None) -> None:
@@ -101,6 +107,16 @@ def test_what_is_no_list_of_task_groups_is_refused(text: str) -> None:
 )
 def test_parameters(text: str, parameters: GangParameters) -> None:
     assert gangs.parameters(meta(schedulingPolicyParameters=text)) == parameters
+
+
+def test_what_is_not_understood_is_named() -> None:
+    good = "placeholderTimeoutInSeconds=30 gangSchedulingStyle=hard"
+    assert gangs.ignored(meta(schedulingPolicyParameters=good, placeholders="virtual")) == ""
+    bad = "placeholderTimeoutInSeconds=5m gangSchedulingStyle=Firm x gangSchedulingStyle=Hard"
+    assert gangs.ignored(meta(schedulingPolicyParameters=bad, placeholders="Virtual")) == (
+        "placeholders 'Virtual', schedulingPolicyParameters 'placeholderTimeoutInSeconds=5m', "
+        "schedulingPolicyParameters 'gangSchedulingStyle=Firm', schedulingPolicyParameters 'x'"
+    )
 
 
 def test_placeholders_of_either_scheduler_are_known() -> None:

@@ -42,6 +42,29 @@ def test_pods_of_a_group_wait_for_it_and_for_each_other() -> None:
     }
 
 
+def test_pods_that_wait_for_others_say_that_their_group_is_deleted() -> None:
+    play = grouping()
+    play.put(pod_group(3), grouped("p0"))
+
+    def shown() -> str:
+        waiting = play.cluster.model.pods["p0"].reason.current
+        return "" if waiting is None else waiting.text
+
+    assert shown() == "the gang of PodGroup 'pg' waits for its pods: 1 of 3 exist"
+    play.gone(pod_group(3))
+    assert shown() == "PodGroup 'pg' not found"
+    play.put(grouped("p1"))
+    assert of(play.put(pod_group(2)), e.AddApplication) != []
+
+
+def test_annotations_of_a_gang_that_are_not_understood_are_told() -> None:
+    play = started()
+    effects = play.all_put(member("w0", style="Firm"), member("w1"))
+    (event,) = of(effects, e.RecordEvent)
+    assert (event.regarding.name, event.reason) == ("w0", "GangAnnotation")
+    assert event.note == "not understood, and ignored: schedulingPolicyParameters 'gangSchedulingStyle=Firm'"
+
+
 def test_task_groups_are_those_of_the_first_pods_by_age() -> None:
     play = grouping()
     play.put(pod_group(2))

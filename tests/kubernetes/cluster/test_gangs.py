@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 from schedulerd.kubernetes.cluster import effects as e
@@ -33,6 +35,20 @@ def test_real_pods_are_asked_for_when_all_placeholders_are() -> None:
         ("g", False, True),
         ("g", False, False),
     ]
+
+
+def test_long_task_groups_are_copied_neither_to_placeholders_nor_to_the_application() -> None:
+    """4,000 placeholder pods with 120 kB each had been more than a kube-apiserver could hold in 12 GB."""
+    play = started()
+    groups = [{"name": f"g{number}", "minMember": 1, "minResource": {"cpu": "1"}} for number in range(1_000)]
+    declared = {"schedulerd.io/task-groups": json.dumps(groups), "schedulerd.io/task-group-name": "g0"}
+    effects = play.put(own("w0", meta={"labels": {"applicationId": "a"}, "annotations": declared}))
+    (added,) = of(effects, e.AddApplication)
+    assert added.placeholder_ask == {"vcore": 1_000_000, "pods": 1_000}
+    assert sum(len(text) for text in added.tags.values()) < 1_000, "the daemon rejects applications with too long tags"
+    created = accepted(play, effects)
+    assert len(created) == 1_000
+    assert max(len(json.dumps(one.body)) for one in created) < 2_000
 
 
 def test_a_placeholder_is_asked_for_with_the_size_that_the_server_returned() -> None:
@@ -328,3 +344,19 @@ def test_an_application_that_has_completed_is_added_at_once_if_a_pod_of_it_runs(
     effects = play.tell(v.ApplicationUpdated("a", "Completed", ""))
     assert of(effects, e.ReleaseAsk)
     assert len(of(effects, e.AddApplication)) == 1
+
+
+def test_nodes_are_counted_for_the_placeholder_that_has_no_room() -> None:
+    """Of the driver, which is smaller and in no task group, nobody could see what is missing."""
+    play = started()
+    group = {"name": "executors", "minMember": 2, "minResource": {"cpu": "500"}}
+    declared = {"schedulerd.io/task-groups": json.dumps([group]), "schedulerd.io/placeholders": "virtual"}
+    driver = own("driver", meta={"labels": {"applicationId": "a"}, "annotations": declared})
+    key = next(ask.key for ask in of(play.put(driver), e.Ask))
+    effects = play.all(v.PendingReasonTold("a", key, Waiting(State.UNSCHEDULABLE)))
+    (said,) = of([*effects, *play.all(v.Tick())], e.PatchPodCondition)
+    assert (said.pod.name, said.reason) == ("driver", "Unschedulable")
+    assert said.message == (
+        "0/1 nodes are available: 1 Insufficient cpu. "
+        "Its gang waits for room for a member of task group 'executors', with cpu 500."
+    )

@@ -36,7 +36,9 @@ async def test_a_shim_that_starts_anew_knows_what_runs(world: World) -> None:
     await world.agrees()
 
 
-async def test_a_daemon_that_starts_anew_is_told_everything(world: World, daemon_flags: tuple[str, ...]) -> None:
+async def test_a_daemon_that_starts_anew_is_told_everything(
+    world: World, daemon_flags: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
     await world.node("n", cpu="3")
     await world.start()
     await world.pod("first")
@@ -54,3 +56,4 @@ async def test_a_daemon_that_starts_anew_is_told_everything(world: World, daemon
     await world.agrees()
     names = [name for name, _ in world.history]
     assert len(names) == len(set(names))
+    assert sum("no further ones are placed until it is there again" in line for line in caplog.messages) == 1

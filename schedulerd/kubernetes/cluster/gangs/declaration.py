@@ -183,10 +183,12 @@ def put_group(model: Model, thing: CoschedulingPodGroup | PodGroup | Workload) -
     return key
 
 
-def gone_group(model: Model, thing: CoschedulingPodGroup | PodGroup | Workload) -> None:
+def gone_group(model: Model, thing: CoschedulingPodGroup | PodGroup | Workload) -> GroupKey:
     is_coscheduling = isinstance(thing, CoschedulingPodGroup)
     source = GangSource.COSCHEDULING if is_coscheduling else GangSource.KUBERNETES
-    model.gang_groups.pop(GroupKey(source, thing.metadata.namespace, thing.metadata.name), None)
+    key = GroupKey(source, thing.metadata.namespace, thing.metadata.name)
+    model.gang_groups.pop(key, None)
+    return key
 
 
 def _object_key(key: GroupKey) -> GroupKey:

@@ -16,6 +16,7 @@ from schedulerd.kubernetes.metadata.gangs import (
     GangStyle,
     PlaceholderKind,
     declares_task_groups,
+    ignored,
     is_placeholder,
     task_group_name,
 )
@@ -104,6 +105,9 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
         model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
     if gang is None:
         return
+    if gang.originator is own and not own.node and (what := ignored(own.pod.metadata)):
+        note = f"not understood, and ignored: {what}"
+        model.record(own, "GangAnnotation", "Scheduling", note, is_warning=True)
     waiting.joined(model, gang, own)
     if gang.stage is GangStage.FORMING or gang.is_abandoned:
         model.gangs_due[application.id] = None
@@ -148,8 +152,12 @@ def left(model: Model, application: Application) -> None:
 
 
 def forget(model: Model, application: Application) -> None:
-    """The application is over, and so are the asks that stand for no pod."""
+    """The application is over, and so are the asks that stand for no pod; nobody wants its placeholder pods."""
     gang = application.gang
+    for own in application.pods.values():
+        if own.is_placeholder and own.slot is not None:
+            own.slot.state, own.slot.own, own.slot = SlotState.SPENT, None, None
+            model.unwanted[own.uid] = None
     for slot in gang.slots.values() if gang is not None else ():
         if slot.stand_in:
             model.effects.append(ReleaseAsk(application.id, slot.stand_in))

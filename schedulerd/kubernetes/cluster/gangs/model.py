@@ -200,6 +200,8 @@ class Gang:
     """By key of a virtual placeholder that no node has room for, what the daemon says of it."""
     shown: Waiting | None = None
     """What all its pods show that have no node."""
+    shown_like: Pod | None = None
+    """The virtual placeholder that waits for that, if it has no room."""
     has_run: bool = False
     """It was complete, or one of its real pods has a node."""
     has_failed_pods: bool = False
@@ -231,6 +233,11 @@ class Gang:
     def add_slot(self, group: str, index: int, name: str) -> None:
         self.slots[name] = Slot(self, group, index, name)
         self.groups[group].slots += 1
+
+    @property
+    def declaration(self) -> tuple[object, ...]:
+        """Equal for gangs that were declared alike."""
+        return self.source, self.kind, self.style, self.timeout_s, self.declared
 
     @property
     def is_past(self) -> bool:

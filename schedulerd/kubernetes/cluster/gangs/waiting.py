@@ -8,8 +8,10 @@ their gang.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schedulerd.kubernetes.cluster import conditions
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
@@ -45,13 +47,15 @@ def show(model: Model, application: Application) -> None:
     if gang is None or found == gang.shown:
         return
     gang.shown = found
+    without_room = (key for key, waiting in gang.without_room.items() if waiting is found)
+    gang.shown_like = next((model.virtual[key].pod for key in without_room), None)
     real = [own for own in application.pods.values() if not own.is_placeholder]
-    conditions.share(model, [own for own in real if found is None or not own.node], found)
+    conditions.share(model, [own for own in real if found is None or not own.node], found, gang.shown_like)
 
 
 def joined(model: Model, gang: Gang, own: OwnPod) -> None:
     if not own.node:
-        conditions.share(model, (own,), gang.shown)
+        conditions.share(model, (own,), gang.shown, gang.shown_like)
 
 
 def left(model: Model, own: OwnPod) -> None:
@@ -65,7 +69,7 @@ def virtual_told(model: Model, own: OwnPod, waiting: Waiting) -> None:
         return
     own.reason.waiting = waiting
     if condition_reason(waiting) == UNSCHEDULABLE:
-        gang.without_room[own.uid] = waiting
+        gang.without_room[own.uid] = replace(waiting, member=_member(gang.groups[own.task_group]))
     else:
         gang.without_room.pop(own.uid, None)
     model.gangs_due[own.application.id] = None
@@ -80,15 +84,24 @@ def note_timed_out(model: Model, application: Application | None) -> None:
     if not short:
         return
     group = gang.groups[short[0].group]
-    asked = ((resource_name(name), amount_text(name, amount)) for name, amount in group.resources.items())
-    amounts = ", ".join(f"{name} {amount}" for name, amount in asked if name != PODS)
     time_s, placed = gang.timeout_s or model.settings.gang_timeout_ns / SECOND_NS, len(gang.slots) - len(short)
     waits_for = next(
         (said[1] for own in _telling(application, gang, short) if (said := conditions.said(model, own))), ""
     )
     gang.shortfall = f"{placed} of {len(gang.slots)} placeholders were placed in {time_s:g} s; "
-    gang.shortfall += f"the next one, of task group {group.name!r}, asks for {amounts or 'a pod'}"
+    gang.shortfall += f"the next one, of task group {group.name!r}, asks for {_amounts(group) or 'a pod'}"
     gang.shortfall += f": {waits_for}" if waits_for else ""
+
+
+def _member(group: Group) -> str:
+    who = "a pod" if group.declared is None else f"a member of task group {group.name!r}"
+    amounts = _amounts(group)
+    return f"{who}, with {amounts}" if amounts else who
+
+
+def _amounts(group: Group) -> str:
+    asked = ((resource_name(name), amount_text(name, amount)) for name, amount in group.resources.items())
+    return ", ".join(f"{name} {amount}" for name, amount in asked if name != PODS)
 
 
 def _telling(application: Application, gang: Gang, short: list[Slot]) -> list[OwnPod]:

@@ -1,0 +1,153 @@
+"""Applications whose pods have left, and pods that come then and say something else."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.objects.pod import Pod
+from tests.kubernetes.cluster.gang_play import accepted, made, member, started
+from tests.kubernetes.cluster.play import Play, of, own
+
+
+def in_queue(name: str, queue: str, **meta: Any) -> Pod:
+    return own(name, meta={"labels": {"applicationId": "a", "queue": queue}, **meta})
+
+
+def declaring(name: str, cpu: str, placeholders: str = "virtual") -> Pod:
+    group = {"name": "g", "minMember": 1, "minResource": {"cpu": cpu}}
+    said = {"task-groups": json.dumps([group]), "task-group-name": "g", "placeholders": placeholders}
+    return in_queue(name, "root.q", annotations={f"schedulerd.io/{key}": text for key, text in said.items()})
+
+
+def added(effects: list[e.Effect]) -> list[tuple[str, Any]]:
+    return [(one.queue, one.placeholder_ask) for one in of(effects, e.AddApplication)]
+
+
+def rejected(*pods: Pod) -> Play:
+    play = started()
+    play.put(*pods)
+    play.tell(v.ApplicationRejected("a", "queue root.wrong does not exist"))
+    return play
+
+
+def waiting_gang(placeholders: str) -> Play:
+    """Its placeholder fits nowhere, and its only pod has left."""
+    play = started()
+    pod = declaring("p0", "500", placeholders)
+    created = accepted(play, play.put(pod))
+    play.put(*(made(one) for one in created))
+    play.tell(v.ApplicationUpdated("a", "Accepted", ""))
+    play.gone(pod)
+    return play
+
+
+def test_a_corrected_queue_counts_at_once() -> None:
+    wrong = in_queue("p0", "root.wrong")
+    play = rejected(wrong)
+    play.gone(wrong)
+    effects = play.put(in_queue("p1", "root.q"))
+    assert added(effects) == [("root.q", None)]
+    assert [ask.key for ask in of(effects, e.Ask)] == ["p1"]
+
+
+def test_without_the_pod_with_the_wrong_queue_the_others_are_placed() -> None:
+    wrong = in_queue("p0", "root.wrong")
+    play = rejected(wrong, in_queue("p1", ""), in_queue("p2", ""))
+    effects = play.gone(wrong)
+    assert added(effects) == [("", None)], "placement rules decide"
+    assert [ask.key for ask in of(effects, e.Ask)] == ["p1", "p2"]
+
+
+def test_a_wrong_queue_does_not_hold_back_pods_that_name_another_one() -> None:
+    play = started()
+    play.put(in_queue("p0", "root.wrong"), in_queue("p1", ""), in_queue("p2", "root.wrong2"), in_queue("p3", "root.q"))
+
+    def tried() -> list[e.Effect]:
+        return play.all(v.ApplicationRejected("a", "it does not exist"))
+
+    assert added(tried()) == [("root.wrong2", None)]
+    effects = tried()
+    assert added(effects) == [("root.q", None)]
+    assert [ask.key for ask in of(effects, e.Ask)] == ["p0", "p1", "p2", "p3"], (
+        "application and queue are its first pod's"
+    )
+    told = {(one.regarding.name, one.reason) for one in of(effects, e.RecordEvent)}
+    assert {("p0", "QueueIgnored"), ("p2", "QueueIgnored")} <= told
+    assert added(tried()) == [], "each of them once"
+    assert added(play.wait(60)) == [("root.q", None)]
+    assert added(tried()) == [("root.wrong", None)]
+    for _ in range(2):
+        tried()
+    assert added(play.wait(119)) == []
+    assert len(added(play.wait(1))) == 1, "twice as long"
+
+
+def test_a_pod_with_another_queue_need_not_wait_for_the_next_attempt() -> None:
+    play = rejected(in_queue("p0", "root.wrong"))
+    assert added([*play.put(in_queue("p1", "root.wrong")), *play.wait(0)]) == []
+    effects = play.all_put(in_queue("p2", "root.q"))
+    assert added(effects) == [("root.q", None)]
+    assert {one.regarding.name for one in of(effects, e.RecordEvent)} == {"p0", "p1"}, "its queue is not ignored"
+    assert [ask.key for ask in of(effects, e.Ask)] == ["p0", "p1", "p2"]
+
+
+def test_a_pod_of_another_user_that_waits_takes_over_a_rejected_application_without_pods() -> None:
+    wrong = in_queue("p0", "root.wrong", annotations={"schedulerd.io/user.info": '{"user": "ann"}'})
+    other = in_queue("p1", "root.q", annotations={"schedulerd.io/user.info": '{"user": "bob"}'})
+    play = rejected(wrong, other)
+    assert added(play.gone(wrong)) == [("root.q", None)]
+
+
+def test_the_same_wrong_queue_waits_for_its_turn() -> None:
+    wrong = in_queue("p0", "root.wrong")
+    play = rejected(wrong)
+    play.gone(wrong)
+    assert added(play.put(in_queue("p1", "root.wrong"))) == [], "a controller may make pods without end"
+    assert added(play.wait(60)) == [("root.wrong", None)]
+
+
+@pytest.mark.parametrize("placeholders", ["virtual", "pods"])
+def test_corrected_task_groups_count(placeholders: str) -> None:
+    play = waiting_gang(placeholders)
+    effects = play.put(declaring("p1", "1", placeholders))
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert added(effects) == [], "asks of before may be under way"
+    effects = play.wait(1)
+    assert added(effects) == [("root.q", {"vcore": 1000, "pods": 1})]
+    asks = of([*effects, *play.put(*map(made, accepted(play, effects)))], e.Ask)
+    assert [(ask.is_placeholder, ask.resources["vcore"]) for ask in asks] == [(True, 1000), (False, 1000)]
+
+
+def test_pods_that_declare_a_gang_no_longer_run_without_one() -> None:
+    play = waiting_gang("virtual")
+    effects = play.put(in_queue("p1", "root.q"))
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert added(effects) == [("root.q", None)]
+    assert [(ask.key, ask.task_group) for ask in of(effects, e.Ask)] == [("p1", "")]
+
+
+@pytest.mark.parametrize("again", [declaring("p1", "500"), member("p1", task_groups="")])
+def test_the_same_gang_goes_on(again: Pod) -> None:
+    """Declared alike, or joined by a pod that only names its task group."""
+    play = waiting_gang("virtual")
+    effects = play.put(again)
+    assert of(effects, e.RemoveApplication) == []
+    assert added(effects) == []
+
+
+def test_in_one_step_with_the_end_of_the_last_pod() -> None:
+    play = started()
+    first = declaring("p0", "500")
+    effects = play.put(first)
+    (key,) = (ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
+    accepted(play, effects)
+    play.tell(v.ApplicationUpdated("a", "Accepted", ""))
+    effects = play.tell(v.Gone(first), v.Put(declaring("p1", "1")))
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert {one.key for one in of(effects, e.ReleaseAsk)} == {"p0", key}
+    assert added(play.wait(1)) == [("root.q", {"vcore": 1000, "pods": 1})]
