@@ -127,6 +127,7 @@ KINDS: dict[str, tuple[Happen, str, str]] = {
     "503": (refuse(503), "refuse", ""),
     "cut requests": (draw(cut=0.1), "cut", ""),
     "lost answers": (draw(lose=0.1), "lose", ""),
+    "killed amid deletions": (draw(halve=0.1), "halve", ""),
     "500 and done all the same": (draw(fail_after=0.1), "fail_after", ""),
     "cut watches": (draw(cut_watch=0.5), "cut_watch", ""),
     "ended watches": (draw(end_watch=0.5), "end_watch", ""),

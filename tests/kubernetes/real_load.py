@@ -70,7 +70,7 @@ class RealLoad:
             waiting, running = await self._look()
             if not waiting:
                 return
-            assert asyncio.get_running_loop().time() < end_s, f"{len(waiting)} pods wait, {len(running)} run"
+            assert asyncio.get_running_loop().time() < end_s, _described(waiting, running)
             await asyncio.gather(*(self._end(pod) for pod in running[:20] if not _is_placeholder(pod)))
             await asyncio.sleep(LOOK_SECONDS)
 
@@ -141,6 +141,7 @@ class RealLoad:
     async def _look(self) -> tuple[list[Object], list[Object]]:
         """Pods without a node, and pods on nodes; of all that have not ended."""
         pods = [pod for pod in await self._items(r.PODS) if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+        await asyncio.gather(*(self._delete(pod) for pod in pods if _is_left(pod)))
         for pod in pods:
             node, seen = pod["spec"].get("nodeName"), self.nodes_of.setdefault(pod["metadata"]["uid"], [])
             if node and seen[-1:] != [node]:
@@ -164,6 +165,21 @@ class RealLoad:
             if answer.status not in _BUSY:
                 return answer
             await asyncio.sleep(AGAIN_SECONDS)
+
+
+def _is_left(pod: Object) -> bool:
+    """The server was killed between the two writes of a deletion. Kubelets and the pod garbage collection finish it."""
+    return bool(pod["metadata"].get("deletionGracePeriodSeconds") == 0)
+
+
+def _described(waiting: list[Object], running: list[Object]) -> str:
+    """Which pods wait, and what they say of it."""
+    lines = [f"{len(waiting)} pods wait, {len(running)} run"]
+    for pod in waiting:
+        said = [one.get("message", "") for one in pod["status"].get("conditions") or () if one["status"] == "False"]
+        lines.append(f"{pod['metadata']['name']} waits: {said}")
+    lines += [f"{pod['metadata']['name']} is on {pod['spec']['nodeName']}" for pod in running]
+    return "\n".join(lines[:40])
 
 
 def _is_placeholder(pod: Object) -> bool:

@@ -14,6 +14,7 @@ RATES = {
     "refuse": 0.05,
     "cut": 0.05,
     "lose": 0.05,
+    "halve": 0.03,
     "fail_after": 0.03,
     "hang": 0.01,
     "hang_after": 0.01,

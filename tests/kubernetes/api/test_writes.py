@@ -246,6 +246,28 @@ async def test_a_deletion_that_was_not_performed_is_tried_again(fault: Fault) ->
         assert world.cluster.get(r.PODS, "a") is None
 
 
+@pytest.mark.parametrize("node", ["", "n1"])
+async def test_a_deletion_amid_which_the_server_was_killed_is_finished(node: str) -> None:
+    """A kubelet or the pod garbage collection would do it, if there is one."""
+    async with World() as world:
+        pod = world.cluster.pod("a", node=node)
+        world.cluster.faults.add(Fault("halve"), method="DELETE")
+        outcome = await submit(world, Delete(r.PODS, "default", "a", uid(pod), grace_period_s=0))
+        assert outcome.result is Result.DONE
+        assert len(world.requests("DELETE")) == 2
+        assert world.cluster.get(r.PODS, "a") is None
+
+
+async def test_a_deletion_that_waits_for_a_finalizer_is_done() -> None:
+    async with World() as world:
+        spec = {"containers": [{"name": "main", "image": "pause"}]}
+        pod = world.cluster.create(r.PODS, "a", metadata={"name": "a", "finalizers": ["example.com/f"]}, spec=spec)
+        world.cluster.faults.add(Fault("lose"), method="DELETE")
+        outcome = await submit(world, Delete(r.PODS, "default", "a", uid(pod), grace_period_s=0))
+        assert outcome.result is Result.DONE
+        assert len(world.requests("DELETE")) == 1
+
+
 async def test_a_conflict_that_is_not_about_the_uid_is_tried_again() -> None:
     async with World() as world:
         pod = world.cluster.pod("a")

@@ -12,7 +12,9 @@ import random as random_module
 from dataclasses import dataclass, field
 from typing import Literal
 
-Name = Literal["refuse", "cut", "lose", "fail_after", "hang", "hang_after", "cut_watch", "end_watch", "stall_watch"]
+Name = Literal[
+    "refuse", "cut", "lose", "halve", "fail_after", "hang", "hang_after", "cut_watch", "end_watch", "stall_watch"
+]
 WATCH_FAULTS = ("cut_watch", "end_watch", "stall_watch")
 
 
@@ -24,6 +26,7 @@ class Fault:
     | refuse | no | the code, with Retry-After |
     | cut | no | a closed connection |
     | lose | yes | a closed connection |
+    | halve | yes, but of a deletion of a pod only the mark: the server was killed in between | a closed connection |
     | fail_after | yes | the code |
     | hang, hang_after | no, yes | nothing, until it gives up |
     | cut_watch, end_watch, stall_watch | - | after so many lines: a cut, an orderly end, or silence |
@@ -122,6 +125,6 @@ class Faults:
                         return Fault("fail_after", random.choice((500, 504)))
                     case "cut_watch" | "end_watch" | "stall_watch":
                         return Fault(name, lines=random.randrange(20))
-                    case "cut" | "lose" | "hang" | "hang_after":
+                    case "cut" | "lose" | "halve" | "hang" | "hang_after":
                         return Fault(name)
         return None

@@ -25,6 +25,8 @@ class Operations:
     def __init__(self, store: Store, wall_s: Callable[[], float]) -> None:
         self.store = store
         self.checks_binding_uid = False
+        self.is_killed_deleting = False
+        """Deletions of pods stop between their two writes."""
         self._wall_s = wall_s
         self._uids = 0
 
@@ -115,7 +117,7 @@ class Operations:
         stays = grace_s > 0 or bool(before["metadata"].get("finalizers")) or kind is NAMESPACES
         if kind is PODS or stays:
             before = self._mark_deleted(kind, before, grace_s)
-        if stays:
+        if stays or (kind is PODS and self.is_killed_deleting):
             return before
         last = self.store.remove(kind, (namespace, name))
         return last if kind is PODS else _success(last)

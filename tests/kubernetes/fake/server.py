@@ -145,8 +145,12 @@ class Server:
     ) -> web.StreamResponse:
         if fault.name == "refuse":
             raise Failure(fault.code, fault.message, fault.reason, retry_after_s=fault.retry_after_s)
-        if fault.name in ("lose", "fail_after", "hang_after"):
-            self._perform(request, method, target, body)
+        if fault.name in ("lose", "halve", "fail_after", "hang_after"):
+            self._operations.is_killed_deleting = fault.name == "halve"
+            try:
+                self._perform(request, method, target, body)
+            finally:
+                self._operations.is_killed_deleting = False
         if fault.name == "fail_after":
             raise Failure(fault.code, fault.message, fault.reason, retry_after_s=fault.retry_after_s)
         if fault.name in ("hang", "hang_after"):

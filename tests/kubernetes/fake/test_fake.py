@@ -69,6 +69,7 @@ async def call(cluster: FakeCluster, method: str = "GET", path: str = "/api/v1/p
         (Fault("refuse", code=429, retry_after_s=1), 429, False),
         (Fault("cut"), "cut", False),
         (Fault("lose"), "cut", True),
+        (Fault("halve"), "cut", True),
         (Fault("fail_after", code=500), 500, True),
         (Fault("hang"), "silence", False),
         (Fault("hang_after"), "silence", True),

@@ -12,6 +12,13 @@ from schedulerd.kubernetes.api.writes.base import Caller, Outcome, Result, Retry
 class _Metadata(msgspec.Struct, rename="camel"):
     uid: str = ""
     deletion_timestamp: str | None = None
+    deletion_grace_period_seconds: int | None = None
+    finalizers: list[str] | None = None
+
+    @property
+    def is_left(self) -> bool:
+        """Nothing is waited for: the server was killed between the two writes of a deletion at once."""
+        return self.deletion_grace_period_seconds == 0 and not self.finalizers
 
 
 class _Object(msgspec.Struct):
@@ -63,7 +70,7 @@ class Delete(Write):
         return Outcome(Result.DONE, code=answer.status)
 
     async def _look_up(self, caller: Caller) -> Outcome | None:
-        """What is left of the object; None if it is there as if nobody had deleted it."""
+        """What is left of the object; None if it has to be deleted, still or to the end."""
         try:
             answer = await caller.get(self.resource, self.resource.path(self.namespace, self.name))
         except Refused as error:
@@ -75,7 +82,7 @@ class Delete(Write):
         if metadata.uid != self.uid:
             self._found(caller, "performed")
             return Outcome(Result.GONE, f"{self.resource} {self.name} has been replaced by another of its name")
-        if metadata.deletion_timestamp is not None:
+        if metadata.deletion_timestamp is not None and not metadata.is_left:
             self._found(caller, "performed")
             return Outcome(Result.DONE)
         self._found(caller, "not_performed")
