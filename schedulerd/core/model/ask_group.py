@@ -34,6 +34,7 @@ class AskGroup(SchedulingEntity):
         "counted",
         "denied",
         "has_ready",
+        "joined",
         "pending",
         "pending_class",
         "placeholder",
@@ -55,6 +56,8 @@ class AskGroup(SchedulingEntity):
         """How many of its asks allow preemption of others."""
         self.pending = 0
         """Number of pending allocations of its asks."""
+        self.joined = 0
+        """How often `pending` increased, to notice new asks."""
         self.counted = False
         """Whether `pending` is included in `PendingClass.pending_by_leaf`: while the group is in the pending index and
         its application propagates demand."""
@@ -89,6 +92,7 @@ class AskGroup(SchedulingEntity):
     def demand(self, leaf: Queue, change: int) -> None:
         """`change` more allocations of its asks are pending; negative for fewer."""
         self.pending += change
+        self.joined += change > 0
         if self.counted:
             self._count(leaf, change)
 

@@ -63,7 +63,8 @@ class GroupOutlook(NamedTuple):
 
     cause: Cause
     joined: int
-    """How many allocations are pending in the group, to notice new asks."""
+    """The value of `AskGroup.joined` when this was computed: when one ask has left and another has joined, as many are
+    pending."""
 
 
 class Scan:

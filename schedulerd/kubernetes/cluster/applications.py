@@ -33,6 +33,8 @@ FORCE_CREATE_TAG = "application.create.force"
 CREATION_TIME_TAG = "yunikorn.apache.org/creationTime"
 RETRY_FIRST_NS = 60 * SECOND_NS
 RETRY_MOST_NS = 30 * 60 * SECOND_NS
+QUEUES_TRIED_MAX = 10
+"""Of those that the pods of an application name, one after the other, before it waits: each asks for all pods again."""
 
 
 def join(model: Model, own: OwnPod) -> None:
@@ -211,8 +213,8 @@ def try_another_queue(model: Model, application: Application) -> list[OwnPod]:
 
 
 def _names_another_queue(application: Application, own: OwnPod) -> bool:
-    queue = own.metadata.queue
-    if not queue or queue in application.refused_queues:
+    queue, refused = own.metadata.queue, application.refused_queues
+    if not queue or queue in refused or len(refused) >= QUEUES_TRIED_MAX:
         return False
     return not (own.is_placeholder or own.node or own.failure is not None or _follows_another_pod(own))
 
@@ -275,11 +277,14 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
 
 def _gang(model: Model, application: Application, own: OwnPod) -> Gang | None:
     """As the pod declares it, else as another pod does that is known already."""
-    for one in (own, *late_declaration.declaring(model, application)):
-        if (gang := declaration.gang_for(model, one)) is not None:
-            gang.originator = one
-            return gang
-    return None
+    gang, originator = declaration.gang_for(model, own), own
+    if gang is None and application.id in model.declaring:
+        for originator in late_declaration.declaring(model, application):
+            if (gang := declaration.gang_for(model, originator)) is not None:
+                break
+    if gang is not None:
+        gang.originator = originator
+    return gang
 
 
 def _add(model: Model, application: Application) -> AddApplication:

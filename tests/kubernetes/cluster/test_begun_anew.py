@@ -87,6 +87,15 @@ def test_a_wrong_queue_does_not_hold_back_pods_that_name_another_one() -> None:
     assert len(added(play.wait(1))) == 1, "twice as long"
 
 
+def test_only_so_many_queues_are_tried_at_once() -> None:
+    play = started()
+    play.put(*(in_queue(f"p{number}", f"root.wrong{number}") for number in range(20)))
+    tried = 1
+    while added(play.tell(v.ApplicationRejected("a", "it does not exist"))):
+        tried += 1
+    assert tried == 10
+
+
 def test_a_pod_with_another_queue_need_not_wait_for_the_next_attempt() -> None:
     play = rejected(in_queue("p0", "root.wrong"))
     assert added([*play.put(in_queue("p1", "root.wrong")), *play.wait(0)]) == []

@@ -203,7 +203,7 @@ def _find_changes_of_groups(
         if state not in (PendingState.AWAITING_GANG, PendingState.APPLICATION_INACTIVE):
             continue
         awaited = cause.application_id if isinstance(cause, Application) else str(cause)
-        outlook = GroupOutlook(f"{state} {awaited}", group.pending)
+        outlook = GroupOutlook(f"{state} {awaited}", group.joined)
         known = outlooks.get(group)
         if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= context.now_ns):
             known = outlook, context.now_ns

@@ -93,6 +93,17 @@ def test_real_asks_of_a_gang_wait_for_its_placeholders() -> None:
     assert told["p2"].state == "unschedulable"
 
 
+def test_an_ask_in_the_place_of_another_one_of_the_gang_is_told_as_well() -> None:
+    """As many are pending as before. Such a pod showed no reason for as long as the gang waited."""
+    talk = listening(a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a"))))
+    real = [an_ask(key, 80, task_group="tg") for key in ("real1", "real2", "real3")]
+    talk.asks(a_placeholder("p1", 80), a_placeholder("p2", 80), *real[:2])
+    play(talk)
+    talk.release_asks(application_id="app", allocation_key="real1")
+    talk.asks(real[2])
+    assert play(talk, 20 * SECOND_NS)["real3"].state == "awaiting_gang"
+
+
 def test_an_application_that_waits_for_its_turn_to_start_says_so() -> None:
     leaf = a_queue_spec("a", order=ApplicationOrder.STATE_AWARE)
     talk = a_conversation(a_node("n1", ROOM), root=a_root(leaf))
