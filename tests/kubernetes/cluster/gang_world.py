@@ -62,8 +62,6 @@ class GangDaemon(ToyDaemon):
                     del awaited[uuid]
         if isinstance(effect, e.CreateNode | e.UpdateNode):
             for one in effect.existing:
-                if not one.is_placeholder:
-                    self.styles.pop(one.application_id, None)
                 if one.uuid in self.allocations:
                     self.groups[one.uuid] = (one.task_group, one.is_placeholder)
                     if one.application_id in self.failing and one.uuid not in self.leaving:
@@ -74,6 +72,12 @@ class GangDaemon(ToyDaemon):
             if not any(owner == application_id for owner, _, _ in self.allocations.values()):
                 self.forget(application_id)
                 self.said.append(v.ApplicationUpdated(application_id, "Failed", "no room"))
+
+    def _take_over(self, node: str, one: e.ExistingAllocation) -> None:
+        """An application runs with its first real pod, whoever has placed that, and the shim is told so."""
+        super()._take_over(node, one)
+        if not one.is_placeholder and self.styles.pop(one.application_id, None) is not None:
+            self.said.append(v.ApplicationUpdated(one.application_id, "Running", ""))
 
     def act(self) -> None:
         chance = self.random.random()
