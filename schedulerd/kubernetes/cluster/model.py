@@ -173,6 +173,8 @@ class Application:
     """Why the daemon ends it, as it has said when it began to."""
     added: AddApplication | None = None
     """As the daemon was told last."""
+    taken: AddApplication | None = None
+    """As the daemon has it: it may have rejected what it was told last."""
     is_changing: bool = False
     """It was told again with other tags of its namespace, and has not answered that."""
 

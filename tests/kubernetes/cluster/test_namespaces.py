@@ -74,6 +74,29 @@ def test_tags_that_are_rejected_are_told_as_a_warning_and_the_application_goes_o
     assert len(of(play.put(space("4")), AddApplication)) == 1
 
 
+def test_tags_that_the_daemon_has_already_are_not_told_after_others_were_rejected(play: Play) -> None:
+    play.put(space("3"))
+    play.tell(ApplicationRejected(APP, "too many"))
+    assert play.all_put(space("2")) == [], "it would be an id that is in use"
+    assert len(of(play.put(space("4")), AddApplication)) == 1
+    assert play.all(ApplicationAccepted(APP)) == []
+    assert len(of(play.put(space("2")), AddApplication)) == 1
+
+
+def test_tags_that_are_back_before_others_are_rejected_are_not_told(play: Play) -> None:
+    play.put(space("3"))
+    play.put(space("2"))
+    (event,) = play.all(ApplicationRejected(APP, "too many"))
+    assert isinstance(event, RecordEvent)
+
+
+def test_a_change_in_the_report_to_a_new_daemon_is_what_that_has(play: Play) -> None:
+    play.put(space("3"))
+    play.tell(ReportBegun((APP,), ("n",)), ApplicationAccepted(APP))
+    (added,) = play.put(space("2"))
+    assert isinstance(added, AddApplication)
+
+
 def test_an_application_that_was_rejected_is_added_again_at_once_when_the_annotations_change() -> None:
     play = Play()
     play.start(node("n"), space("0"), own("p"))
