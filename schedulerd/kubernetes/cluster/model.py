@@ -221,6 +221,8 @@ class Model:
         """Kinds of objects by which pods become gangs."""
         self.gang_groups: dict[GroupKey, dict[str, KnownGroup]] = {}
         """By object its groups; a PodGroup has one, without a name."""
+        self.unreadable_groups: dict[GroupKey, str] = {}
+        """Why a PodGroup cannot be read; it is none of `gang_groups`."""
         self.declaring: dict[str, dict[str, None]] = {}
         """Uids of pods with task groups, by application id."""
         self.waiting_for_declaration: dict[str, dict[str, int]] = {}
