@@ -128,6 +128,7 @@ def namespace_changed(model: Model, namespace: str) -> None:
     """Applications of the namespace follow its annotations. One that waits is tried at once, as the daemon has rejected
     it with other ones."""
     for application in [one for one in model.applications.values() if one.namespace == namespace]:
+        namespace_following.tell_other_problems(model, application)
         if application.state is not ApplicationState.WAITING:
             namespace_following.follow(model, application)
         elif namespace_following.has_other_tags(model, application):

@@ -55,6 +55,7 @@ def join(model: Model, own: OwnPod) -> None:
     else:
         application.others.pop(own.uid, None)
         application.pods[own.uid] = own
+        namespace_following.joined(model, application, own)
         if application.refused_queues and _names_another_queue(application, own):
             model.timers.set(model.now_ns, Due.ADD_APPLICATION, application.id)
         else:
@@ -248,8 +249,7 @@ def _add(model: Model, application: Application) -> AddApplication:
     tags = {**found.tags, **_tags(first.pod)}
     if any(own.node for own in application.pods.values()):
         tags[FORCE_CREATE_TAG] = "true"
-    for problem in found.problems:
-        namespace_following.warn(model, first, problem)
+    namespace_following.tell_problems(model, application, first)
     user = application.user
     added = AddApplication(application.id, application.queue, user.name, user.groups, tags)
     return membership.with_gang(application, added)

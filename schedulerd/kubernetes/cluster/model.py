@@ -175,6 +175,10 @@ class Application:
     """As the daemon was told last."""
     taken: AddApplication | None = None
     """As the daemon has it: it may have rejected what it was told last."""
+    problems_told: tuple[str, ...] = ()
+    """Of annotations of its namespace, as its pods were told last."""
+    problems_due_ns: int = 0
+    """From when on the next pod that joins is told them."""
     is_changing: bool = False
     """It was told again with other tags of its namespace, and has not answered that."""
 

@@ -7,8 +7,11 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster.effects import AddApplication
 from schedulerd.kubernetes.cluster.gangs import membership
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.namespaces import namespace_tags
 
+TELL_AGAIN_NS = 3_600 * SECOND_NS
+"""The API server forgets an event after an hour."""
 _TAG_PREFIX = "namespace."
 
 
@@ -19,8 +22,25 @@ def tell(model: Model, application: Application, added: AddApplication) -> None:
     model.effects.append(added)
 
 
-def warn(model: Model, own: OwnPod, problem: str) -> None:
-    model.record(own, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
+def tell_problems(model: Model, application: Application, own: OwnPod) -> None:
+    """Warns of annotations that are ignored: a quota with a mistake is none, which nobody else would notice."""
+    application.problems_told = namespace_tags(model.namespaces.get(application.namespace)).problems
+    application.problems_due_ns = model.now_ns + TELL_AGAIN_NS
+    for problem in application.problems_told:
+        _warn(model, own, problem)
+
+
+def tell_other_problems(model: Model, application: Application) -> None:
+    """The annotations have changed, and may have another mistake, also if the tags are what they were."""
+    problems = namespace_tags(model.namespaces.get(application.namespace)).problems
+    if application.pods and problems != application.problems_told:
+        tell_problems(model, application, membership.first_pod(application))
+
+
+def joined(model: Model, application: Application, own: OwnPod) -> None:
+    """Another pod is one of the application, which may be weeks old."""
+    if model.now_ns >= application.problems_due_ns:
+        tell_problems(model, application, own)
 
 
 def has_other_tags(model: Model, application: Application) -> bool:
@@ -37,8 +57,6 @@ def follow(model: Model, application: Application) -> None:
     if not application.pods or not has_other_tags(model, application):
         return
     found = namespace_tags(model.namespaces.get(application.namespace))
-    for problem in found.problems:
-        warn(model, membership.first_pod(application), problem)
     tags = {name: text for name, text in old.tags.items() if not name.startswith(_TAG_PREFIX)}
     changed = replace(old, tags={**tags, **found.tags})
     if changed == application.taken:  # to tell what the daemon has already would be an id that is in use
@@ -54,8 +72,12 @@ def change_answered(model: Model, application: Application, problem: str = "") -
     if not problem:
         application.taken = application.added
     elif application.pods:
-        warn(model, membership.first_pod(application), problem)
+        _warn(model, membership.first_pod(application), problem)
     follow(model, application)
+
+
+def _warn(model: Model, own: OwnPod, problem: str) -> None:
+    model.record(own, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
 
 
 def _tags_of(added: AddApplication) -> dict[str, str]:
