@@ -10,6 +10,7 @@ from prometheus_client import generate_latest
 
 from schedulerd.kubernetes.shim.exposition import registry
 from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
+from schedulerd.kubernetes.shim.watches import WATCHED
 from tests.kubernetes.api.world import World, pause
 from tests.kubernetes.fake import Fault
 
@@ -39,9 +40,37 @@ async def test_it_names_the_resources_that_are_not_listed_and_why() -> None:
         async with running(world) as shim:
             assert shim.waits_for == "the API server has not answered"
             await pause(1)
-            said = shim.waits_for
-            assert said.startswith("the API server has not listed nodes, csinodes.storage.k8s.io: ")
-            assert said.count("403 Forbidden: you may not") == 1
+            said = "nodes, csinodes.storage.k8s.io: 403 Forbidden: you may not"
+            assert shim.waits_for == f"the API server has not listed {said}"
+
+
+async def test_a_server_that_goes_away_is_told_once_for_all_resources() -> None:
+    async with World() as world, running(world) as shim:
+        await pause(1)
+        while "not listed" in shim.waits_for:
+            await pause(1)
+        assert shim.watch_notes == []
+        for method in ("GET", "WATCH"):
+            world.cluster.faults.add(Fault("cut"), method=method, times=10_000)
+        world.cluster.server.watches_end()
+        await pause(30)
+        (note,) = shim.watch_notes
+        names, cause = note.removeprefix("nothing new of ").split(": ", 1)
+        assert len(names.split(", ")) == len(shim.watch_problems) == len(WATCHED)
+        assert cause == "connection lost: Server disconnected"
+
+
+async def test_each_cause_has_its_resources() -> None:
+    async with World() as world:
+        forbid(world, "nodes")
+        forbid(world, "csinodes")
+        world.cluster.faults.add(Fault("cut"), plural="pods", method="GET", times=1_000)
+        world.cluster.faults.add(Fault("cut"), plural="pods", method="WATCH", times=1_000)
+        async with running(world) as shim:
+            await pause(1)
+            refused = "nodes, csinodes.storage.k8s.io: 403 Forbidden: you may not"
+            lost = "pods: connection lost: Server disconnected"
+            assert shim.waits_for == f"the API server has not listed {refused}; {lost}"
 
 
 async def test_a_right_that_is_taken_away_later_is_told() -> None:

@@ -13,14 +13,19 @@ UNDECODABLE = (msgspec.DecodeError, ValueError, RecursionError)
 
 
 class ApiError(Exception):
-    """A request came to nothing; the message is a sentence for the person who runs the shim."""
+    """A request came to nothing; the message is a sentence for the person who runs the shim. `problem` is what it says
+    of other requests too that fail for the same reason."""
+
+    def __init__(self, problem: str, request: str = "") -> None:
+        super().__init__(f"{request}: {problem}" if request else problem)
+        self.problem = problem
 
 
 class Unreachable(ApiError):
     """Nobody answered. If the request had left, it may have been performed all the same."""
 
-    def __init__(self, message: str, *, has_left: bool) -> None:
-        super().__init__(message)
+    def __init__(self, problem: str, request: str = "", *, has_left: bool) -> None:
+        super().__init__(problem, request)
         self.has_left = has_left
 
 
@@ -32,7 +37,7 @@ class Refused(ApiError):
     """The server answered with an error."""
 
     def __init__(self, request: str, status: Status, retry_after_s: float | None) -> None:
-        super().__init__(f"{request}: {status}")
+        super().__init__(str(status), request)
         self.status = status
         self.retry_after_s = retry_after_s
 

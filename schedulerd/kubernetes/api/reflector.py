@@ -240,7 +240,7 @@ class Reflector(Generic[ObjectT]):
         if is_list:  # parameters unknown to the server, which passed over them
             self._watch_list = False
         if how == "short":
-            self._note(Unreachable(f"watch of {name}: ended at once, without an event", has_left=True))
+            self._note(Unreachable("ended at once, without an event", f"watch of {name}", has_left=True))
             await self._wait(None)
 
     async def _chunk(self, content: aiohttp.StreamReader, last_s: float) -> bytes:

@@ -269,13 +269,14 @@ class Transport:
         return Answer(response.status, response.body)
 
     def _lost(self, request: Request, error: Exception, seconds_max: float) -> Unreachable:
+        name = str(request)
         if isinstance(error, AccessUnusable):
-            return Unreachable(f"{request}: no usable credentials: {error}", has_left=False)
+            return Unreachable(f"no usable credentials: {error}", name, has_left=False)
         if isinstance(error, (NotConnected, *_NOT_CONNECTED)):
-            return Unreachable(f"{request}: cannot connect to {self.access.server}: {cause(error)}", has_left=False)
+            return Unreachable(f"cannot connect to {self.access.server}: {cause(error)}", name, has_left=False)
         if isinstance(error, TimeoutError):
-            return Unreachable(f"{request}: no answer within {seconds_max:g} s", has_left=True)
-        return Unreachable(f"{request}: connection lost: {str(error) or type(error).__name__}", has_left=True)
+            return Unreachable(f"no answer within {seconds_max:g} s", name, has_left=True)
+        return Unreachable(f"connection lost: {str(error) or type(error).__name__}", name, has_left=True)
 
     async def _send(self, request: Request, credentials: Credentials, gate: Gate | None) -> aiohttp.ClientResponse:
         headers: dict[str, str] = {}
@@ -339,7 +340,7 @@ class _Once:
             raise
         except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
             text = str(error) or type(error).__name__
-            raise Unreachable(f"{self._request}: connection lost: {text}", has_left=True) from error
+            raise Unreachable(f"connection lost: {text}", str(self._request), has_left=True) from error
 
 
 async def _refuse(response: aiohttp.ClientResponse, request: Request) -> None:

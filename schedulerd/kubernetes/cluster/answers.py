@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, asking, conditions, pods
+from schedulerd.kubernetes.cluster import applications, asking, conditions, namespace_following, pods
 from schedulerd.kubernetes.cluster.effects import RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
@@ -33,12 +33,12 @@ def application_accepted(model: Model, event: ApplicationAccepted) -> None:
     if application is None:
         return
     if application.is_changing:
-        applications.change_answered(model, application)
+        namespace_following.change_answered(model, application)
     elif application.state is ApplicationState.SUBMITTED:
-        application.state = ApplicationState.ACCEPTED
+        application.state, application.taken = ApplicationState.ACCEPTED, application.added
         application.refused_queues.clear()
         model.gangs_due[application.id] = None
-        applications.follow_namespace(model, application)
+        namespace_following.follow(model, application)
 
 
 def application_rejected(model: Model, event: ApplicationRejected) -> None:
@@ -48,7 +48,7 @@ def application_rejected(model: Model, event: ApplicationRejected) -> None:
     if application is None:
         return
     if application.is_changing:
-        applications.change_answered(model, application, event.reason)
+        namespace_following.change_answered(model, application, event.reason)
     elif application.state is not ApplicationState.WAITING:
         _fail(model, application, "ApplicationRejected", event.reason, is_rejected=True)
         asking.consider_all(model, applications.try_another_queue(model, application))
@@ -59,6 +59,8 @@ def report_begun(model: Model, event: ReportBegun) -> None:
     is tried at once, as its queue file may be another one."""
     model.unanswered = dict.fromkeys(event.applications, 1)
     for application in model.applications.values():
+        if application.is_changing:
+            application.taken = application.added  # the change is in the report
         application.has_started = application.is_changing = False
     nodes = model.nodes
     nodes.unanswered = set(event.nodes)
@@ -126,9 +128,10 @@ def namespace_changed(model: Model, namespace: str) -> None:
     """Applications of the namespace follow its annotations. One that waits is tried at once, as the daemon has rejected
     it with other ones."""
     for application in [one for one in model.applications.values() if one.namespace == namespace]:
+        namespace_following.tell_other_problems(model, application)
         if application.state is not ApplicationState.WAITING:
-            applications.follow_namespace(model, application)
-        elif applications.has_other_tags(model, application):
+            namespace_following.follow(model, application)
+        elif namespace_following.has_other_tags(model, application):
             application.failures = 0
             add_application_again(model, application.id)
 

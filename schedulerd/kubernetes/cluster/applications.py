@@ -13,9 +13,7 @@ whose pods have all left, if the next pod says something else: a queue or gang t
 
 from __future__ import annotations
 
-from msgspec.structs import replace
-
-from schedulerd.kubernetes.cluster import joining
+from schedulerd.kubernetes.cluster import joining, namespace_following
 from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
 from schedulerd.kubernetes.cluster.gangs import declaration, late_declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import Gang
@@ -28,7 +26,6 @@ from schedulerd.kubernetes.metadata.namespaces import namespace_tags
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.waiting import Waiting
 
-_NAMESPACE_TAG_PREFIX = "namespace."
 FORCE_CREATE_TAG = "application.create.force"
 CREATION_TIME_TAG = "yunikorn.apache.org/creationTime"
 RETRY_FIRST_NS = 60 * SECOND_NS
@@ -58,6 +55,7 @@ def join(model: Model, own: OwnPod) -> None:
     else:
         application.others.pop(own.uid, None)
         application.pods[own.uid] = own
+        namespace_following.joined(model, application, own)
         if application.refused_queues and _names_another_queue(application, own):
             model.timers.set(model.now_ns, Due.ADD_APPLICATION, application.id)
         else:
@@ -116,50 +114,8 @@ def forget(model: Model, application: Application) -> list[OwnPod]:
 def submit(model: Model, application: Application) -> None:
     application.state = ApplicationState.SUBMITTED
     application.has_started = application.is_changing = False
-    application.problem, application.failing = None, ""
-    _tell(model, application, _add(model, application))
-
-
-def has_other_tags(model: Model, application: Application) -> bool:
-    """The namespace says something else than when the daemon was told of the application."""
-    found = namespace_tags(model.namespaces.get(application.namespace))
-    return application.added is not None and found.tags != _namespace_tags_of(application.added)
-
-
-def follow_namespace(model: Model, application: Application) -> None:
-    """Tells the daemon of other tags, if it has the application as it was told last."""
-    old = application.added
-    if old is None or application.state is not ApplicationState.ACCEPTED or application.is_changing:
-        return
-    if not application.pods or not has_other_tags(model, application):
-        return
-    found = namespace_tags(model.namespaces.get(application.namespace))
-    tags = {name: text for name, text in old.tags.items() if not name.startswith(_NAMESPACE_TAG_PREFIX)}
-    tags.update(found.tags)
-    first = membership.first_pod(application)
-    for problem in found.problems:
-        model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
-    application.is_changing = True
-    _tell(model, application, replace(old, tags=tags))
-
-
-def change_answered(model: Model, application: Application, problem: str = "") -> None:
-    """The daemon has taken the other tags, or has not, for this reason; the application goes on in either case."""
-    application.is_changing = False
-    if problem and application.pods:
-        first = membership.first_pod(application)
-        model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
-    follow_namespace(model, application)
-
-
-def _namespace_tags_of(added: AddApplication) -> dict[str, str]:
-    return {name: text for name, text in added.tags.items() if name.startswith(_NAMESPACE_TAG_PREFIX)}
-
-
-def _tell(model: Model, application: Application, added: AddApplication) -> None:
-    model.unanswered[application.id] = model.unanswered.get(application.id, 0) + 1
-    application.added = added
-    model.effects.append(added)
+    application.problem, application.failing, application.taken = None, "", None
+    namespace_following.tell(model, application, _add(model, application))
 
 
 def is_last_answer(model: Model, application_id: str) -> bool:
@@ -293,8 +249,7 @@ def _add(model: Model, application: Application) -> AddApplication:
     tags = {**found.tags, **_tags(first.pod)}
     if any(own.node for own in application.pods.values()):
         tags[FORCE_CREATE_TAG] = "true"
-    for problem in found.problems:
-        model.record(first, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
+    namespace_following.tell_problems(model, application, first)
     user = application.user
     added = AddApplication(application.id, application.queue, user.name, user.groups, tags)
     return membership.with_gang(application, added)

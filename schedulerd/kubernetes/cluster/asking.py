@@ -39,6 +39,8 @@ NO_PREDICATES = "none"
 SCHEDULING_GATED = "SchedulingGated"
 """Reason of the condition that the API server gives to pods with scheduling gates."""
 PREEMPTION_PREDICATES = "preemption"
+TAGS_LENGTH_MAX = 65_536
+"""Characters of all tags of an ask, names included; the daemon rejects one with more."""
 RETRY_FIRST_NS = SECOND_NS
 RETRY_MOST_NS = 60 * SECOND_NS
 
@@ -152,11 +154,25 @@ def rejected(model: Model, own: OwnPod, reason: str) -> None:
     delay_ns = min(RETRY_FIRST_NS << min(own.failures, 10), RETRY_MOST_NS)
     own.failures += 1
     own.is_ask_rejected = True
+    reason = _too_many_labels(own) or reason
     if own.state is PodState.ASKED:
         conditions.waits(model, own, held(f"the ask was rejected: {reason}", "TaskRejected", is_about_nodes=False))
     else:  # a resize of a pod that has its node
         model.record(own, "TaskRejected", "Scheduling", reason, is_warning=True)
     model.timers.set(model.now_ns + delay_ns, Due.ASK_AGAIN, own.uid)
+
+
+def _too_many_labels(own: OwnPod) -> str:
+    """What the daemon calls tags of the ask are the pod's labels, but for a few: the pod's author knows only those."""
+    tags = own.ask.tags if own.ask is not None else _own_tags(own.pod)
+    labels = own.pod.metadata.labels or {}
+    if sum(map(len, tags)) + sum(map(len, tags.values())) <= TAGS_LENGTH_MAX:
+        return ""
+    length = sum(map(len, labels)) + sum(map(len, labels.values()))
+    return (
+        f"the pod has {len(labels)} labels with {length} characters in all, which are too many for the scheduler "
+        f"({TAGS_LENGTH_MAX} with what it adds to each): the pod needs fewer or shorter labels"
+    )
 
 
 def _send(model: Model, own: OwnPod, resources: Amounts, *, again: bool) -> None:

@@ -173,6 +173,12 @@ class Application:
     """Why the daemon ends it, as it has said when it began to."""
     added: AddApplication | None = None
     """As the daemon was told last."""
+    taken: AddApplication | None = None
+    """As the daemon has it: it may have rejected what it was told last."""
+    problems_told: tuple[str, ...] = ()
+    """Of annotations of its namespace, as its pods were told last."""
+    problems_due_ns: int = 0
+    """From when on the next pod that joins is told them."""
     is_changing: bool = False
     """It was told again with other tags of its namespace, and has not answered that."""
 
@@ -219,6 +225,8 @@ class Model:
         """Kinds of objects by which pods become gangs."""
         self.gang_groups: dict[GroupKey, dict[str, KnownGroup]] = {}
         """By object its groups; a PodGroup has one, without a name."""
+        self.unreadable_groups: dict[GroupKey, str] = {}
+        """Why a PodGroup cannot be read; it is none of `gang_groups`."""
         self.declaring: dict[str, dict[str, None]] = {}
         """Uids of pods with task groups, by application id."""
         self.waiting_for_declaration: dict[str, dict[str, int]] = {}

@@ -20,6 +20,10 @@ MAX_CPU, MAX_MEMORY = "namespace.max.cpu", "namespace.max.memory"
 MAX_APPS = "namespace.maxApps"
 PARENT_QUEUE = "parentqueue"
 
+NAMES_MAX, NAME_LENGTH_MAX = 64, 256
+"""Resources of a quota. The daemon rejects an application with more or longer names, or an empty one, and would hold
+back all pods of the namespace for it."""
+
 _QUANTITIES = msgspec.json.Decoder(dict[str, str | int])
 
 
@@ -78,10 +82,22 @@ def _older_quota(namespace: Namespace, problems: list[str]) -> dict[str, int] | 
 
 
 def _checked(amounts: dict[str, int], name: str, problems: list[str]) -> dict[str, int] | None:
+    if wrong := _wrong_names(amounts):
+        problems.append(f"annotation {name} {wrong}: ignored")
+        return None
     if any(amount < 0 for amount in amounts.values()):
         problems.append(f"annotation {name} has an amount below 0: ignored")
         return None
     return amounts
+
+
+def _wrong_names(amounts: dict[str, int]) -> str:
+    if len(amounts) > NAMES_MAX:
+        return f"has more than {NAMES_MAX} resources"
+    if "" in amounts:
+        return "has a resource without a name"
+    long = next((name for name in amounts if len(name) > NAME_LENGTH_MAX), "")
+    return f"names the resource {long[:80]!r}..., which has more than {NAME_LENGTH_MAX} characters" if long else ""
 
 
 def _as_resource(amounts: dict[str, int]) -> str:

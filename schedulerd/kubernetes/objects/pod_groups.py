@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
+from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.meta import ObjectMeta
 
 
@@ -16,7 +19,19 @@ class CoschedulingPodGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"
     """scheduling.x-k8s.io/v1alpha1, kind PodGroup."""
 
     metadata: ObjectMeta = ObjectMeta()
-    spec: CoschedulingSpec = CoschedulingSpec()
+    spec: Any = msgspec.field(default_factory=dict)
+    """As it is: a custom resource has what its definition lets in, which may be anything. A group that was left out for
+    that would be none to its pods."""
+
+    def read_spec(self) -> CoschedulingSpec:
+        """Raises MalformedObject."""
+        return convert(_WithSpec, {"spec": self.spec}).spec
+
+
+class _WithSpec(msgspec.Struct, frozen=True, gc=False):
+    """For an error that names the field from the object on."""
+
+    spec: CoschedulingSpec
 
 
 class GangPolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -121,8 +121,7 @@ class _Process:
         return f"the API server has not answered{self._server_problem and f': {self._server_problem}'}"
 
     def _notes(self) -> str:
-        problems = {} if self._shim is None else self._shim.watch_problems
-        notes = [f"nothing new of {name}: {problem}" for name, problem in problems.items() if problem]
+        notes = [] if self._shim is None else self._shim.watch_notes
         if journal := self._recording.state:
             notes.append(f"journal: {journal}")
         return "\n".join(notes)

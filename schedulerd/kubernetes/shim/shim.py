@@ -42,6 +42,7 @@ from schedulerd.kubernetes.shim.watches import (
     is_synced,
     reflectors,
     unlisted,
+    watch_notes,
     watch_problems,
     watched_by,
 )
@@ -130,6 +131,11 @@ class Shim:
     def watch_problems(self) -> dict[str, str]:
         """By plural name of a resource that is watched: why nothing new of it comes; empty while all is well."""
         return watch_problems(self._watches)
+
+    @property
+    def watch_notes(self) -> list[str]:
+        """The same for people, each cause once."""
+        return watch_notes(self._watches)
 
     async def run(self) -> None:
         """Ends with an error of `schedulerd.client`, with `LeaseLost`, or with the cancellation of its task."""

@@ -125,10 +125,23 @@ def reflectors(
 
 
 def unlisted(watches: Iterable[Reflector[Any]]) -> str:
-    """The resources that are not listed yet, and why the first of them is not, if that is known; empty if all are."""
-    missing = [one for one in watches if not one.is_synced]
-    problem = next((f": {one.problem}" for one in missing if one.problem is not None), "")
-    return ", ".join(str(one.resource) for one in missing) + problem
+    """The resources that are not listed yet, by why they are not, if that is known; empty if all are."""
+    causes = _by_cause(one for one in watches if not one.is_synced)
+    return "; ".join(f"{names}: {cause}" if cause else names for cause, names in causes.items())
+
+
+def watch_notes(watches: Iterable[Reflector[Any]]) -> list[str]:
+    """Of what nothing new comes, and why: each cause once, as an API server that is away is one for all resources."""
+    causes = _by_cause(one for one in watches if one.problem is not None)
+    return [f"nothing new of {names}: {cause}" for cause, names in causes.items()]
+
+
+def _by_cause(watches: Iterable[Reflector[Any]]) -> dict[str, str]:
+    """The names of the resources by what keeps them back; empty if nothing is known."""
+    found: dict[str, list[str]] = {}
+    for one in watches:
+        found.setdefault("" if one.problem is None else one.problem.problem, []).append(str(one.resource))
+    return {cause: ", ".join(names) for cause, names in found.items()}
 
 
 def watch_problems(watches: Iterable[Reflector[Any]]) -> dict[str, str]:

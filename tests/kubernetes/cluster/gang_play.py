@@ -13,7 +13,6 @@ from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import (
     CoschedulingPodGroup,
-    CoschedulingSpec,
 )
 from tests.kubernetes.builders import JSON, annotated, node, placed
 from tests.kubernetes.cluster.play import Play, of, own
@@ -50,7 +49,7 @@ def conditions(effects: list[e.Effect]) -> list[tuple[str, str]]:
 
 
 def pod_group(members: int) -> CoschedulingPodGroup:
-    return CoschedulingPodGroup(own("pg").metadata, CoschedulingSpec(min_member=members))
+    return CoschedulingPodGroup(own("pg").metadata, {"minMember": members})
 
 
 def made(effect: e.CreatePod, uid: str = "") -> Pod:

@@ -16,7 +16,7 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.gangs import is_placeholder
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, CoschedulingSpec
+from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup
 from tests.kubernetes.builders import JSON, node, placed
 from tests.kubernetes.cluster.play import EPOCH_NS, own
 from tests.kubernetes.cluster.toy_world import ToyDaemon, ToyWorld
@@ -304,7 +304,7 @@ class GangWorld(ToyWorld):
             self._collect_garbage()
         elif chance < 0.6:
             name = self.random.choice("xy")
-            spec = CoschedulingSpec(min_member=self.random.randint(1, 3))
+            spec = {"minMember": self.random.randint(1, 3)}
             group = self.pod_groups[name] = CoschedulingPodGroup(own(name).metadata, spec)
             self._watch.append(v.Put(group))
         elif not self.is_orderly and chance < 0.65:

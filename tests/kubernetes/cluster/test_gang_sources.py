@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.objects.decode import decode
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import (
+    CoschedulingPodGroup,
     GangPolicy,
     SchedulingPolicy,
     Workload,
@@ -42,13 +46,46 @@ def test_pods_of_a_group_wait_for_it_and_for_each_other() -> None:
     }
 
 
+def unreadable_group(text: str) -> CoschedulingPodGroup:
+    body = {"metadata": {"name": "pg", "namespace": "ns"}, "spec": {"minMember": text}}
+    return decode(CoschedulingPodGroup, json.dumps(body).encode())
+
+
+def shown_by(play: Play, pod: str) -> str:
+    waiting = play.cluster.model.pods[pod].reason.current
+    return "" if waiting is None else waiting.text
+
+
+def test_pods_of_a_group_that_cannot_be_read_say_why() -> None:
+    play = grouping()
+    play.put(grouped("p0"))
+    assert shown_by(play, "p0") == "PodGroup 'pg' not found"
+    play.put(unreadable_group("three"))
+    why = "PodGroup 'pg' cannot be read: spec.minMember: Expected `int`, got `str`"
+    assert shown_by(play, "p0") == why
+    play.put(grouped("p1"))
+    assert shown_by(play, "p1") == why
+    play.gone(unreadable_group("three"))
+    play.put(grouped("p2"))
+    assert shown_by(play, "p2") == "PodGroup 'pg' not found"
+    assert of(play.put(pod_group(3)), e.AddApplication) != []
+
+
+def test_pods_that_wait_for_others_say_that_their_group_cannot_be_read_any_longer() -> None:
+    play = grouping()
+    play.put(pod_group(3), grouped("p0"))
+    play.put(unreadable_group("three"))
+    assert shown_by(play, "p0").startswith("PodGroup 'pg' cannot be read: ")
+    assert play.put(grouped("p1"), grouped("p2")) == []
+    assert of(play.put(pod_group(3)), e.AddApplication) != []
+
+
 def test_pods_that_wait_for_others_say_that_their_group_is_deleted() -> None:
     play = grouping()
     play.put(pod_group(3), grouped("p0"))
 
     def shown() -> str:
-        waiting = play.cluster.model.pods["p0"].reason.current
-        return "" if waiting is None else waiting.text
+        return shown_by(play, "p0")
 
     assert shown() == "the gang of PodGroup 'pg' waits for its pods: 1 of 3 exist"
     play.gone(pod_group(3))

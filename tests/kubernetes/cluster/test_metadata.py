@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -141,6 +142,9 @@ def test_quotas_of_a_namespace() -> None:
         {"namespace_quota": '{"cpu": "much"}'},
         {"namespace_quota": "cpu=1"},
         {"namespace_quota": '{"cpu": -1}'},
+        {"namespace_quota": '{"": "1"}'},
+        {"namespace_quota": json.dumps({"cpu": 1, "x" * 257: 1})},
+        {"namespace_guaranteed": json.dumps({f"r{number}": 1 for number in range(65)})},
         {"namespace_guaranteed": "[]"},
         {"namespace_max_cpu": "one"},
         {"namespace_maxApps": "-1"},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, RecordEvent, RemoveApplication
+from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, Effect, RecordEvent, RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
     ApplicationRejected,
@@ -72,6 +72,29 @@ def test_tags_that_are_rejected_are_told_as_a_warning_and_the_application_goes_o
     assert (event.reason, event.note, event.is_warning) == ("NamespaceAnnotation", "namespace: too many", True)
     play.bind("p", "n")
     assert len(of(play.put(space("4")), AddApplication)) == 1
+
+
+def test_tags_that_the_daemon_has_already_are_not_told_after_others_were_rejected(play: Play) -> None:
+    play.put(space("3"))
+    play.tell(ApplicationRejected(APP, "too many"))
+    assert play.all_put(space("2")) == [], "it would be an id that is in use"
+    assert len(of(play.put(space("4")), AddApplication)) == 1
+    assert play.all(ApplicationAccepted(APP)) == []
+    assert len(of(play.put(space("2")), AddApplication)) == 1
+
+
+def test_tags_that_are_back_before_others_are_rejected_are_not_told(play: Play) -> None:
+    play.put(space("3"))
+    play.put(space("2"))
+    (event,) = play.all(ApplicationRejected(APP, "too many"))
+    assert isinstance(event, RecordEvent)
+
+
+def test_a_change_in_the_report_to_a_new_daemon_is_what_that_has(play: Play) -> None:
+    play.put(space("3"))
+    play.tell(ReportBegun((APP,), ("n",)), ApplicationAccepted(APP))
+    (added,) = play.put(space("2"))
+    assert isinstance(added, AddApplication)
 
 
 def test_an_application_that_was_rejected_is_added_again_at_once_when_the_annotations_change() -> None:
@@ -144,3 +167,35 @@ def test_a_change_that_the_daemon_has_not_answered_is_in_the_new_report(play: Pl
     play.tell(ReportBegun((APP,), ("n",)), ApplicationAccepted(APP))
     (added,) = play.put(space("4"))
     assert isinstance(added, AddApplication)
+
+
+def warnings(effects: list[Effect]) -> list[str]:
+    """Names of the pods that are told of an annotation."""
+    return [event.regarding.name for event in of(effects, RecordEvent) if event.reason == "NamespaceAnnotation"]
+
+
+def test_a_mistake_that_changes_no_tag_is_told_once() -> None:
+    play = Play()
+    play.start(node("n"), space(), own("p"))
+    play.tell(ApplicationAccepted(APP))
+    assert warnings(play.all_put(space("many"))) == ["p"]
+    assert warnings(play.all_put(space("many"), own("q"))) == []
+    assert warnings(play.all_put(space("more"))) == ["p"]
+    assert warnings(play.all_put(space())) == []
+    assert warnings(play.all_put(space("more"))) == ["p"]
+
+
+def test_a_mistake_is_told_again_to_a_pod_that_joins_when_its_event_is_forgotten(play: Play) -> None:
+    assert warnings(play.all_put(space("many"))) == ["p"]
+    play.tell(ApplicationAccepted(APP))
+    play.wait(3_599)
+    assert warnings(play.all_put(own("q"))) == []
+    play.wait(1)
+    assert warnings(play.all_put(own("r"), own("s"))) == ["r"]
+
+
+def test_pods_of_an_application_that_waits_are_told_of_a_mistake() -> None:
+    play = Play()
+    play.start(node("n"), space(), own("p"))
+    play.tell(ApplicationRejected(APP, "no queue"))
+    assert warnings(play.all_put(space("many"))) == ["p"]

@@ -15,6 +15,7 @@ from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata import gangs as metadata
 from schedulerd.kubernetes.metadata.gangs import GangStyle, InvalidGang, PlaceholderKind
 from schedulerd.kubernetes.metadata.pods import APP_ID_LENGTH_MAX
+from schedulerd.kubernetes.objects.decode import MalformedObject
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, PodGroup, Workload
 
@@ -117,7 +118,13 @@ def missing_group(model: Model, own: OwnPod) -> str:
     if own.group is None or known_group(model, own.group) is not None:
         return ""
     model.waiting_for_groups.setdefault(_object_key(own.group), {})[own.uid] = None
-    return f"PodGroup {own.group.name!r} not found"
+    return why_unknown(model, own.group)
+
+
+def why_unknown(model: Model, key: GroupKey) -> str:
+    """Why the PodGroup says nothing."""
+    problem = model.unreadable_groups.get(_object_key(key))
+    return f"PodGroup {key.name!r} " + (f"cannot be read: {problem}" if problem else "not found")
 
 
 def stop_waiting(model: Model, own: OwnPod) -> None:
@@ -168,7 +175,11 @@ def put_group(model: Model, thing: CoschedulingPodGroup | PodGroup | Workload) -
     groups: dict[str, KnownGroup] = {}
     if isinstance(thing, CoschedulingPodGroup):
         key = GroupKey(GangSource.COSCHEDULING, about.namespace, about.name)
-        groups[""] = KnownGroup(max(0, thing.spec.min_member), max(0, thing.spec.schedule_timeout_seconds or 0))
+        try:
+            spec = thing.read_spec()
+        except MalformedObject as error:
+            return _unreadable_group(model, key, str(error))
+        groups[""] = KnownGroup(max(0, spec.min_member), max(0, spec.schedule_timeout_seconds or 0))
     elif isinstance(thing, PodGroup):
         key = GroupKey(GangSource.KUBERNETES, about.namespace, about.name)
         gang = thing.spec.scheduling_policy.gang
@@ -177,9 +188,19 @@ def put_group(model: Model, thing: CoschedulingPodGroup | PodGroup | Workload) -
         key = GroupKey(GangSource.KUBERNETES, about.namespace, about.name)
         for one in thing.spec.pod_groups or ():
             groups[one.name] = KnownGroup(0 if one.policy.gang is None else max(0, one.policy.gang.min_count))
+    model.unreadable_groups.pop(key, None)
     if model.gang_groups.get(key) == groups:
         return None
     model.gang_groups[key] = groups
+    return key
+
+
+def _unreadable_group(model: Model, key: GroupKey, problem: str) -> GroupKey | None:
+    """What it said before does not hold any longer."""
+    model.gang_groups.pop(key, None)
+    if model.unreadable_groups.get(key) == problem:
+        return None
+    model.unreadable_groups[key] = problem
     return key
 
 
@@ -188,6 +209,7 @@ def gone_group(model: Model, thing: CoschedulingPodGroup | PodGroup | Workload) 
     source = GangSource.COSCHEDULING if is_coscheduling else GangSource.KUBERNETES
     key = GroupKey(source, thing.metadata.namespace, thing.metadata.name)
     model.gang_groups.pop(key, None)
+    model.unreadable_groups.pop(key, None)
     return key
 
 

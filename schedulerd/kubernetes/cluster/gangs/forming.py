@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking, joining
 from schedulerd.kubernetes.cluster.gangs import members, membership
-from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age, known_group
+from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age, known_group, why_unknown
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Group, KnownGroup, SlotState
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
@@ -129,8 +129,9 @@ def _originator(model: Model, application: Application, gang: Gang, real: list[O
 
 def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], known: KnownGroup | None) -> None:
     assert gang.key is not None
-    note = f"PodGroup {gang.key.name!r} not found"
-    if known is not None:
+    if known is None:
+        note = why_unknown(model, gang.key)
+    else:
         note = f"the gang of PodGroup {gang.key.name!r} waits for its pods: {len(real)} of {known.min_member} exist"
     if gang.said != note:
         gang.said = note

@@ -1,0 +1,84 @@
+"""Applications follow the annotations of their namespace: the daemon is told of them again, with other tags."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from schedulerd.kubernetes.cluster.effects import AddApplication
+from schedulerd.kubernetes.cluster.gangs import membership
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.metadata.namespaces import namespace_tags
+
+TELL_AGAIN_NS = 3_600 * SECOND_NS
+"""The API server forgets an event after an hour."""
+_TAG_PREFIX = "namespace."
+
+
+def tell(model: Model, application: Application, added: AddApplication) -> None:
+    """The daemon is told of the application as it is now."""
+    model.unanswered[application.id] = model.unanswered.get(application.id, 0) + 1
+    application.added = added
+    model.effects.append(added)
+
+
+def tell_problems(model: Model, application: Application, own: OwnPod) -> None:
+    """Warns of annotations that are ignored: a quota with a mistake is none, which nobody else would notice."""
+    application.problems_told = namespace_tags(model.namespaces.get(application.namespace)).problems
+    application.problems_due_ns = model.now_ns + TELL_AGAIN_NS
+    for problem in application.problems_told:
+        _warn(model, own, problem)
+
+
+def tell_other_problems(model: Model, application: Application) -> None:
+    """The annotations have changed, and may have another mistake, also if the tags are what they were."""
+    problems = namespace_tags(model.namespaces.get(application.namespace)).problems
+    if application.pods and problems != application.problems_told:
+        tell_problems(model, application, membership.first_pod(application))
+
+
+def joined(model: Model, application: Application, own: OwnPod) -> None:
+    """Another pod is one of the application, which may be weeks old."""
+    if model.now_ns >= application.problems_due_ns:
+        tell_problems(model, application, own)
+
+
+def has_other_tags(model: Model, application: Application) -> bool:
+    """The namespace says something else than when the daemon was told of the application."""
+    found = namespace_tags(model.namespaces.get(application.namespace))
+    return application.added is not None and found.tags != _tags_of(application.added)
+
+
+def follow(model: Model, application: Application) -> None:
+    """Tells the daemon of other tags, if it has answered the last ones."""
+    old = application.added
+    if old is None or application.state is not ApplicationState.ACCEPTED or application.is_changing:
+        return
+    if not application.pods or not has_other_tags(model, application):
+        return
+    found = namespace_tags(model.namespaces.get(application.namespace))
+    tags = {name: text for name, text in old.tags.items() if not name.startswith(_TAG_PREFIX)}
+    changed = replace(old, tags={**tags, **found.tags})
+    if changed == application.taken:  # to tell what the daemon has already would be an id that is in use
+        application.added = changed
+        return
+    application.is_changing = True
+    tell(model, application, changed)
+
+
+def change_answered(model: Model, application: Application, problem: str = "") -> None:
+    """The daemon has taken the other tags, or has not, for this reason; the application goes on in either case."""
+    application.is_changing = False
+    if not problem:
+        application.taken = application.added
+    elif application.pods:
+        _warn(model, membership.first_pod(application), problem)
+    follow(model, application)
+
+
+def _warn(model: Model, own: OwnPod, problem: str) -> None:
+    model.record(own, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
+
+
+def _tags_of(added: AddApplication) -> dict[str, str]:
+    return {name: text for name, text in added.tags.items() if name.startswith(_TAG_PREFIX)}
