@@ -13,6 +13,7 @@ from schedulerd.kubernetes.cluster import (
     claims,
     conditions,
     joining,
+    namespace_following,
     node_answers,
     nodes,
     pods,
@@ -371,7 +372,7 @@ MUTANTS = (
     Mutant(
         "a quota that changes before the application is accepted is lost",
         Rule.SHIM_NAMESPACES,
-        left_out(answers.application_accepted, applications.follow_namespace),
+        left_out(answers.application_accepted, namespace_following.follow),
         (NAMESPACES,),
     ),
     Mutant(
@@ -383,7 +384,7 @@ MUTANTS = (
     Mutant(
         "a change of quotas that is rejected is not told",
         Rule.SHIM_NAMESPACES,
-        Within(applications.change_answered, Model.record, nothing),
+        Within(namespace_following.change_answered, Model.record, nothing),
         (NAMESPACES,),
     ),
     # Reasons
