@@ -123,7 +123,7 @@ def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 
 
-@pytest.mark.parametrize("seed", FOUND_WITH_CRASHES)
+@pytest.mark.parametrize("seed", [*range(50), *FOUND_WITH_CRASHES])
 def test_everybody_agrees_after_crashes(seed: int) -> None:
     check(play(seed, crashes=True))
 
