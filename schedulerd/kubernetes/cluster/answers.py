@@ -34,11 +34,11 @@ def application_accepted(model: Model, event: ApplicationAccepted) -> None:
         return
     if application.is_changing:
         namespace_following.change_answered(model, application)
-    elif application.state is ApplicationState.SUBMITTED:
+        return
+    if application.state is ApplicationState.SUBMITTED:
         application.state, application.taken = ApplicationState.ACCEPTED, application.added
-        application.refused_queues.clear()
         model.gangs_due[application.id] = None
-        namespace_following.follow(model, application)
+    namespace_following.follow(model, application)  # its annotations may have changed before the daemon lost its state
 
 
 def application_rejected(model: Model, event: ApplicationRejected) -> None:
@@ -49,9 +49,8 @@ def application_rejected(model: Model, event: ApplicationRejected) -> None:
         return
     if application.is_changing:
         namespace_following.change_answered(model, application, event.reason)
-    elif application.state is not ApplicationState.WAITING:
+    elif application.state not in (ApplicationState.WAITING, ApplicationState.FORMING):
         _fail(model, application, "ApplicationRejected", event.reason, is_rejected=True)
-        asking.consider_all(model, applications.try_another_queue(model, application))
 
 
 def report_begun(model: Model, event: ReportBegun) -> None:
@@ -71,7 +70,7 @@ def report_begun(model: Model, event: ReportBegun) -> None:
             nodes.changed[report.name] = None
     for application in [one for one in model.applications.values() if one.state is ApplicationState.WAITING]:
         application.failures = 0
-        add_application_again(model, application.id)
+        _add_again(model, application)
 
 
 def resynced(model: Model) -> None:
@@ -110,18 +109,21 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
 
 
 def add_application_again(model: Model, application_id: str) -> None:
-    """The back-off of an application is over."""
+    """The back-off of an application is over, unless this is the timer of an earlier one."""
     application = model.applications.get(application_id)
-    if application is None or application.state is not ApplicationState.WAITING:
+    if application is not None and application.again_ns <= model.now_ns:
+        _add_again(model, application)
+
+
+def _add_again(model: Model, application: Application) -> None:
+    if application.state is not ApplicationState.WAITING:
         return
-    if application.refused_queues and (pods := applications.try_another_queue(model, application)):
-        asking.consider_all(model, pods)
-        return
-    application.refused_queues.clear()
-    if application.pods:
-        _resubmit(model, application)
-    else:
+    if not application.pods:
         asking.consider_all(model, applications.forget(model, application))
+    elif applications.begin_anew_if_other(model, application):
+        asking.consider_all(model, list(application.pods.values()))
+    else:
+        _resubmit(model, application)
 
 
 def namespace_changed(model: Model, namespace: str) -> None:
@@ -133,7 +135,7 @@ def namespace_changed(model: Model, namespace: str) -> None:
             namespace_following.follow(model, application)
         elif namespace_following.has_other_tags(model, application):
             application.failures = 0
-            add_application_again(model, application.id)
+            _add_again(model, application)
 
 
 def ask_rejected(model: Model, event: AskRejected) -> None:

@@ -5,10 +5,12 @@
 | FORMING | the first pod of a gang | enough pods of the gang exist |
 | SUBMITTED | the first ask of a pod | the daemon's answer |
 | ACCEPTED | the daemon accepts it | Completed (forgotten, or submitted again if pods are left), Failed |
-| WAITING | the daemon rejects it, or it fails | a timer, after which it is submitted again |
+| WAITING | the daemon rejects it, or it fails | a timer, other tags of its namespace, a daemon without its state |
 
-The daemon completes an application by itself. Only one that may never have had an ask is removed from here, and one
-whose pods have all left, if the next pod says something else: a queue or gang that was corrected has to count.
+The daemon completes an application by itself. Only one that may never have had an ask is removed from here.
+
+An application begins anew, as its first pod says, when no pod is left and the next one says something else, and when it
+is submitted again after it was WAITING: a queue or gang that was corrected has to count.
 """
 
 from __future__ import annotations
@@ -30,8 +32,6 @@ FORCE_CREATE_TAG = "application.create.force"
 CREATION_TIME_TAG = "yunikorn.apache.org/creationTime"
 RETRY_FIRST_NS = 60 * SECOND_NS
 RETRY_MOST_NS = 30 * 60 * SECOND_NS
-QUEUES_TRIED_MAX = 10
-"""Of those that the pods of an application name, one after the other, before it waits: each asks for all pods again."""
 
 
 def join(model: Model, own: OwnPod) -> None:
@@ -56,10 +56,7 @@ def join(model: Model, own: OwnPod) -> None:
         application.others.pop(own.uid, None)
         application.pods[own.uid] = own
         namespace_following.joined(model, application, own)
-        if application.refused_queues and _names_another_queue(application, own):
-            model.timers.set(model.now_ns, Due.ADD_APPLICATION, application.id)
-        else:
-            joining.tell_ignored(model, application, own)
+        joining.tell_ignored(model, application, own)
     own.application = application
     membership.joined(model, application, own)
 
@@ -70,7 +67,7 @@ def has_joined(own: OwnPod) -> bool:
 
 
 def leave(model: Model, own: OwnPod) -> list[OwnPod]:
-    """The pod is gone, or needs nothing any longer. Pods that can be considered now, as their application is free."""
+    """The pod is gone, or needs nothing any longer. Returns the pods that can be considered now."""
     application = own.application
     if application is None:
         waiting = model.applications.get(own.metadata.application_id)
@@ -132,7 +129,13 @@ def wait(model: Model, application: Application, problem: Waiting) -> None:
     application.problem = problem
     delay_ns = min(RETRY_FIRST_NS << min(application.failures, 10), RETRY_MOST_NS)
     application.failures += 1
-    model.timers.set(model.now_ns + delay_ns, Due.ADD_APPLICATION, application.id)
+    _try_again(model, application, model.now_ns + delay_ns)
+
+
+def _try_again(model: Model, application: Application, at_ns: int) -> None:
+    """Timers of earlier waits, which ring before that, say nothing."""
+    application.again_ns = at_ns
+    model.timers.set(at_ns, Due.ADD_APPLICATION, application.id)
 
 
 def remove_and_wait(model: Model, application: Application, problem: Waiting) -> None:
@@ -155,26 +158,6 @@ def _made(model: Model, own: OwnPod) -> Application:
     return application
 
 
-def try_another_queue(model: Model, application: Application) -> list[OwnPod]:
-    """One pod with a wrong queue must not hold back all others of its namespace. Each queue that they name is tried
-    once, and all of that is one failure; pods that can be considered now."""
-    application.refused_queues.add(application.queue)
-    first = next((own for own in application.pods.values() if _names_another_queue(application, own)), None)
-    if first is None:
-        return []
-    failures = application.failures - 1
-    _begin_anew(model, application, first)
-    application.failures = failures
-    return list(application.pods.values())
-
-
-def _names_another_queue(application: Application, own: OwnPod) -> bool:
-    queue, refused = own.metadata.queue, application.refused_queues
-    if not queue or queue in refused or len(refused) >= QUEUES_TRIED_MAX:
-        return False
-    return not (own.is_placeholder or own.node or own.failure is not None or _follows_another_pod(own))
-
-
 def _follows_another_pod(own: OwnPod) -> bool:
     """It only names its task group."""
     return bool(task_group_name(own.pod.metadata)) and not own.declares_gang
@@ -185,17 +168,34 @@ def _has_real_pods(application: Application) -> bool:
 
 
 def _left_waiting(model: Model, application: Application, left: OwnPod) -> list[OwnPod]:
-    """The application is what its first pod says: without the one that had the wrong queue it may be accepted. Pods
-    that can be considered now."""
+    """The application is what its first pod says: without the one that had the wrong queue it may be accepted, and is
+    submitted again once in this step. Returns the pods that can be considered now."""
     if not application.pods:
         return forget(model, application) if application.others else []  # it waits for pods that a controller makes
-    first = next((own for own in application.pods.values() if not own.is_placeholder), None)
-    if first is None or first.node or left.is_placeholder or left.failure is not None or first.failure is not None:
+    first = _first_to_place(application)
+    if first is None or left.is_placeholder or left.failure is not None or _follows_another_pod(first):
         return []
-    if not _says_something_else(model, application, first):
-        return []
+    if _origin(joining.made_by(first)) != _origin(application):
+        _try_again(model, application, model.now_ns)
+    return []
+
+
+def begin_anew_if_other(model: Model, application: Application) -> bool:
+    """Whether the application begins anew, as its first pod says something else than the daemon was told."""
+    first = _first_to_place(application)
+    if first is None or not _says_something_else(model, application, first):
+        return False
     _begin_anew(model, application, first)
-    return list(application.pods.values())
+    return True
+
+
+def _first_to_place(application: Application) -> OwnPod | None:
+    first = next((own for own in application.pods.values() if not own.is_placeholder), None)
+    return None if first is None or first.node or first.failure is not None else first
+
+
+def _origin(application: Application) -> tuple[str, str, object]:
+    return application.namespace, application.queue, application.user
 
 
 def _says_something_else(model: Model, application: Application, own: OwnPod) -> bool:
@@ -203,7 +203,7 @@ def _says_something_else(model: Model, application: Application, own: OwnPod) ->
     if _follows_another_pod(own):
         return False
     made = joining.made_by(own)
-    if (made.namespace, made.queue, made.user) != (application.namespace, application.queue, application.user):
+    if _origin(made) != _origin(application):
         return True
     gang, old = _gang(model, made, own), application.gang
     return own.group is None and (gang and gang.declaration) != (old and old.declaration)
@@ -226,6 +226,9 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
         application.state, application.problem = ApplicationState.FORMING, None
         membership.form_later(model, application, application.gang, model.now_ns + membership.FORM_AGAIN_NS)
     late_declaration.is_awaited(model, application)
+    for own in application.others.values():  # it may be theirs now
+        model.timers.set(model.now_ns, Due.ASK_AGAIN, own.uid)
+    application.others.clear()
     for own in application.pods.values():
         if own is not first and not own.is_placeholder:
             joining.tell_ignored(model, application, own)

@@ -50,7 +50,8 @@ def is_of_other_user(model: Model, application: Application, own: OwnPod) -> boo
 
 
 def joins_after(model: Model, own: OwnPod, older: OwnPod) -> bool:
-    """Somebody else has bound the pod, and the application is that of the older one, which waits for a node."""
+    """Whether the pod, which has a node, has to join after the older one, which waits and would lose its application:
+    somebody else has bound it."""
     if is_placed(own.pod) or _created(older) >= _created(own):
         return False
     return is_of_other_user(model, made_by(own), older)

@@ -104,7 +104,7 @@ class OwnPod(msgspec.Struct, eq=False):
     declares_gang: bool = False
     """It has task groups, usable or not."""
     has_told_gang: bool = False
-    """Its unusable task groups were told of."""
+    """It was told that its task groups are not used."""
     is_placeholder: bool = False
     """Holds room for a member of a gang; a virtual one is no pod."""
     task_group: str = ""
@@ -164,8 +164,8 @@ class Application:
     """Pods of other namespaces and users that carry its id, and wait for its end."""
     failures: int = 0
     """In a row."""
-    refused_queues: set[str] = field(default_factory=set)
-    """Those that its pods name and that the daemon has rejected, since it was tried last."""
+    again_ns: int = 0
+    """While WAITING: when it is submitted again."""
     gang: Gang | None = None
     problem: Waiting | None = None
     """While WAITING: why."""
@@ -228,7 +228,9 @@ class Model:
         self.unreadable_groups: dict[GroupKey, str] = {}
         """Why a PodGroup cannot be read; it is none of `gang_groups`."""
         self.declaring: dict[str, dict[str, None]] = {}
-        """Uids of pods with task groups, by application id."""
+        """Uids of pods with task groups that can be used, by application id."""
+        self.undeclared_for: dict[str, set[tuple[str, User]]] = {}
+        """By application id: namespaces and users of pods for which none of these declares a gang."""
         self.waiting_for_declaration: dict[str, dict[str, int]] = {}
         """By application id: uids of pods that wait for the one that declares their task group, and until when; -1 is
         a wait that is over."""

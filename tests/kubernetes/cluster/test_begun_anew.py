@@ -9,6 +9,8 @@ import pytest
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.objects.cluster import Namespace
+from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.cluster.gang_play import accepted, made, member, started
 from tests.kubernetes.cluster.play import Play, of, own
@@ -18,10 +20,10 @@ def in_queue(name: str, queue: str, **meta: Any) -> Pod:
     return own(name, meta={"labels": {"applicationId": "a", "queue": queue}, **meta})
 
 
-def declaring(name: str, cpu: str, placeholders: str = "virtual") -> Pod:
+def declaring(name: str, cpu: str, placeholders: str = "virtual", queue: str = "root.q") -> Pod:
     group = {"name": "g", "minMember": 1, "minResource": {"cpu": cpu}}
     said = {"task-groups": json.dumps([group]), "task-group-name": "g", "placeholders": placeholders}
-    return in_queue(name, "root.q", annotations={f"schedulerd.io/{key}": text for key, text in said.items()})
+    return in_queue(name, queue, annotations={f"schedulerd.io/{key}": text for key, text in said.items()})
 
 
 def added(effects: list[e.Effect]) -> list[tuple[str, Any]]:
@@ -58,51 +60,54 @@ def test_a_corrected_queue_counts_at_once() -> None:
 def test_without_the_pod_with_the_wrong_queue_the_others_are_placed() -> None:
     wrong = in_queue("p0", "root.wrong")
     play = rejected(wrong, in_queue("p1", ""), in_queue("p2", ""))
-    effects = play.gone(wrong)
+    effects = [*play.gone(wrong), *play.wait(0)]
     assert added(effects) == [("", None)], "placement rules decide"
     assert [ask.key for ask in of(effects, e.Ask)] == ["p1", "p2"]
 
 
-def test_a_wrong_queue_does_not_hold_back_pods_that_name_another_one() -> None:
-    play = started()
-    play.put(in_queue("p0", "root.wrong"), in_queue("p1", ""), in_queue("p2", "root.wrong2"), in_queue("p3", "root.q"))
-
-    def tried() -> list[e.Effect]:
-        return play.all(v.ApplicationRejected("a", "it does not exist"))
-
-    assert added(tried()) == [("root.wrong2", None)]
-    effects = tried()
+def test_a_rejected_application_is_submitted_again_as_its_first_pod_says() -> None:
+    play = rejected(declaring("p0", "500"), in_queue("p1", "root.wrong"), in_queue("p2", "root.q"))
+    play.gone(declaring("p0", "500"))
+    play.tell(v.ApplicationRejected("a", "it does not exist"))
+    effects = [*play.gone(in_queue("p1", "root.wrong")), *play.wait(0)]
     assert added(effects) == [("root.q", None)]
-    assert [ask.key for ask in of(effects, e.Ask)] == ["p0", "p1", "p2", "p3"], (
-        "application and queue are its first pod's"
-    )
-    told = {(one.regarding.name, one.reason) for one in of(effects, e.RecordEvent)}
-    assert {("p0", "QueueIgnored"), ("p2", "QueueIgnored")} <= told
-    assert added(tried()) == [], "each of them once"
-    assert added(play.wait(60)) == [("root.q", None)]
-    assert added(tried()) == [("root.wrong", None)]
-    for _ in range(2):
-        tried()
-    assert added(play.wait(119)) == []
-    assert len(added(play.wait(1))) == 1, "twice as long"
+    assert [ask.key for ask in of(effects, e.Ask)] == ["p2"]
 
 
-def test_only_so_many_queues_are_tried_at_once() -> None:
+def test_pods_of_another_user_that_wait_join_an_application_that_has_become_theirs() -> None:
+    def of_user(name: str, user: str) -> Pod:
+        return in_queue(name, "root.q", annotations={"schedulerd.io/user.info": json.dumps({"user": user})})
+
     play = started()
-    play.put(*(in_queue(f"p{number}", f"root.wrong{number}") for number in range(20)))
-    tried = 1
-    while added(play.tell(v.ApplicationRejected("a", "it does not exist"))):
-        tried += 1
-    assert tried == 10
+    first = of_user("a0", "ann")
+    play.put(first, of_user("b0", "bob"))
+    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
+    play.gone(first)
+    effects = [*play.put(of_user("b1", "bob")), *play.wait(0)]
+    assert [ask.key for ask in of(effects, e.Ask)] == ["b1", "b0"]
 
 
-def test_a_pod_with_another_queue_need_not_wait_for_the_next_attempt() -> None:
+def test_the_answer_to_an_earlier_submission_does_not_reject_a_gang_that_is_formed() -> None:
+    play = started()
+    wrong = declaring("p0", "500", queue="root.wrong")
+    play.put(wrong)
+    play.gone(wrong)
+    play.put(declaring("p1", "1"))
+    play.tell(v.ApplicationRejected("a", "queue root.wrong does not exist"))
+    assert added(play.wait(1)) == [("root.q", {"vcore": 1000, "pods": 1})]
+
+
+def test_timers_of_earlier_waits_do_not_count() -> None:
     play = rejected(in_queue("p0", "root.wrong"))
-    assert added([*play.put(in_queue("p1", "root.wrong")), *play.wait(0)]) == []
-    effects = play.all_put(in_queue("p2", "root.q"))
-    assert added(effects) == [("root.q", None)]
-    assert {one.regarding.name for one in of(effects, e.RecordEvent)} == {"p0", "p1"}, "its queue is not ignored"
-    assert [ask.key for ask in of(effects, e.Ask)] == ["p0", "p1", "p2"]
+    quota = {"metadata": {"name": "ns", "annotations": {"schedulerd.io/namespace.quota": '{"cpu": "1"}'}}}
+    play.wait(30)
+    play.put(convert(Namespace, quota))
+    play.tell(v.ApplicationRejected("a", "queue root.wrong does not exist"))
+    assert added(play.wait(59)) == []
+    assert len(added(play.wait(1))) == 1
+    play.tell(v.ApplicationRejected("a", "queue root.wrong does not exist"))
+    assert added(play.wait(119)) == []
+    assert len(added(play.wait(1))) == 1
 
 
 def test_a_pod_of_another_user_that_waits_takes_over_a_rejected_application_without_pods() -> None:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
-from schedulerd.kubernetes.cluster.model import PodState
+from schedulerd.kubernetes.cluster.gangs import late_declaration
+from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import JSON, node, placed, terminating
@@ -63,6 +64,23 @@ def test_a_member_waits_for_the_pod_that_declares_its_task_group() -> None:
     assert sum(ask.is_placeholder for ask in of(effects, e.Ask)) == 2
     assert of(play.wait(60), e.Ask) == [], "it has waited"
     assert play.cluster.model.waiting_for_declaration == {}
+
+
+def test_pods_of_others_that_declare_a_gang_are_looked_at_once_for_a_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[str] = []
+    may_declare = late_declaration._may_declare
+
+    def counting(model: Model, application: Application, own: OwnPod) -> bool:
+        looked_at.append(own.uid)
+        return may_declare(model, application, own)
+
+    monkeypatch.setattr(late_declaration, "_may_declare", counting)
+    play = started()
+    play.put(*(of_user(gated(driver(f"d{number}")), "eve") for number in range(20)))
+    assert of(play.put(*(of_user(executor(f"x{number}"), "bob") for number in range(20))), e.Ask) == []
+    assert len(looked_at) == 20
+    (added,) = of(play.put(of_user(driver("own"), "bob")), e.AddApplication)
+    assert added.placeholder_ask is not None
 
 
 def test_without_that_pod_it_is_scheduled_without_a_gang_after_a_while() -> None:
@@ -155,6 +173,7 @@ def test_a_pod_that_goes_waits_no_longer() -> None:
     play.gone(executor("x2"))
     model = play.cluster.model
     assert (model.waiting_for_declaration, model.declaring, model.applications) == ({}, {}, {})
+    assert model.undeclared_for == {}
 
 
 def test_a_declaration_by_a_pod_that_cannot_be_asked_for_yet_counts() -> None:

@@ -76,6 +76,7 @@ def check_declarations(world: GangWorld | CoreGangWorld) -> None:
     assert model.waiting_for_declaration == {}, "a pod waits for a declaration"
     declaring = {uid for uids in model.declaring.values() for uid in uids}
     assert declaring == {uid for uid, own in model.pods.items() if own.declares_gang}
+    assert model.undeclared_for.keys() <= model.declaring.keys()
 
 
 def check_room(world: GangWorld | CoreGangWorld) -> None:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.metadata import gangs as metadata
+from schedulerd.kubernetes.metadata.gangs import TaskGroup
 from schedulerd.kubernetes.objects.decode import decode
+from schedulerd.kubernetes.objects.meta import ObjectMeta
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import (
     CoschedulingPodGroup,
@@ -166,6 +171,24 @@ def test_unusable_task_groups_run_or_wait() -> None:
     effects = play.all(v.Put(own("waits", meta={"annotations": unusable})))
     assert of(effects, e.Ask) == []
     assert {one.type for one in of(effects, e.PatchPodCondition)} == {"schedulerd.io/Gang", "PodScheduled"}
+
+
+def test_unusable_task_groups_are_read_for_their_own_pod_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be long, and so many that each other pod of the application would hold up the loop."""
+    read: list[ObjectMeta] = []
+    task_groups = metadata.task_groups
+
+    def counting(about: ObjectMeta, members_max: int) -> tuple[TaskGroup, ...]:
+        read.append(about)
+        return task_groups(about, members_max)
+
+    monkeypatch.setattr(metadata, "task_groups", counting)
+    play, labels = started(), {"labels": {"applicationId": "a"}}
+    unusable = {**labels, "annotations": {"schedulerd.io/task-groups": "[]"}}
+    play.put(*(own(f"gated{number}", meta=unusable, schedulingGates=[{"name": "g"}]) for number in range(10)))
+    assert len(read) == 10
+    assert [ask.key for ask in of(play.put(own("p", meta=labels)), e.Ask)] == ["p"]
+    assert len(read) <= 11
 
 
 def test_task_groups_that_come_too_late_are_told() -> None:

@@ -56,6 +56,14 @@ def test_what_has_changed_before_the_answer_is_told_after_it(play: Play) -> None
     assert play.tell(ApplicationAccepted(APP)) == []
 
 
+def test_what_has_changed_is_told_to_a_daemon_that_has_lost_its_state_meanwhile(play: Play) -> None:
+    play.put(space("3"))
+    assert play.put(space("4")) == [], "the daemon is away"
+    play.tell(ReportBegun((APP,), ()))
+    (added,) = of(play.tell(ApplicationAccepted(APP)), AddApplication)
+    assert added.tags[MOST] == "4"
+
+
 def test_an_application_that_is_not_accepted_yet_is_told_when_it_is() -> None:
     play = Play()
     play.start(node("n"), space("2"), own("p"))

@@ -61,9 +61,17 @@ def application_id(key: GroupKey) -> str:
 
 
 def note_pod(model: Model, own: OwnPod) -> None:
-    """The pod is new."""
-    if own.declares_gang:
+    """The pod is new. Task groups that cannot be used are read here once, and by nobody else's pods again."""
+    if own.declares_gang and _are_usable(model, own):
         model.declaring.setdefault(own.metadata.application_id, {})[own.uid] = None
+        model.undeclared_for.pop(own.metadata.application_id, None)
+
+
+def _are_usable(model: Model, own: OwnPod) -> bool:
+    try:
+        return bool(metadata.task_groups(own.pod.metadata, model.settings.gang_members_max))
+    except InvalidGang:
+        return False
 
 
 def gone(model: Model, own: OwnPod) -> None:
@@ -72,10 +80,12 @@ def gone(model: Model, own: OwnPod) -> None:
         stop_waiting(model, own)
     application_id = own.metadata.application_id
     model.waiting_for_declaration.get(application_id, {}).pop(own.uid, None)
-    if own.declares_gang:
-        model.declaring[application_id].pop(own.uid, None)
-        if not model.declaring[application_id]:
+    declaring = model.declaring.get(application_id)
+    if declaring is not None and own.uid in declaring:
+        del declaring[own.uid]
+        if not declaring:
             del model.declaring[application_id]
+            model.undeclared_for.pop(application_id, None)
     if not model.waiting_for_declaration.get(application_id, True):
         del model.waiting_for_declaration[application_id]
 

@@ -51,7 +51,7 @@ def missing_declaration(model: Model, own: OwnPod) -> str:
     group = task_group_name(own.pod.metadata)
     if not group or application_id in model.applications or not _is_shared(own):
         return ""
-    if application_id in model.declaring and declaring(model, joining.made_by(own)):
+    if application_id in model.declaring and _is_declared(model, own):
         return ""
     if _has_waited(model, own):
         return ""
@@ -59,6 +59,18 @@ def missing_declaration(model: Model, own: OwnPod) -> str:
         f"waits a few seconds for the pod that declares task group {group!r} of application {application_id!r}, "
         "and is scheduled without a gang if there is none"
     )
+
+
+def _is_declared(model: Model, own: OwnPod) -> bool:
+    """For each user once until another pod declares a gang: pods of others that do may be thousands."""
+    made = joining.made_by(own)
+    undeclared_for = model.undeclared_for.setdefault(made.id, set())
+    if (made.namespace, made.user) in undeclared_for:
+        return False
+    if declaring(model, made):
+        return True
+    undeclared_for.add((made.namespace, made.user))
+    return False
 
 
 def _has_waited(model: Model, own: OwnPod) -> bool:
