@@ -38,8 +38,8 @@ def tell_other_problems(model: Model, application: Application) -> None:
 
 
 def joined(model: Model, application: Application, own: OwnPod) -> None:
-    """Another pod is one of the application, which may be weeks old."""
-    if model.now_ns >= application.problems_due_ns:
+    """Another pod is one of the application, which may be weeks old. The first pod is told when it is submitted."""
+    if application.added is not None and model.now_ns >= application.problems_due_ns:
         tell_problems(model, application, own)
 
 
