@@ -103,7 +103,7 @@ MUTANTS = (
     Mutant(
         "a quota that changes does not help an application that was rejected",
         Rule.SHIM_NAMESPACES,
-        Within(answers.namespace_changed, answers.add_application_again, nothing),
+        Within(answers.namespace_changed, answers._add_again, nothing),
         (TestsOf(test_namespaces),),
     ),
     Mutant(
