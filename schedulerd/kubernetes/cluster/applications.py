@@ -205,8 +205,10 @@ def _says_something_else(model: Model, application: Application, own: OwnPod) ->
     made = joining.made_by(own)
     if _origin(made) != _origin(application):
         return True
+    if own.group is not None:
+        return False  # a PodGroup that has changed changes nothing
     gang, old = _gang(model, made, own), application.gang
-    return own.group is None and (gang and gang.declaration) != (old and old.declaration)
+    return (gang and gang.declaration) != (old and old.declaration)
 
 
 def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
