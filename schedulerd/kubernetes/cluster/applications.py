@@ -24,7 +24,7 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.gangs import task_group_name
-from schedulerd.kubernetes.metadata.namespaces import namespace_tags
+from schedulerd.kubernetes.metadata.namespaces import NO_TAGS
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.waiting import Waiting
 
@@ -250,7 +250,7 @@ def _gang(model: Model, application: Application, own: OwnPod) -> Gang | None:
 
 def _add(model: Model, application: Application) -> AddApplication:
     first = membership.first_pod(application)
-    found = namespace_tags(model.namespaces.get(application.namespace))
+    found = model.namespaces.get(application.namespace, NO_TAGS)
     tags = {**found.tags, **_tags(first.pod)}
     if any(own.node for own in application.pods.values()):
         tags[FORCE_CREATE_TAG] = "true"

@@ -27,8 +27,9 @@ from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.cluster.pod_volumes import PodVolumes
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Timers
+from schedulerd.kubernetes.metadata.namespaces import NamespaceTags
 from schedulerd.kubernetes.metadata.pods import PodMetadata, User
-from schedulerd.kubernetes.objects.cluster import Namespace, PriorityClass
+from schedulerd.kubernetes.objects.cluster import PriorityClass
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.storage import ClaimKey
@@ -203,7 +204,8 @@ class Model:
         self.applications: dict[str, Application] = {}
         self.unanswered: dict[str, int] = {}
         """By application id: how many submissions the daemon has not answered; only the answer to the last counts."""
-        self.namespaces: dict[str, Namespace] = {}
+        self.namespaces: dict[str, NamespaceTags] = {}
+        """By name what their annotations say, which may be large and is read once."""
         self.priority_classes: dict[str, PriorityClass] = {}
         self.wake_times = WakeTimes()
         self.waiting_for_claims: dict[ClaimKey, dict[str, None]] = {}

@@ -8,7 +8,7 @@ from schedulerd.kubernetes.cluster.effects import AddApplication
 from schedulerd.kubernetes.cluster.gangs import membership
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from schedulerd.kubernetes.metadata.namespaces import namespace_tags
+from schedulerd.kubernetes.metadata.namespaces import NO_TAGS
 
 TELL_AGAIN_NS = 3_600 * SECOND_NS
 """The API server forgets an event after an hour."""
@@ -24,7 +24,7 @@ def tell(model: Model, application: Application, added: AddApplication) -> None:
 
 def tell_problems(model: Model, application: Application, own: OwnPod) -> None:
     """Warns of annotations that are ignored: a quota with a mistake is none, which nobody else would notice."""
-    application.problems_told = namespace_tags(model.namespaces.get(application.namespace)).problems
+    application.problems_told = model.namespaces.get(application.namespace, NO_TAGS).problems
     application.problems_due_ns = model.now_ns + TELL_AGAIN_NS
     for problem in application.problems_told:
         _warn(model, own, problem)
@@ -32,7 +32,7 @@ def tell_problems(model: Model, application: Application, own: OwnPod) -> None:
 
 def tell_other_problems(model: Model, application: Application) -> None:
     """The annotations have changed, and may have another mistake, also if the tags are what they were."""
-    problems = namespace_tags(model.namespaces.get(application.namespace)).problems
+    problems = model.namespaces.get(application.namespace, NO_TAGS).problems
     if application.pods and problems != application.problems_told:
         tell_problems(model, application, membership.first_pod(application))
 
@@ -45,7 +45,7 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
 
 def has_other_tags(model: Model, application: Application) -> bool:
     """The namespace says something else than when the daemon was told of the application."""
-    found = namespace_tags(model.namespaces.get(application.namespace))
+    found = model.namespaces.get(application.namespace, NO_TAGS)
     return application.added is not None and found.tags != _tags_of(application.added)
 
 
@@ -56,7 +56,7 @@ def follow(model: Model, application: Application) -> None:
         return
     if not application.pods or not has_other_tags(model, application):
         return
-    found = namespace_tags(model.namespaces.get(application.namespace))
+    found = model.namespaces.get(application.namespace, NO_TAGS)
     tags = {name: text for name, text in old.tags.items() if not name.startswith(_TAG_PREFIX)}
     changed = replace(old, tags={**tags, **found.tags})
     if changed == application.taken:  # to tell what the daemon has already would be an id that is in use

@@ -9,6 +9,7 @@ from schedulerd.kubernetes.cluster import allocations, answers, nodes, pods
 from schedulerd.kubernetes.cluster.events import Gone, Put
 from schedulerd.kubernetes.cluster.gangs import declaration, life
 from schedulerd.kubernetes.cluster.model import Model
+from schedulerd.kubernetes.metadata.namespaces import namespace_tags
 from schedulerd.kubernetes.objects.cluster import (
     BetaPodDisruptionBudget,
     Namespace,
@@ -54,7 +55,7 @@ def _note_change(model: Model, thing: object) -> None:
 
 
 def _put_namespace(model: Model, namespace: Namespace) -> None:
-    model.namespaces[namespace.metadata.name] = namespace
+    model.namespaces[namespace.metadata.name] = namespace_tags(namespace)
     model.view.put_namespace(namespace)
     answers.namespace_changed(model, namespace.metadata.name)
 

@@ -33,10 +33,12 @@ class NamespaceTags:
     problems: tuple[str, ...] = ()
 
 
-def namespace_tags(namespace: Namespace | None) -> NamespaceTags:
+NO_TAGS = NamespaceTags()
+"""Of a namespace that is not known."""
+
+
+def namespace_tags(namespace: Namespace) -> NamespaceTags:
     """The tags that every application of the namespace gets."""
-    if namespace is None:
-        return NamespaceTags()
     problems: list[str] = []
     tags: dict[str, str] = {}
     quota = _amounts(namespace, QUOTA, problems) or _older_quota(namespace, problems)

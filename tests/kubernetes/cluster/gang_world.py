@@ -31,7 +31,9 @@ class GangDaemon(ToyDaemon):
     groups: dict[str, tuple[str, bool]] = field(default_factory=dict)
     """By UUID: task group, and whether it is a placeholder."""
     styles: dict[str, str] = field(default_factory=dict)
-    """By id of an application with a gang that has not run yet."""
+    """By id of an application with a gang of which nothing was placed here."""
+    stolen: set[str] = field(default_factory=set)
+    """Keys of pods that somebody else has bound."""
     failing: set[str] = field(default_factory=set)
     awaited: dict[str, e.Ask] = field(default_factory=dict)
     """By UUID of a placeholder the ask that gets its room."""
@@ -45,7 +47,7 @@ class GangDaemon(ToyDaemon):
     asked_of: set[str] = field(default_factory=set)
     """Ids of applications that have had an ask."""
     whole: dict[str, int] = field(default_factory=dict)
-    """By application id: members of a gang that has not run."""
+    """By application id: members of a gang of which nothing was placed here, beside those that somebody else bound."""
 
     def take(self, effect: e.Effect) -> None:
         if isinstance(effect, e.AddApplication):
@@ -76,7 +78,7 @@ class GangDaemon(ToyDaemon):
     def _take_over(self, node: str, one: e.ExistingAllocation) -> None:
         """An application runs with its first real pod, whoever has placed that, and the shim is told so."""
         super()._take_over(node, one)
-        if not one.is_placeholder and self.styles.pop(one.application_id, None) is not None:
+        if not one.is_placeholder and one.application_id in self.styles:
             self.said.append(v.ApplicationUpdated(one.application_id, "Running", ""))
 
     def act(self) -> None:
@@ -148,10 +150,15 @@ class GangDaemon(ToyDaemon):
             self.asked[uuid] = ask
             if ask.application_id not in self.styles:
                 return
-        state = "Accepted" if ask.is_placeholder and self._is_short(ask.application_id) else "Running"
-        if state == "Running":
-            self.styles.pop(ask.application_id, None)
-        self.said.append(v.ApplicationUpdated(ask.application_id, state, ""))
+        if ask.is_placeholder and self._is_short(ask.application_id):
+            if not self._has_run(ask.application_id):
+                self.said.append(v.ApplicationUpdated(ask.application_id, "Accepted", ""))
+            return
+        self.styles.pop(ask.application_id, None)
+        self.said.append(v.ApplicationUpdated(ask.application_id, "Running", ""))
+
+    def _has_run(self, application_id: str) -> bool:
+        return any(not one[1] and self.allocations[uuid][0] == application_id for uuid, one in self.groups.items())
 
     def _is_short(self, application_id: str) -> bool:
         return any(one.is_placeholder and one.application_id == application_id for one in self.asks.values())
@@ -176,7 +183,7 @@ class GangDaemon(ToyDaemon):
         if not any(one[1] and self.allocations[uuid][0] == application_id for uuid, one in self.groups.items()):
             return
         style = self.styles.pop(application_id)
-        has_run = any(not one[1] and self.allocations[uuid][0] == application_id for uuid, one in self.groups.items())
+        has_run = self._has_run(application_id)
         is_hard = style == "Hard" and not has_run
         if not has_run:
             self.said.append(v.ApplicationUpdated(application_id, "Failing" if is_hard else "Resuming", "no room"))
@@ -185,7 +192,7 @@ class GangDaemon(ToyDaemon):
                 del self.asks[key]
                 self.said.append(v.AskTimedOut(application_id, key))
         for uuid, (_, is_one) in sorted(self.groups.items()):
-            if is_one and self.allocations[uuid][0] == application_id and not has_run:
+            if is_one and self.allocations[uuid][0] == application_id:
                 self.said.append(v.AskTimedOut(application_id, self.allocations[uuid][1]))
         for uuid, (_, is_one) in sorted(self.groups.items()):
             if is_one and self.allocations[uuid][0] == application_id:
@@ -194,7 +201,7 @@ class GangDaemon(ToyDaemon):
                     self._release(uuid, v.Cause.TIMEOUT)
         if is_hard:
             self.failing.add(application_id)
-        else:
+        elif not has_run:
             self.said.append(v.ApplicationUpdated(application_id, "Accepted", ""))
 
     def _complete(self, application_id: str) -> None:
@@ -216,7 +223,8 @@ class GangDaemon(ToyDaemon):
     def _check_whole(self, application_id: str) -> None:
         """A gang that has not run holds room for all of its members when the first of them is placed."""
         if self.is_orderly and application_id.startswith("gang") and application_id in self.styles:
-            held = sum(owner == application_id for owner, _, _ in self.allocations.values())
+            of_gang = [key for owner, key, _ in self.allocations.values() if owner == application_id]
+            held = sum(key not in self.stolen for key in of_gang)
             assert held >= self.whole[application_id], f"a part of gang {application_id} runs"
 
     def _ask(self, ask: e.Ask) -> None:
@@ -236,6 +244,7 @@ class GangWorld(ToyWorld):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.is_orderly = seed % 4 == 1
+        self.has_thieves = not self.is_orderly or seed % 8 == 5
         self.daemon: GangDaemon = self._new_daemon()
         self.cluster.step(0, [v.GangSourceServed(GangSource.COSCHEDULING)])
         self.pod_groups: dict[str, CoschedulingPodGroup] = {}
@@ -264,7 +273,7 @@ class GangWorld(ToyWorld):
         super().settle()  # the first one ends with pods that were being deleted
 
     def _new_daemon(self) -> GangDaemon:
-        return GangDaemon(self.random, is_orderly=self.is_orderly)
+        return GangDaemon(self.random, stolen=self.stolen, is_orderly=self.is_orderly)
 
     def crash(self) -> None:
         """The shim ends at once, and another one starts with another daemon; writes under way may be performed."""
@@ -307,7 +316,7 @@ class GangWorld(ToyWorld):
             spec = {"minMember": self.random.randint(1, 3)}
             group = self.pod_groups[name] = CoschedulingPodGroup(own(name).metadata, spec)
             self._watch.append(v.Put(group))
-        elif not self.is_orderly and chance < 0.65:
+        elif self.has_thieves and chance < 0.65:
             self._steal()
         elif not self.is_orderly:
             super()._user()
@@ -323,6 +332,9 @@ class GangWorld(ToyWorld):
         if waiting and self.nodes:
             uid = self.random.choice(sorted(waiting))
             self.stolen.add(uid)
+            application_id = (self.pods[uid].metadata.labels or {}).get("applicationId", "")
+            if application_id in self.daemon.whole:
+                self.daemon.whole[application_id] -= 1
             self._put(placed(self.pods[uid], self.random.choice(sorted(self.nodes))))
 
     def _gang_pod(self) -> None:

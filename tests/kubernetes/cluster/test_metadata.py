@@ -133,7 +133,6 @@ def test_quotas_of_a_namespace() -> None:
     }
     older = namespace_tags(namespace(namespace_max_cpu="1", namespace_max_memory="1k"))
     assert older.tags["namespace.resourcequota"] == '{"resources":{"memory":{"value":1000},"vcore":{"value":1000}}}'
-    assert namespace_tags(None).tags == {}
 
 
 @pytest.mark.parametrize(

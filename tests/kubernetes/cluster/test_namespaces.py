@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from schedulerd.kubernetes.cluster import objects
 from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, Effect, RecordEvent, RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
@@ -11,6 +12,7 @@ from schedulerd.kubernetes.cluster.events import (
     ApplicationUpdated,
     ReportBegun,
 )
+from schedulerd.kubernetes.metadata.namespaces import NamespaceTags, namespace_tags
 from schedulerd.kubernetes.objects.cluster import Namespace
 from schedulerd.kubernetes.objects.decode import convert
 from tests.kubernetes.builders import node
@@ -45,6 +47,25 @@ def test_applications_follow_the_annotations_of_their_namespace(play: Play) -> N
     (added,) = play.put(space())
     assert isinstance(added, AddApplication)
     assert MOST not in added.tags
+
+
+def test_annotations_are_read_once_for_all_applications(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They may be as large as 256 kB, of a namespace with thousands of applications."""
+    read: list[Namespace] = []
+
+    def counted(namespace: Namespace) -> NamespaceTags:
+        read.append(namespace)
+        return namespace_tags(namespace)
+
+    monkeypatch.setattr(objects, "namespace_tags", counted)
+    play = Play()
+    play.start(node("n"), space("2"))
+    apps = [f"a{number}" for number in range(20)]
+    play.put(*(own(app, meta={"labels": {"applicationId": app}}) for app in apps))
+    play.tell(*(ApplicationAccepted(app) for app in apps))
+    assert len(of(play.put(space("3")), AddApplication)) == len(apps)
+    play.tell(*(ApplicationAccepted(app) for app in apps))
+    assert len(read) == 2
 
 
 def test_what_has_changed_before_the_answer_is_told_after_it(play: Play) -> None:

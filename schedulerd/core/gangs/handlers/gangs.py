@@ -294,7 +294,9 @@ def on_timeout(context: StepContext, application: Application) -> None:
     """The gang timed out.
 
     An application that waited for its gang fails (`Hard`) or resumes without it (`Soft`). An application that runs
-    already only loses its unused placeholders. No room is freed before the RM confirms.
+    already only loses its unused placeholders. The RM is told of each placeholder's ask that it has timed out, also of
+    one that was allocated: so it does not take the release of one for an ordinary loss, after which it would ask again.
+    No room is freed before the RM confirms.
     """
     partition = context.partition_of(application)
     gave_up = application.state is ApplicationState.ACCEPTED
@@ -310,7 +312,7 @@ def on_timeout(context: StepContext, application: Application) -> None:
         application_states.fire(context, application, trigger, why)
     message = f"placeholders of application {application.application_id} timed out"
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
-        if ask.placeholder and (ask.pending or gave_up):
+        if ask.placeholder:
             releases.withdraw_ask(
                 context, partition, application, ask, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message
             )

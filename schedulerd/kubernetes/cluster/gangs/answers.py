@@ -17,7 +17,7 @@ from schedulerd.kubernetes.cluster.events import (
     PendingReasonTold,
     ReleaseWanted,
 )
-from schedulerd.kubernetes.cluster.gangs import slots, waiting
+from schedulerd.kubernetes.cluster.gangs import life, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.membership import spend
 from schedulerd.kubernetes.cluster.gangs.model import SlotState
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
@@ -39,13 +39,14 @@ def allocated(model: Model, event: Allocated) -> bool:
 
 
 def note_placed(model: Model, own: OwnPod) -> None:
-    """The time of the gang begins with its first placeholder. Nothing need stand in for one that is placed."""
+    """The time of the gang begins with its first placeholder. Nothing need stand in for one that is placed; and the
+    gang may be complete now."""
     application = own.application
     if application is None or application.gang is None:
         return
     if application.gang.first_placed_ns is None:
         application.gang.first_placed_ns = model.now_ns
-    if application.gang.standing_in:
+    if application.gang.standing_in or (application.gang.has_run and not application.gang.was_complete):
         model.gangs_due[application.id] = None
 
 
@@ -66,7 +67,7 @@ def release_wanted(model: Model, event: ReleaseWanted) -> bool:
         return False
     gang = own.application.gang if own.application is not None else None
     is_lost = own.uuid == event.uuid and event.cause is not Cause.REPLACED
-    if is_lost and own.application is not None and gang is not None and not gang.has_run:
+    if is_lost and own.application is not None and gang is not None and not gang.was_complete:
         slots.lose(model, own.application, own, confirmed=event.uuid)  # it gives way, or was preempted
         return True
     model.effects.append(ConfirmRelease(event.uuid))
@@ -98,22 +99,20 @@ def ask_released(model: Model, event: AskReleased) -> bool:
 
 def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
     """The time of the gang is over. Asks of placeholders that are allocated end as well; their release follows."""
-    own = _virtual(model, event.key, event.application_id)
-    if own is not None:
-        waiting.note_timed_out(model, own.application)
-        if not own.uuid:
-            spend(model, own)
-        elif own.slot is not None:
-            own.slot.state = SlotState.SPENT
-        return True
-    pod = model.pods.get(event.key)
-    if pod is None or not pod.is_placeholder:
+    virtual = _virtual(model, event.key, event.application_id)
+    own = virtual or model.pods.get(event.key)
+    if own is None or not own.is_placeholder:
         return False
-    waiting.note_timed_out(model, pod.application)
-    if not pod.uuid:
-        slots.remove_pod(model, pod)
-    elif pod.slot is not None:
-        pod.slot.state = SlotState.SPENT
+    if own.application is not None:
+        life.timed_out(model, own.application)
+    if own.slot is None or own.slot.own is not own:
+        return True  # it was given up with all others
+    if own.uuid:
+        own.slot.state = SlotState.SPENT
+    elif virtual is not None:
+        spend(model, own)
+    else:
+        slots.remove_pod(model, own)
     return True
 
 

@@ -35,19 +35,19 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
         groups = _groups_of(model, gang, real, max(0, wanted - len(bound)))
     gang.originator = _originator(model, application, gang, real)
     gang.groups = {group.name: group for group in groups}
-    gang.has_run, has_started = bool(bound), any(_is_placed_here(own) for own in bound)
+    gang.has_run, gang.was_complete = bool(bound), any(_is_placed_here(own) for own in bound)
     gang.clear_slots()
-    _make_slots(model, application, gang, real, has_started=has_started)
+    _make_slots(model, application, gang, real)
     gang.stage = GangStage.RESERVING
     found = membership.adopt_found(model, application)
-    if has_started and gang.kind is PlaceholderKind.PODS:
+    if gang.was_complete and gang.kind is PlaceholderKind.PODS:
         # Its placeholders were there once: what is gone since is not made again.
         for slot in list(gang.to_come):
             slot.state = SlotState.SPENT
     _count_bound(model, gang, bound)
     members.give_up_surplus(model, application, gang)
     if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
-        gang.stage, gang.has_run = GangStage.OVER, True
+        gang.stage, gang.has_run, gang.was_complete = GangStage.OVER, True, True
     gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)
     if application.state is ApplicationState.FORMING:
         applications.submit(model, application)
@@ -67,7 +67,7 @@ def _without_others(model: Model, application: Application, real: list[OwnPod]) 
 def _is_placed_here(own: OwnPod) -> bool:
     """The daemon has placed the member: its gang was complete, or given up. A member that somebody else has bound says
     nothing of its gang."""
-    is_member = own.declares_gang or bool(task_group_name(own.pod.metadata))
+    is_member = own.group is not None or own.declares_gang or bool(task_group_name(own.pod.metadata))
     return is_member and (is_placed(own.pod) or not own.pod.spec.node_name)
 
 
@@ -79,7 +79,7 @@ def _count_bound(model: Model, gang: Gang, bound: list[OwnPod]) -> None:
         gang.placed[own.uid] = None
 
 
-def _make_slots(model: Model, application: Application, gang: Gang, real: list[OwnPod], *, has_started: bool) -> None:
+def _make_slots(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> None:
     assert gang.originator is not None
     for group in gang.groups.values():
         number = group.members
@@ -87,7 +87,7 @@ def _make_slots(model: Model, application: Application, gang: Gang, real: list[O
             of_group = [own for own in real if asking.task_group_of(model, own) == group.name]
             unbound = sum(not own.node for own in of_group)
             number = max(0, number - (len(of_group) - unbound))
-            if has_started:  # members that are not there may have ended
+            if gang.was_complete:  # members that are not there may have ended
                 number = min(unbound, number)
         for index in range(number):
             name = placeholder_name(gang.originator.uid, application.id, group.name, index)

@@ -74,9 +74,20 @@ def updated(model: Model, application: Application, state: str, message: str) ->
     if gang is None:
         return
     if state in _RUN_STATES:
+        if not gang.has_run and not any(own.node for own in real_pods(application)):
+            gang.was_complete = True  # only its placeholders can have made the application run
         gang.has_run, gang.has_failed_pods = True, False
     elif state in _GIVEN_UP and not gang.has_run:
         _end(model, application, gang, message or f"the application is {state}")
+
+
+def timed_out(model: Model, application: Application) -> None:
+    """The daemon says so of a placeholder. An application that waits for its gang gets another state as well; one that
+    runs already, as somebody else has bound a member, goes on without the placeholders that are left."""
+    waiting.note_timed_out(model, application)
+    gang = application.gang
+    if gang is not None and gang.has_run:
+        _end(model, application, gang, in_words(model, application, FAILED_REASON))
 
 
 def failed(model: Model, application: Application, message: str, *, is_rejected: bool) -> None:
@@ -100,8 +111,8 @@ def start_over(model: Model, application: Application) -> None:
         return
     slots.clear(model, application, gang, is_known=False)
     gang.clear_slots()
-    gang.stage, gang.has_run, gang.short_since_ns, gang.first_placed_ns = GangStage.FORMING, False, None, None
-    gang.first_placed_s, gang.said = 0, ""
+    gang.stage, gang.has_run, gang.was_complete = GangStage.FORMING, False, False
+    gang.short_since_ns, gang.first_placed_ns, gang.first_placed_s, gang.said = None, None, 0, ""
     model.gangs_due[application.id] = None
 
 
@@ -140,9 +151,9 @@ def gang_time(model: Model, application_id: str) -> GangTime | None:
     """What a new daemon has to know of the time of a gang; None if it has not begun, or does not count any longer."""
     application = model.applications.get(application_id)
     gang = application.gang if application is not None else None
-    if gang is None or gang.has_run or gang.is_past or (gang.first_placed_ns is None and not gang.first_placed_s):
+    if gang is None or gang.was_complete or gang.is_past or (gang.first_placed_ns is None and not gang.first_placed_s):
         return None
-    if all(slot.own is not None and slot.own.uuid for slot in gang.slots.values()):
+    if gang.holds_room_for_all:
         return None
     return GangTime(membership.timeout_ns(model, gang) / SECOND_NS, gang.first_placed_ns, gang.first_placed_s)
 
@@ -160,7 +171,8 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
     if gang.stage is GangStage.OVER:
         if not has_pods or not gang.is_abandoned:
             return
-        gang.stage, gang.is_abandoned, gang.has_run = GangStage.FORMING, False, False
+        gang.stage, gang.is_abandoned = GangStage.FORMING, False
+        gang.has_run, gang.was_complete = False, False
     if gang.stage is GangStage.FORMING:
         if model.now_ns < gang.not_before_ns or not form(model, application, gang):
             return
@@ -171,6 +183,7 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
         return
     if not gang.is_past:
         members.give_up_surplus(model, application, gang)
+        gang.was_complete = gang.was_complete or (gang.has_run and gang.holds_room_for_all)
         slots.place(model, application, gang)
         slots.end_stand_ins(model, application, gang)
     if gang.stage is GangStage.OPEN and not gang.to_come:
@@ -180,9 +193,8 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
 
 
 def _is_too_late(model: Model, gang: Gang) -> bool:
-    """Not all placeholders could be created in time. A gang that was complete continues without them; one of which only
-    somebody else has bound a member was not, though it counts as one that has run."""
-    if gang.is_past or (gang.has_run and gang.stage is GangStage.OPEN):
+    """Not all placeholders could be created in time. A gang that was complete continues without them."""
+    if gang.is_past or (gang.was_complete and gang.stage is GangStage.OPEN):
         return False
     return gang.short_since_ns is not None and model.now_ns >= gang.short_since_ns + membership.timeout_ns(model, gang)
 

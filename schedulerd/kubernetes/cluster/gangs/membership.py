@@ -220,7 +220,7 @@ def is_made_again(gang: Gang, own: OwnPod) -> bool:
     """Whether another placeholder takes the place of this one, which is about to be lost."""
     if own.is_unwanted or gang.is_past or (own.slot is not None and own.slot.state is SlotState.SPENT):
         return False
-    return own.cause is None or (own.cause is not Cause.REPLACED and not gang.has_run)
+    return own.cause is None or (own.cause is not Cause.REPLACED and not gang.was_complete)
 
 
 def rename(gang: Gang, slot: Slot, name: str) -> None:

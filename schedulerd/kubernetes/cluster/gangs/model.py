@@ -203,7 +203,10 @@ class Gang:
     shown_like: Pod | None = None
     """The virtual placeholder that waits for that, if it has no room."""
     has_run: bool = False
-    """It was complete, or one of its real pods has a node."""
+    """Its application has run: the gang was complete, or one of its real pods has a node, whoever has bound that."""
+    was_complete: bool = False
+    """All its placeholders held room at once, or the daemon has placed a real pod. One that is lost before is made
+    again; from then on none is."""
     has_failed_pods: bool = False
     """Hard: happens once."""
     short_since_ns: int | None = None
@@ -238,6 +241,12 @@ class Gang:
     def declaration(self) -> tuple[object, ...]:
         """Equal for gangs that were declared alike."""
         return self.source, self.kind, self.style, self.timeout_s, self.declared
+
+    @property
+    def holds_room_for_all(self) -> bool:
+        """Whether every placeholder that it needs is allocated; walks over all of them."""
+        needed = (slot for slot in self.slots.values() if slot.state is not SlotState.SPENT)
+        return all(slot.own is not None and bool(slot.own.uuid) for slot in needed)
 
     @property
     def is_past(self) -> bool:

@@ -220,7 +220,7 @@ def stand_in(model: Model, own: OwnPod) -> None:
 
 
 def _stand_in(model: Model, application: Application, gang: Gang, slot: Slot, own: OwnPod) -> None:
-    if slot.stand_in or gang.has_run or gang.stage is not GangStage.OPEN:
+    if slot.stand_in or gang.was_complete or gang.stage is not GangStage.OPEN:
         return
     slot.stand_in = f"{slot.name}-stand-in"
     model.gangs_due[application.id] = None

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schedulerd.kubernetes.cluster import conditions
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
@@ -80,15 +80,16 @@ def note_timed_out(model: Model, application: Application | None) -> None:
     gang = application.gang if application is not None else None
     if application is None or gang is None or gang.shortfall:
         return
-    short = [slot for slot in gang.slots.values() if slot.own is None or not slot.own.uuid]
+    needed = [slot for slot in gang.slots.values() if slot.state is not SlotState.SPENT]
+    short = [slot for slot in needed if slot.own is None or not slot.own.uuid]
     if not short:
         return
     group = gang.groups[short[0].group]
-    time_s, placed = gang.timeout_s or model.settings.gang_timeout_ns / SECOND_NS, len(gang.slots) - len(short)
+    time_s, placed = gang.timeout_s or model.settings.gang_timeout_ns / SECOND_NS, len(needed) - len(short)
     waits_for = next(
         (said[1] for own in _telling(application, gang, short) if (said := conditions.said(model, own))), ""
     )
-    gang.shortfall = f"{placed} of {len(gang.slots)} placeholders were placed in {time_s:g} s; "
+    gang.shortfall = f"{placed} of {len(needed)} placeholders were placed in {time_s:g} s; "
     gang.shortfall += f"the next one, of task group {group.name!r}, asks for {_amounts(group) or 'a pod'}"
     gang.shortfall += f": {waits_for}" if waits_for else ""
 

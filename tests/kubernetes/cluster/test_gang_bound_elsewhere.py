@@ -1,0 +1,181 @@
+"""A gang of which somebody else has bound a member: its application runs, and the other members wait for each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.metadata.gangs import is_placeholder
+from schedulerd.kubernetes.objects.pod import Pod
+from tests.kubernetes.builders import node, placed
+from tests.kubernetes.cluster.core_world import CoreGangWorld
+from tests.kubernetes.cluster.gang_play import (
+    bound_here,
+    grouped,
+    grouping,
+    made,
+    member,
+    pod_group,
+    started,
+)
+from tests.kubernetes.cluster.play import Play, of
+
+KINDS = ["pods", "virtual"]
+MEMBERS = ["w0", "w1", "w2", "w3"]
+
+
+class World(CoreGangWorld):
+    """The real core. A gang of four, room for two, and one of them that somebody else binds to a full node."""
+
+    def __init__(self, seed: int, kind: str, style: str = "Soft") -> None:
+        super().__init__(seed, kills=False)
+        self.is_quiet = self.is_calm = True
+        for name, cpu in (("n", "2"), ("full", "1m")):
+            self.nodes.add(name)
+            self._watch.append(v.Put(node(name, cpu=cpu)))
+        self.start()
+        for name in MEMBERS:
+            self._put(member(name, members=4, style=style, placeholders=kind))
+        self.after(5)
+        self._put(placed(self.pods["w0"], "full"))
+        self.after(5)
+        assert self.state == "Starting"
+        assert self.bound == ["w0"]
+
+    def after(self, seconds: int) -> None:
+        for _ in range(seconds):
+            while self.move():
+                pass
+            self._pass()
+        while self.move():
+            pass
+
+    def add_node(self, name: str, cpu: str) -> None:
+        self.nodes.add(name)
+        self._watch.append(v.Put(node(name, cpu=cpu)))
+        self.after(70)
+
+    def evict(self) -> None:
+        held = [uid for uid, pod in self.pods.items() if is_placeholder(pod.metadata) and pod.spec.node_name]
+        self._remove(held[0])
+        self.after(5)
+
+    @property
+    def bound(self) -> list[str]:
+        return [name for name in MEMBERS if self.pods[name].spec.node_name]
+
+    @property
+    def state(self) -> str:
+        return self.core.partition.applications["a"].state
+
+    @property
+    def held(self) -> int:
+        return self.core.partition.applications["a"].placeholders
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_it_starts_when_all_others_have_room(kind: str, seed: int) -> None:
+    world = World(seed, kind)
+    assert world.held == 2
+    world.add_node("m", "1")
+    assert world.bound == MEMBERS
+    assert world.held == 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_placeholder_that_is_evicted_meanwhile_is_made_again(seed: int) -> None:
+    """Its room goes to the third one, so that otherwise two members would start without the last one."""
+    world = World(seed, "pods")
+    world.evict()
+    world.after(70)
+    assert (world.bound, world.held) == (["w0"], 2)
+    world.add_node("m", "1")
+    assert world.bound == MEMBERS
+
+
+@pytest.mark.parametrize("style", ["Soft", "Hard"])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(4))
+def test_when_its_time_is_over_its_pods_go_on_without_it(kind: str, seed: int, style: str) -> None:
+    """It runs already, so that neither style ends it. No placeholder comes back."""
+    world = World(seed, kind, style)
+    world.after(80)
+    assert world.bound == ["w0"]
+    world.after(40)
+    assert world.bound == ["w0", "w1", "w2"]
+    assert world.held == 0
+    assert not any(is_placeholder(pod.metadata) for pod in world.pods.values())
+
+
+def begun(kind: str) -> tuple[Play, list[str]]:
+    """A gang of three that waits, of which somebody else has bound a member, and the keys of its two placeholders."""
+    play = started()
+    pods = [member(name, members=3, placeholders=kind) for name in MEMBERS[:3]]
+    effects = play.put(placed(pods[0], "n"), *pods[1:])
+    effects += play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Starting", ""))
+    effects += play.put(*(made(one) for one in of(effects, e.CreatePod)))
+    withdrawn = [one.key for one in of(effects, e.ReleaseAsk)]
+    keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder and ask.key not in withdrawn]
+    assert len(keys) == 2
+    return play, keys
+
+
+@pytest.mark.parametrize("cause", [v.Cause.PREEMPTED, v.Cause.TIMEOUT])
+def test_a_virtual_placeholder_that_is_preempted_or_gives_way_is_asked_for_again(cause: v.Cause) -> None:
+    play, (first, _) = begun("virtual")
+    play.tell(v.Allocated("a", first, "u", "n"))
+    asked, *others = play.tell(v.ReleaseWanted("a", first, "u", cause, ""))
+    assert isinstance(asked, e.Ask)
+    assert asked.is_placeholder
+    assert others == [e.ConfirmRelease("u"), e.ReleaseAsk("a", first)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_none_is_made_again_once_all_have_held_room(kind: str) -> None:
+    play, keys = begun(kind)
+    for key in keys:
+        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
+    effects = play.tell(v.ReleaseWanted("a", keys[0], f"u-{keys[0]}", v.Cause.PREEMPTED, ""))
+    effects += play.gone(*(own.pod for own in play.cluster.model.pods.values() if own.uid == keys[0]))
+    effects += play.wait(100)
+    assert of(effects, e.Ask) == []
+    assert of(effects, e.CreatePod) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_none_is_made_again_once_the_daemon_has_placed_a_member(kind: str) -> None:
+    """Its placeholder was rejected, which the daemon does not count as one that is missing."""
+    play, (first, second) = begun(kind)
+    play.tell(v.Allocated("a", first, "u", "n"))
+    play.allocate("w1", "n")
+    assert of(play.tell(v.ReleaseWanted("a", first, "u", v.Cause.PREEMPTED, "")), e.Ask) == []
+    assert second not in [ask.key for ask in of(play.wait(100), e.Ask)]
+
+
+def test_a_new_daemon_is_told_what_is_left_of_its_time() -> None:
+    play, (first, second) = begun("virtual")
+    assert play.cluster.gang_time("a") is None
+    play.tell(v.Allocated("a", first, "u1", "n"))
+    began = play.cluster.gang_time("a")
+    assert began is not None
+    assert began.whole_s == 100
+    play.tell(v.Allocated("a", second, "u2", "n"))
+    assert play.cluster.gang_time("a") is None
+
+
+@pytest.mark.parametrize(("first", "is_again"), [(placed, True), (bound_here, False)])
+def test_a_pod_group_of_which_a_member_is_bound_at_a_start(first: Callable[[Pod, str], Pod], is_again: bool) -> None:
+    """It waits for the others if somebody else has bound that one; its others go one by one if it has started."""
+    play = grouping()
+    effects = play.put(pod_group(3), first(grouped("p0"), "n"), grouped("p1"), grouped("p2"))
+    keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
+    assert len(keys) == 2
+    (application,) = (one.application_id for one in of(effects, e.AddApplication))
+    play.tell(v.ApplicationAccepted(application), v.ApplicationUpdated(application, "Starting", ""))
+    play.tell(v.Allocated(application, keys[0], "u", "n"))
+    effects = play.tell(v.ReleaseWanted(application, keys[0], "u", v.Cause.PREEMPTED, ""))
+    assert [ask.is_placeholder for ask in of(effects, e.Ask)] == [True] * is_again
