@@ -16,9 +16,10 @@ from schedulerd.kubernetes.cluster.gangs import (
     slots,
     waiting,
 )
-from schedulerd.kubernetes.cluster.gangs.model import Slot
+from schedulerd.kubernetes.cluster.gangs.model import Gang, Slot
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from tests.kubernetes.cluster import (
+    test_gang_bound_elsewhere,
     test_gang_declared_late,
     test_gang_members,
     test_gang_metadata,
@@ -38,6 +39,7 @@ from tests.mutants.rules import Rule
 GANGS = TestsOf(
     test_gangs,
     test_gang_members,
+    test_gang_bound_elsewhere,
     test_gang_declared_late,
     test_gang_sources,
     test_gang_stand_ins,
@@ -103,6 +105,18 @@ MUTANTS = (
         "a placeholder pod that somebody else has bound is not made again",
         Rule.SHIM_GANGS,
         left_out(pods.report_running, slots.replace_pod),
+        (GANGS,),
+    ),
+    Mutant(
+        "a placeholder pod that was gone when it was to be bound is not made again at once",
+        Rule.SHIM_GANGS,
+        left_out(allocations.bind_ended, slots.replace_pod),
+        (GANGS,),
+    ),
+    Mutant(
+        "a gang is complete when somebody else has bound a member",
+        Rule.SHIM_GANGS,
+        Replaced(getter(Gang, "holds_room_for_all"), gives(True)),
         (GANGS,),
     ),
     Mutant(
@@ -282,8 +296,14 @@ MUTANTS = (
     Mutant(
         "what a gang lacked is forgotten when its placeholders time out",
         Rule.SHIM_GANG_TIME,
-        left_out(answers.ask_timed_out, waiting.note_timed_out),
+        left_out(life.timed_out, waiting.note_timed_out),
         (TestsOf(test_gang_timeouts),),
+    ),
+    Mutant(
+        "a gang that runs already asks again for placeholders whose time is over",
+        Rule.SHIM_GANG_TIME,
+        left_out(life.timed_out, life._end),
+        (GANGS,),
     ),
     Mutant(
         "a gang that the daemon gives up goes on waiting",

@@ -157,8 +157,10 @@ def bind_ended(model: Model, event: BindEnded) -> None:
         case _ if own.state is PodState.BOUND:
             return  # the watch was faster, and knows
         case BindResult.GONE:
+            slots.stand_in(model, own)
             _give_back(model, own, event.message)
             own.state = PodState.LEAVING
+            slots.replace_pod(model, own)  # the watch may tell it only when the daemon has placed real pods
         case BindResult.ELSEWHERE:
             model.view.assume(own.pod, event.is_at)
             found_on(model, own, event.is_at)

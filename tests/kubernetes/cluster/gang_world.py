@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -32,8 +33,8 @@ class GangDaemon(ToyDaemon):
     """By UUID: task group, and whether it is a placeholder."""
     styles: dict[str, str] = field(default_factory=dict)
     """By id of an application with a gang of which nothing was placed here."""
-    stolen: set[str] = field(default_factory=set)
-    """Keys of pods that somebody else has bound."""
+    stolen: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    """By application id: keys of pods that somebody else has bound, of which the daemon may not know yet."""
     failing: set[str] = field(default_factory=set)
     awaited: dict[str, e.Ask] = field(default_factory=dict)
     """By UUID of a placeholder the ask that gets its room."""
@@ -47,7 +48,7 @@ class GangDaemon(ToyDaemon):
     asked_of: set[str] = field(default_factory=set)
     """Ids of applications that have had an ask."""
     whole: dict[str, int] = field(default_factory=dict)
-    """By application id: members of a gang of which nothing was placed here, beside those that somebody else bound."""
+    """By application id: members of a gang of which nothing was placed here."""
 
     def take(self, effect: e.Effect) -> None:
         if isinstance(effect, e.AddApplication):
@@ -223,9 +224,9 @@ class GangDaemon(ToyDaemon):
     def _check_whole(self, application_id: str) -> None:
         """A gang that has not run holds room for all of its members when the first of them is placed."""
         if self.is_orderly and application_id.startswith("gang") and application_id in self.styles:
-            of_gang = [key for owner, key, _ in self.allocations.values() if owner == application_id]
-            held = sum(key not in self.stolen for key in of_gang)
-            assert held >= self.whole[application_id], f"a part of gang {application_id} runs"
+            held = {key for owner, key, _ in self.allocations.values() if owner == application_id}
+            of_gang = held | self.stolen[application_id]
+            assert len(of_gang) >= self.whole[application_id], f"a part of gang {application_id} runs"
 
     def _ask(self, ask: e.Ask) -> None:
         if ask.application_id in self.applications:
@@ -245,6 +246,7 @@ class GangWorld(ToyWorld):
         super().__init__(seed)
         self.is_orderly = seed % 4 == 1
         self.has_thieves = not self.is_orderly or seed % 8 == 5
+        self.stolen_of: defaultdict[str, set[str]] = defaultdict(set)
         self.daemon: GangDaemon = self._new_daemon()
         self.cluster.step(0, [v.GangSourceServed(GangSource.COSCHEDULING)])
         self.pod_groups: dict[str, CoschedulingPodGroup] = {}
@@ -273,7 +275,7 @@ class GangWorld(ToyWorld):
         super().settle()  # the first one ends with pods that were being deleted
 
     def _new_daemon(self) -> GangDaemon:
-        return GangDaemon(self.random, stolen=self.stolen, is_orderly=self.is_orderly)
+        return GangDaemon(self.random, stolen=self.stolen_of, is_orderly=self.is_orderly)
 
     def crash(self) -> None:
         """The shim ends at once, and another one starts with another daemon; writes under way may be performed."""
@@ -332,9 +334,7 @@ class GangWorld(ToyWorld):
         if waiting and self.nodes:
             uid = self.random.choice(sorted(waiting))
             self.stolen.add(uid)
-            application_id = (self.pods[uid].metadata.labels or {}).get("applicationId", "")
-            if application_id in self.daemon.whole:
-                self.daemon.whole[application_id] -= 1
+            self.stolen_of[(self.pods[uid].metadata.labels or {}).get("applicationId", "")].add(uid)
             self._put(placed(self.pods[uid], self.random.choice(sorted(self.nodes))))
 
     def _gang_pod(self) -> None:

@@ -110,13 +110,15 @@ def play(seed: int, turns: int = TURNS, *, crashes: bool = False) -> GangWorld:
     return world
 
 
-FOUND = (549, 913, 1233, 2385)
+FOUND = (549, 913, 1233, 2385, 3909)
 """Asks of an application that was completed, or removed, reached the next one of its id; a placeholder pod was bound to
-a node that the daemon had rejected."""
-FOUND_WITH_CRASHES = (644, 1481, 2260)
+a node that the daemon had rejected; a gang of which somebody else had bound a member did not make a lost placeholder
+again."""
+FOUND_WITH_CRASHES = (644, 1481, 2260, 7061)
 """The daemon here did not say that a gang runs of which a member was reported (the real one does); an allocation that
 was released was brought back by the update of its node that had reported it before; an ask stood in for ever for a
-placeholder whose repeated ask was rejected, and whose first one was allocated."""
+placeholder whose repeated ask was rejected, and whose first one was allocated; a placeholder that was gone when it was
+to be bound was missing until the watch told it."""
 
 
 @pytest.mark.parametrize("seed", [*range(60), *FOUND])

@@ -105,3 +105,20 @@ def test_a_placeholder_that_is_bound_where_the_daemon_has_no_node_is_made_again(
     asked, ended = play.put(made(created, "new"))
     assert isinstance(asked, e.Ask)
     assert ended == e.ReleaseAsk("a", standing.key)
+
+
+def test_a_placeholder_that_is_gone_when_it_is_bound_is_made_again_at_once() -> None:
+    """The watch has not told it yet, and the daemon would take the gang for complete without it."""
+    play = started()
+    pods = placeholders(play)
+    play.put(*pods)
+    key = pods[0].metadata.uid
+    play.allocate(key, "n")
+    standing, released, _ = play.tell(v.BindEnded(key, "n", v.BindResult.GONE, "not found"))
+    assert isinstance(standing, e.Ask)
+    assert isinstance(released, e.ReleaseAllocation)
+    assert e.ReleaseAsk("a", standing.key) not in play.gone(pods[0])
+    (created,) = of(play.wait(1), e.CreatePod)
+    asked, ended = play.put(made(created, "new"))
+    assert isinstance(asked, e.Ask)
+    assert ended == e.ReleaseAsk("a", standing.key)

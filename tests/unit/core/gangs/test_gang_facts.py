@@ -135,6 +135,8 @@ def test_one_that_runs_already_loses_what_it_did_not_use() -> None:
     facts = talk.sleep(1_000 * MILLISECOND_NS)
     timed_out = only(GangTimedOut, facts)
     assert (timed_out.state, timed_out.replaced, timed_out.timed_out) == (S.STARTING, 1, 2)
+    withdrawn = only(AskWithdrawn, facts)  # all of it is allocated, and the RM is told not to ask for it again
+    assert (withdrawn.allocation_key, withdrawn.count, withdrawn.termination) == ("p", 0, T.TIMEOUT)
 
 
 # why placeholders go
