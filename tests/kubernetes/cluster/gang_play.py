@@ -80,6 +80,22 @@ def started(**settings: Any) -> Play:
     return play
 
 
+def reserving() -> tuple[Play, list[Pod]]:
+    """A gang of two pods, and its two placeholder pods, which are asked for."""
+    play = started()
+    pods = placeholders(play)
+    play.put(*pods)
+    return play, pods
+
+
+def with_one_bound() -> tuple[Play, list[Pod]]:
+    """The same, with the first placeholder pod bound."""
+    play, pods = reserving()
+    play.bind(pods[0].metadata.uid, "n")
+    play.put(placed(pods[0], "n"))
+    return play, pods
+
+
 def grouping(*sources: GangSource) -> Play:
     play = Play()
     for source in sources or (GangSource.COSCHEDULING,):

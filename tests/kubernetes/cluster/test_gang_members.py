@@ -22,6 +22,7 @@ from tests.kubernetes.cluster.gang_play import (
     placeholders,
     pod_group,
     started,
+    with_one_bound,
 )
 from tests.kubernetes.cluster.play import Play, of
 from tests.kubernetes.reasons.reader import FAILED
@@ -198,12 +199,7 @@ def test_the_oldest_pods_of_a_pod_group_keep_theirs(bound: str, left: str) -> No
 
 
 def test_a_placeholder_pod_is_deleted_for_a_member_that_somebody_binds() -> None:
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
-    key = pods[0].metadata.uid
-    play.bind(key, "n")
-    play.put(placed(pods[0], "n"))
+    play, pods = with_one_bound()
     (deleted,) = of(play.put(placed(member("w0"), "n")), e.DeletePod)
     assert deleted.pod.uid == pods[1].metadata.uid, "the one without a node"
     play.gone(pods[1])

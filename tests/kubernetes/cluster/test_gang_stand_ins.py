@@ -6,17 +6,21 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from tests.kubernetes.builders import node, placed
-from tests.kubernetes.cluster.gang_play import made, member, placeholders, started, the_placeholder
+from tests.kubernetes.cluster.gang_play import (
+    made,
+    member,
+    placeholders,
+    reserving,
+    started,
+    the_placeholder,
+    with_one_bound,
+)
 from tests.kubernetes.cluster.play import of
 
 
 def test_an_evicted_placeholder_is_made_again_and_an_ask_stands_in_for_it() -> None:
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
+    play, pods = with_one_bound()
     key = pods[0].metadata.uid
-    play.bind(key, "n")
-    play.put(placed(pods[0], "n"))
     effects = play.gone(placed(pods[0], "n"))
     standing, released, withdrawn = effects
     assert isinstance(standing, e.Ask)
@@ -31,9 +35,7 @@ def test_an_evicted_placeholder_is_made_again_and_an_ask_stands_in_for_it() -> N
 
 
 def test_an_ask_stands_in_for_a_placeholder_whose_ask_was_rejected() -> None:
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
+    play, pods = reserving()
     key = pods[0].metadata.uid
     (standing,) = play.tell(v.AskRejected("a", key, "no"))
     assert isinstance(standing, e.Ask)
@@ -64,9 +66,7 @@ def test_an_ask_stands_in_for_a_virtual_placeholder_that_was_rejected() -> None:
 
 
 def test_a_placeholder_that_cannot_be_bound_does_not_make_its_gang_complete() -> None:
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
+    play, pods = reserving()
     key = pods[0].metadata.uid
     play.allocate(key, "n")
     standing, released, asked, ended = play.tell(v.BindEnded(key, "n", v.BindResult.FAILED, "no"))
@@ -109,9 +109,7 @@ def test_a_placeholder_that_is_bound_where_the_daemon_has_no_node_is_made_again(
 
 def test_a_placeholder_that_is_gone_when_it_is_bound_is_made_again_at_once() -> None:
     """The watch has not told it yet, and the daemon would take the gang for complete without it."""
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
+    play, pods = reserving()
     key = pods[0].metadata.uid
     play.allocate(key, "n")
     standing, released, _ = play.tell(v.BindEnded(key, "n", v.BindResult.GONE, "not found"))

@@ -15,6 +15,7 @@ from tests.kubernetes.cluster.gang_play import (
     made,
     member,
     placeholders,
+    reserving,
     started,
     the_placeholder,
 )
@@ -72,9 +73,7 @@ def test_a_gang_that_ran_before_the_start_makes_no_new_placeholders() -> None:
 
 
 def test_members_say_that_they_were_bound_from_here() -> None:
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
+    play, pods = reserving()
     (bind,) = of(play.allocate(pods[0].metadata.uid, "n"), e.Bind)
     assert bind.annotations is None, "nobody asks that of a placeholder"
     play.bind(pods[1].metadata.uid, "n")
@@ -133,9 +132,7 @@ def test_a_gang_of_which_somebody_else_has_bound_a_member_waits_no_longer_than_i
 
 def test_a_member_whose_binding_is_under_way_is_none_that_somebody_else_has_bound() -> None:
     """The application is added again before the watch has told the binding."""
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
+    play, pods = reserving()
     for pod in pods:
         play.bind(pod.metadata.uid, "n")
     play.allocate("w0", "n")
@@ -211,9 +208,7 @@ def test_virtual_placeholders_end_with_an_application_that_has_not_started() -> 
 
 
 def test_a_new_daemon_is_told_to_forget_what_only_has_placeholders_left() -> None:
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
+    play, pods = reserving()
     play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
     for pod in pods:
         play.bind(pod.metadata.uid, "n")

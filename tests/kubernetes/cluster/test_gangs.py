@@ -13,7 +13,15 @@ from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.waiting import UNANSWERED, Rule, State, Waiting
 from tests.kubernetes.builders import containers, node, placed, terminating
-from tests.kubernetes.cluster.gang_play import accepted, conditions, made, member, placeholders, started
+from tests.kubernetes.cluster.gang_play import (
+    accepted,
+    conditions,
+    made,
+    member,
+    placeholders,
+    reserving,
+    started,
+)
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
 
@@ -62,9 +70,7 @@ def test_a_placeholder_is_asked_for_with_the_size_that_the_server_returned() -> 
 
 
 def test_a_placeholder_is_deleted_for_its_pod_and_confirmed_when_it_is_gone() -> None:
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
+    play, pods = reserving()
     key = pods[0].metadata.uid
     play.bind(key, "n")
     bound = placed(pods[0], "n")
@@ -221,9 +227,7 @@ def fail(play: Play) -> list[e.Effect]:
 
 
 def test_a_soft_gang_that_the_daemon_gives_up_gives_its_placeholders_back() -> None:
-    play = started()
-    pods = placeholders(play)
-    play.put(*pods)
+    play, pods = reserving()
     play.tell(v.ApplicationAccepted("a"))
     effects = play.tell(v.ApplicationUpdated("a", "Resuming", "no room"))
     assert {one.pod.uid for one in of(effects, e.DeletePod)} == {pod.metadata.uid for pod in pods}
@@ -277,9 +281,7 @@ def test_what_a_virtual_gang_waits_for_shows_on_all_its_pods() -> None:
 
 
 def test_a_member_or_placeholder_that_is_resized_stays_in_its_task_group() -> None:
-    play = started()
-    (pod, other) = placeholders(play)
-    play.put(pod, other)
+    play, (pod, other) = reserving()
     for one in (pod, other):
         play.bind(one.metadata.uid, "n")
     larger = msgspec.structs.replace(placed(pod, "n").spec, containers=own("x", cpu="2").spec.containers)
