@@ -235,8 +235,7 @@ def delete_again(model: Model, uid: str) -> None:
 
 
 def _bind(model: Model, own: OwnPod) -> None:
-    annotations = {PLACED: own.uid} if own.pod.metadata.annotations and _says_who_binds(own) else None
-    model.effects.append(Bind(own.name, own.node, annotations))
+    model.effects.append(Bind(own.name, own.node, {PLACED: own.uid} if _says_who_binds(own) else None))
 
 
 def _says_who_binds(own: OwnPod) -> bool:
@@ -244,7 +243,9 @@ def _says_who_binds(own: OwnPod) -> bool:
     that somebody else has bound, and nothing else says it."""
     if own.is_placeholder:
         return False
-    return own.declares_gang or own.metadata.user is not None or bool(task_group_name(own.pod.metadata))
+    if own.group is not None or own.metadata.user is not None:
+        return True
+    return bool(own.pod.metadata.annotations) and (own.declares_gang or bool(task_group_name(own.pod.metadata)))
 
 
 def _bound(model: Model, own: OwnPod) -> None:

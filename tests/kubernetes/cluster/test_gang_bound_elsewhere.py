@@ -9,6 +9,7 @@ import pytest
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.metadata.gangs import is_placeholder
+from schedulerd.kubernetes.metadata.pods import PLACED
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import node, placed
 from tests.kubernetes.cluster.core_world import CoreGangWorld
@@ -179,3 +180,12 @@ def test_a_pod_group_of_which_a_member_is_bound_at_a_start(first: Callable[[Pod,
     play.tell(v.Allocated(application, keys[0], "u", "n"))
     effects = play.tell(v.ReleaseWanted(application, keys[0], "u", v.Cause.PREEMPTED, ""))
     assert [ask.is_placeholder for ask in of(effects, e.Ask)] == [True] * is_again
+
+
+def test_pods_of_a_pod_group_say_that_they_were_bound_from_here() -> None:
+    play = grouping()
+    effects = play.put(pod_group(1), grouped("p0"))
+    (application,) = (one.application_id for one in of(effects, e.AddApplication))
+    play.tell(v.ApplicationAccepted(application), v.ApplicationUpdated(application, "Starting", ""))
+    (bind,) = of(play.tell(v.Allocated(application, "p0", "u", "n")), e.Bind)
+    assert bind.annotations == {PLACED: "p0"}

@@ -244,8 +244,9 @@ class Gang:
 
     @property
     def holds_room_for_all(self) -> bool:
-        """Whether every placeholder that it needs is allocated; walks over all of them."""
-        needed = (slot for slot in self.slots.values() if slot.state is not SlotState.SPENT)
+        """Whether every placeholder that it needs is allocated."""
+        # From the last one on, which is mostly allocated last: so one that lacks room is found at once.
+        needed = (slot for slot in reversed(self.slots.values()) if slot.state is not SlotState.SPENT)
         return all(slot.own is not None and bool(slot.own.uuid) for slot in needed)
 
     @property
