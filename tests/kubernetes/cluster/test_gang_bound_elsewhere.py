@@ -157,6 +157,22 @@ def test_none_is_made_again_once_the_daemon_has_placed_a_member(kind: str) -> No
     assert second not in [ask.key for ask in of(play.wait(100), e.Ask)]
 
 
+def test_when_its_time_is_over_no_placeholder_is_made_that_could_not_be_created() -> None:
+    play = started()
+    pods = [member(name, members=3) for name in MEMBERS[:3]]
+    play.put(placed(pods[0], "n"), *pods[1:])
+    created = of(play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Starting", "")), e.CreatePod)
+    there, refused = created
+    play.put(made(there))
+    play.bind(made(there).metadata.uid, "n")
+    play.tell(v.CreateEnded("a", refused.name, v.CreateResult.REFUSED, "exceeded quota"))
+    effects = play.all(v.AskTimedOut("a", made(there).metadata.uid))
+    assert [ask.key for ask in of(effects, e.Ask)] == ["w1", "w2"]
+    (failed,) = (one for one in of(effects, e.RecordEvent) if one.reason == "GangSchedulingFailed")
+    assert failed.note.startswith("ResourceReservationTimeout: 1 of 2 placeholders were placed in 100 s")
+    assert of(play.wait(100), e.CreatePod) == []
+
+
 def test_a_new_daemon_is_told_what_is_left_of_its_time() -> None:
     play, (first, second) = begun("virtual")
     assert play.cluster.gang_time("a") is None

@@ -112,9 +112,10 @@ def test_a_placeholder_that_is_gone_when_it_is_bound_is_made_again_at_once() -> 
     play, pods = reserving()
     key = pods[0].metadata.uid
     play.allocate(key, "n")
-    standing, released, _ = play.tell(v.BindEnded(key, "n", v.BindResult.GONE, "not found"))
+    standing, released, deleted = play.tell(v.BindEnded(key, "n", v.BindResult.GONE, "not found"))
     assert isinstance(standing, e.Ask)
     assert isinstance(released, e.ReleaseAllocation)
+    assert isinstance(deleted, e.DeletePod), "a pod of another API server, or one that is there after all"
     assert e.ReleaseAsk("a", standing.key) not in play.gone(pods[0])
     (created,) = of(play.wait(1), e.CreatePod)
     asked, ended = play.put(made(created, "new"))

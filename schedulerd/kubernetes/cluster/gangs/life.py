@@ -202,7 +202,7 @@ def _is_too_late(model: Model, gang: Gang) -> bool:
 def _give_up(model: Model, application: Application, gang: Gang) -> None:
     problem = next((slot.problem for slot in gang.slots.values() if slot.problem), "they were not created in time")
     message = f"{FAILED_REASON}: {len(gang.to_come)} of {len(gang.slots)} placeholders are missing: {problem}"
-    if gang.style is GangStyle.SOFT:
+    if gang.style is GangStyle.SOFT or gang.has_run:  # what runs does not fail
         _end(model, application, gang, message)
     else:
         slots.clear(model, application, gang, is_known=True)
