@@ -114,5 +114,5 @@ def test_the_histories_are_rich() -> None:
     worlds = [play(seed) for seed in range(8)]
     assert sum(len(world.bindings) for world in worlds) > 100
     assert sum(world.deaths for world in worlds) > 20
-    gangs = [play_gangs(seed) for seed in range(8)]
+    gangs = [play_gangs(seed) for seed in range(12)]
     assert sum(uid.startswith("tg-") for world in gangs for uid in world.bindings) > 5
