@@ -86,8 +86,8 @@ def resynced(model: Model) -> None:
 
 def application_updated(model: Model, event: ApplicationUpdated) -> None:
     application = model.applications.get(event.application_id)
-    if application is None or application.state is ApplicationState.WAITING:
-        return
+    if application is None or application.state in (ApplicationState.WAITING, ApplicationState.FORMING):
+        return  # the daemon has been told of none, or means the one before
     if event.application_id in model.unanswered and not application.is_changing:
         return  # an earlier application of this id
     if application.is_changing and (event.state == _COMPLETED or event.state in _FAILED):
@@ -181,6 +181,8 @@ def ask_again(model: Model, uid: str) -> None:
         asking.consider(model, own, again=True)
     elif own.state is PodState.BOUND and own.uuid:
         pods.follow_resize(model, own)
+    elif own.state is PodState.BOUND and own.application is None:
+        model.nodes.arrive(own.uid, own.node)  # the application that it names may be its own now
 
 
 def _asked(model: Model, application_id: str, key: str) -> OwnPod | None:

@@ -231,9 +231,13 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
     for own in application.others.values():  # it may be theirs now
         model.timers.set(model.now_ns, Due.ASK_AGAIN, own.uid)
     application.others.clear()
-    for own in application.pods.values():
-        if own is not first and not own.is_placeholder:
+    for own in [own for own in application.pods.values() if own is not first and not own.is_placeholder]:
+        if own.node or joining.refusal(model, application, own) is None:
             joining.tell_ignored(model, application, own)
+        else:  # it waits for the end of what is another user's application now
+            del application.pods[own.uid]
+            own.application = None
+            model.timers.set(model.now_ns, Due.ASK_AGAIN, own.uid)
 
 
 def _gang(model: Model, application: Application, own: OwnPod) -> Gang | None:
@@ -252,7 +256,7 @@ def _add(model: Model, application: Application) -> AddApplication:
     first = membership.first_pod(application)
     found = model.namespaces.get(application.namespace, NO_TAGS)
     tags = {**found.tags, **_tags(first.pod)}
-    if any(own.node for own in application.pods.values()):
+    if any(own.node and (own.slot is not None or not own.is_placeholder) for own in application.pods.values()):
         tags[FORCE_CREATE_TAG] = "true"
     namespace_following.tell_problems(model, application, first)
     user = application.user

@@ -24,6 +24,9 @@ NAMES_MAX, NAME_LENGTH_MAX = 64, 256
 """Resources of a quota. The daemon rejects an application with more or longer names, or an empty one, and would hold
 back all pods of the namespace for it."""
 
+APPS_DIGITS = 19
+"""The daemon reads a number of applications below 2^64."""
+
 _QUANTITIES = msgspec.json.Decoder(dict[str, str | int])
 
 
@@ -49,10 +52,11 @@ def namespace_tags(namespace: Namespace) -> NamespaceTags:
         if amounts:
             tags[tag] = _as_resource(amounts)
     most = annotation(namespace.metadata, MAX_APPS)
-    if most.isascii() and most.isdecimal():
+    if most.isascii() and most.isdecimal() and len(most) < APPS_DIGITS:
         tags["namespace.resourcemaxapps"] = most
     elif most:
-        problems.append(f"annotation {MAX_APPS} is {most[:80]!r}, which is no whole number from 0 on: ignored")
+        allowed = f"a whole number from 0 on with fewer than {APPS_DIGITS} digits"
+        problems.append(f"annotation {MAX_APPS} is {most[:80]!r}, which is not {allowed}: ignored")
     if parent := annotation(namespace.metadata, PARENT_QUEUE):
         tags["namespace.parentqueue"] = parent
     return NamespaceTags(tags, tuple(problems))

@@ -121,8 +121,8 @@ def why_kept(model: Model, own: OwnPod) -> Waiting | None:
     if first == own.uid or _is_over(model, application_id, first):
         return None
     why = joining.refusal(model, joining.made_by(model.pods[first]), own, is_known=False)
-    if why is not None and own.uid not in waiting:
-        _wait(model, own, due_ns)
+    if why is not None and waiting.get(own.uid, _OVER_NS) == _OVER_NS:
+        _wait(model, own, max(due_ns, model.now_ns + SECOND_NS))  # the first one may go before
     return why
 
 

@@ -72,7 +72,8 @@ def first_pod(application: Application) -> OwnPod:
     """The one whose tags the application gets."""
     if application.gang is not None and application.gang.originator is not None:
         return application.gang.originator
-    return next(iter(application.pods.values()))
+    real = (own for own in application.pods.values() if not own.is_placeholder)
+    return next(real, next(iter(application.pods.values())))  # a placeholder may be one of a gang of before
 
 
 def with_gang(application: Application, added: AddApplication) -> AddApplication:
@@ -105,6 +106,8 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
         model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
     if gang is None:
         return
+    if gang.originator is None:
+        gang.originator = own  # all others have left in this step
     if gang.originator is own and not own.node and (what := ignored(own.pod.metadata)):
         note = f"not understood, and ignored: {what}"
         model.record(own, "GangAnnotation", "Scheduling", note, is_warning=True)

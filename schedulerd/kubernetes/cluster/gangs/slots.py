@@ -43,6 +43,8 @@ def place(model: Model, application: Application, gang: Gang) -> None:
     it rejects a gang that the quotas and limits of its queue would never let in."""
     if gang.kind is PlaceholderKind.PODS and application.state is not ApplicationState.ACCEPTED:
         return
+    if gang.originator is None:
+        return  # no pod is left
     for slot in list(gang.to_come):
         if slot.not_before_ns > model.now_ns:
             continue
@@ -193,7 +195,8 @@ def lose(
     is the UUID of a release that the daemon waits for.
     """
     slot, gang, key = own.slot, application.gang, own.uid
-    is_remade = slot is not None and slot.state is SlotState.THERE and gang is not None and not gang.is_past
+    is_wanted = gang is not None and not gang.is_past and gang.originator is not None
+    is_remade = slot is not None and slot.state is SlotState.THERE and is_wanted
     spend(model, own)
     if slot is not None and gang is not None and is_remade:
         slot.state = SlotState.WANTED
