@@ -143,7 +143,7 @@ def test_an_application_that_was_rejected_is_added_again_at_once_when_the_annota
 def test_annotations_that_cannot_be_read_are_told_as_a_warning(play: Play) -> None:
     effects = play.all_put(space("many"))
     (event,) = of(effects, RecordEvent)
-    assert "no whole number" in event.note
+    assert "not a whole number" in event.note
     (added,) = of(effects, AddApplication)
     assert MOST not in added.tags
 
