@@ -16,7 +16,7 @@ from schedulerd.kubernetes.cluster.gangs import (
     slots,
     waiting,
 )
-from schedulerd.kubernetes.cluster.gangs.model import Gang, Slot
+from schedulerd.kubernetes.cluster.gangs.model import Slot
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from tests.kubernetes.cluster import (
     test_gang_bound_elsewhere,
@@ -116,7 +116,7 @@ MUTANTS = (
     Mutant(
         "a gang is complete when somebody else has bound a member",
         Rule.SHIM_GANGS,
-        Replaced(getter(Gang, "holds_room_for_all"), gives(True)),
+        Replaced(membership.all_hold_room, gives(True)),
         (GANGS,),
     ),
     Mutant(

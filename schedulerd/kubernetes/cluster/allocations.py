@@ -160,7 +160,7 @@ def bind_ended(model: Model, event: BindEnded) -> None:
             slots.stand_in(model, own)
             _give_back(model, own, event.message)
             own.state = PodState.LEAVING
-            slots.replace_pod(model, own)  # the watch may tell it only when the daemon has placed real pods
+            slots.replace_pod(model, own)  # not when the watch tells it: the daemon may have placed real pods by then
         case BindResult.ELSEWHERE:
             model.view.assume(own.pod, event.is_at)
             found_on(model, own, event.is_at)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NoReturn
 
 import pytest
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.gangs.model import Slot
 from schedulerd.kubernetes.metadata.gangs import is_placeholder
 from schedulerd.kubernetes.metadata.pods import PLACED
 from schedulerd.kubernetes.objects.pod import Pod
@@ -112,12 +114,13 @@ def test_when_its_time_is_over_its_pods_go_on_without_it(kind: str, seed: int, s
     assert not any(is_placeholder(pod.metadata) for pod in world.pods.values())
 
 
-def begun(kind: str) -> tuple[Play, list[str]]:
-    """A gang of three that waits, of which somebody else has bound a member, and the keys of its two placeholders."""
+def begun(kind: str, *, tells: bool = True) -> tuple[Play, list[str]]:
+    """A gang of three that waits, of which somebody else has bound a member, and the keys of its two placeholders.
+    `tells`: the daemon has said that it runs."""
     play = started()
     pods = [member(name, members=3, placeholders=kind) for name in MEMBERS[:3]]
     effects = play.put(placed(pods[0], "n"), *pods[1:])
-    effects += play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Starting", ""))
+    effects += play.tell(v.ApplicationAccepted("a"), *[v.ApplicationUpdated("a", "Starting", "")] * tells)
     effects += play.put(*(made(one) for one in of(effects, e.CreatePod)))
     withdrawn = [one.key for one in of(effects, e.ReleaseAsk)]
     keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder and ask.key not in withdrawn]
@@ -196,6 +199,69 @@ def test_a_pod_group_of_which_a_member_is_bound_at_a_start(first: Callable[[Pod,
     play.tell(v.Allocated(application, keys[0], "u", "n"))
     effects = play.tell(v.ReleaseWanted(application, keys[0], "u", v.Cause.PREEMPTED, ""))
     assert [ask.is_placeholder for ask in of(effects, e.Ask)] == [True] * is_again
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_one_is_made_again_also_if_the_member_that_made_it_run_is_gone(kind: str) -> None:
+    """The daemon tells that the application runs when nothing of it runs any longer."""
+    play, (first, _) = begun(kind, tells=False)
+    play.tell(v.Allocated("a", first, "u", "n"))
+    play.gone(placed(member("w0", members=3, placeholders=kind), "n"))
+    play.tell(v.ApplicationUpdated("a", "Starting", ""))
+    effects = play.tell(v.ReleaseWanted("a", first, "u", v.Cause.PREEMPTED, ""))
+    effects += play.gone(*(own.pod for own in play.cluster.model.pods.values() if own.uid == first))
+    assert [ask.is_placeholder for ask in of(effects, e.Ask)] == [True]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_it_is_complete_also_if_the_placeholders_are_told_before_that_it_runs(kind: str) -> None:
+    """The daemon tells them on two streams."""
+    play, keys = begun(kind, tells=False)
+    for key in keys:
+        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
+    play.tell(v.ApplicationUpdated("a", "Starting", ""))
+    assert of(play.tell(v.ReleaseWanted("a", keys[0], f"u-{keys[0]}", v.Cause.PREEMPTED, "")), e.Ask) == []
+
+
+@pytest.mark.parametrize("cause", [v.Cause.PREEMPTED, v.Cause.TIMEOUT])
+def test_a_placeholder_pod_on_its_way_out_does_not_make_it_complete(cause: v.Cause) -> None:
+    play, (first, second) = begun("pods")
+    play.tell(v.Allocated("a", first, "u", "n"))
+    play.tell(v.ReleaseWanted("a", first, "u", cause, ""))
+    play.tell(v.Allocated("a", second, "u2", "n"))
+    effects = play.gone(*(own.pod for own in play.cluster.model.pods.values() if own.uid == first))
+    assert [ask.is_placeholder for ask in of(effects, e.Ask)] == [True], "one stands in for it"
+    assert len(of(play.wait(1), e.CreatePod)) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_complete_one_is_not_told_that_it_has_failed(kind: str) -> None:
+    """The daemon misses the member that has ended, and takes its idle placeholders back after its time."""
+    play, keys = begun(kind)
+    for key in keys:
+        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
+    effects = play.all(*(v.AskTimedOut("a", key) for key in keys))
+    assert [one.reason for one in of(effects, e.RecordEvent)] == []
+    effects = play.tell(*(v.ReleaseWanted("a", key, f"u-{key}", v.Cause.TIMEOUT, "") for key in keys))
+    assert of(effects, e.Ask) == []
+
+
+class Unread(dict[str, Slot]):
+    def values(self) -> NoReturn:
+        raise AssertionError("all placeholders are looked at again")
+
+
+def test_that_its_time_is_over_is_looked_into_once() -> None:
+    """The daemon tells it of each placeholder, of which there may be 10,000."""
+    play, keys = begun("pods")
+    for key in keys:
+        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
+    gang = play.cluster.model.applications["a"].gang
+    assert gang is not None
+    play.tell(v.AskTimedOut("a", keys[0]))
+    assert gang.shortfall == "", "nothing was short"
+    gang.slots = Unread(gang.slots)
+    play.tell(v.AskTimedOut("a", keys[1]))
 
 
 def test_pods_of_a_pod_group_say_that_they_were_bound_from_here() -> None:

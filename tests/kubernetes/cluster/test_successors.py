@@ -59,7 +59,16 @@ def test_an_equal_pod_that_comes_with_the_end_of_the_last_one_gets_placeholders(
 def test_a_placeholder_that_is_lost_with_the_last_pod_is_not_asked_for_again() -> None:
     play, key, _ = waiting("virtual")
     old = member("w0", members=1, placeholders="virtual")
-    assert of(play.tell(v.Gone(old), v.AllocationReleased("a", key, "u")), e.Ask) == []
+    effects = play.tell(v.Gone(old), v.AllocationReleased("a", key, "u"))
+    assert [ask.key for ask in of(effects, e.Ask)] == [f"{key}-stand-in"]
+    assert {one.key for one in of(effects, e.ReleaseAsk)} == {key, f"{key}-stand-in", "w0"}
+
+
+def test_a_gang_whose_last_pod_placeholder_and_successor_come_together_waits_for_the_placeholder() -> None:
+    play, key, _ = waiting("virtual")
+    old, new = (member(name, members=1, placeholders="virtual") for name in ("w0", "w1"))
+    asks = of(play.tell(v.Gone(old), v.AllocationReleased("a", key, "u"), v.Put(new)), e.Ask)
+    assert [ask.is_placeholder for ask in asks] == [True, False, True], "one stands in before the real pod is asked for"
 
 
 @pytest.mark.parametrize("namespace", ["ns", "other"])

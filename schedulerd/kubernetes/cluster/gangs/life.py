@@ -74,9 +74,8 @@ def updated(model: Model, application: Application, state: str, message: str) ->
     if gang is None:
         return
     if state in _RUN_STATES:
-        if not gang.has_run and not any(own.node for own in real_pods(application)):
-            gang.was_complete = True  # only its placeholders can have made the application run
         gang.has_run, gang.has_failed_pods = True, False
+        model.gangs_due[application.id] = None  # it may be complete
     elif state in _GIVEN_UP and not gang.has_run:
         _end(model, application, gang, message or f"the application is {state}")
 
@@ -86,7 +85,7 @@ def timed_out(model: Model, application: Application) -> None:
     runs already, as somebody else has bound a member, goes on without the placeholders that are left."""
     waiting.note_timed_out(model, application)
     gang = application.gang
-    if gang is not None and gang.has_run:
+    if gang is not None and gang.has_run and not gang.was_complete:
         _end(model, application, gang, in_words(model, application, FAILED_REASON))
 
 
@@ -153,7 +152,7 @@ def gang_time(model: Model, application_id: str) -> GangTime | None:
     gang = application.gang if application is not None else None
     if gang is None or gang.was_complete or gang.is_past or (gang.first_placed_ns is None and not gang.first_placed_s):
         return None
-    if gang.holds_room_for_all:
+    if membership.all_hold_room(gang):
         return None
     return GangTime(membership.timeout_ns(model, gang) / SECOND_NS, gang.first_placed_ns, gang.first_placed_s)
 
@@ -183,7 +182,7 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
         return
     if not gang.is_past:
         members.give_up_surplus(model, application, gang)
-        gang.was_complete = gang.was_complete or (gang.has_run and gang.holds_room_for_all)
+        gang.was_complete = gang.was_complete or (gang.has_run and membership.all_hold_room(gang))
         slots.place(model, application, gang)
         slots.end_stand_ins(model, application, gang)
     if gang.stage is GangStage.OPEN and not gang.to_come:

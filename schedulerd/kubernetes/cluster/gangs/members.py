@@ -26,7 +26,7 @@ def allocated(model: Model, own: OwnPod) -> None:
     """The daemon has placed the pod: mostly by a swap, and then no placeholder is left over."""
     gang = own.application.gang if own.application is not None else None
     if gang is not None and not own.is_placeholder:
-        gang.was_complete = True  # real pods wait until it is
+        gang.was_complete = True  # real pods wait for that
     if own.application is not None and gang is not None and _is_new(gang, own):
         _count(model, own.application, gang, own)
         _count_in(gang, own.task_group)

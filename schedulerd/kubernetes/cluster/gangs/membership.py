@@ -226,6 +226,23 @@ def is_made_again(gang: Gang, own: OwnPod) -> bool:
     return own.cause is None or (own.cause is not Cause.REPLACED and not gang.was_complete)
 
 
+def all_hold_room(gang: Gang) -> bool:
+    """Whether every placeholder that the gang needs is allocated, and none is about to be lost."""
+    # From both ends: they are allocated in order, or the first task group finds no room, so one that lacks it is near.
+    both = zip(gang.slots.values(), reversed(gang.slots.values()), strict=True)
+    return not any(_lacks_room(first) or _lacks_room(last) for first, last in both)
+
+
+def _lacks_room(slot: Slot) -> bool:
+    own = slot.own
+    if slot.state is SlotState.SPENT:
+        return False
+    if own is None or not own.uuid:
+        return True
+    is_going = own.is_release_wanted or own.pod.metadata.deletion_timestamp is not None
+    return is_going and own.cause is not Cause.REPLACED
+
+
 def rename(gang: Gang, slot: Slot, name: str) -> None:
     if slot.name != name and name not in gang.slots:
         del gang.slots[slot.name]

@@ -203,10 +203,10 @@ class Gang:
     shown_like: Pod | None = None
     """The virtual placeholder that waits for that, if it has no room."""
     has_run: bool = False
-    """Its application has run: the gang was complete, or one of its real pods has a node, whoever has bound that."""
+    """Its application has run: the gang was complete, or somebody else has bound one of its real pods."""
     was_complete: bool = False
-    """All its placeholders held room at once, or the daemon has placed a real pod. One that is lost before is made
-    again; from then on none is."""
+    """All its placeholders held room at once, or the daemon has placed a real pod. Until then, one that is preempted or
+    gives way is made again."""
     has_failed_pods: bool = False
     """Hard: happens once."""
     short_since_ns: int | None = None
@@ -221,7 +221,7 @@ class Gang:
     """All its real pods had left; a new one forms it anew."""
     said: str = ""
     """Why it is not formed, as the last event says."""
-    shortfall: str = ""
+    shortfall: str | None = None
     """When its time was over: how many placeholders had no node, and what they waited for."""
     not_before_ns: int = 0
     """When it may be formed."""
@@ -231,7 +231,7 @@ class Gang:
         self.placed.clear()
         self.elsewhere.clear()
         self.without_room.clear()
-        self.shortfall = ""
+        self.shortfall = None
 
     def add_slot(self, group: str, index: int, name: str) -> None:
         self.slots[name] = Slot(self, group, index, name)
@@ -241,13 +241,6 @@ class Gang:
     def declaration(self) -> tuple[object, ...]:
         """Equal for gangs that were declared alike."""
         return self.source, self.kind, self.style, self.timeout_s, self.declared
-
-    @property
-    def holds_room_for_all(self) -> bool:
-        """Whether every placeholder that it needs is allocated."""
-        # From the last one on, which is mostly allocated last: so one that lacks room is found at once.
-        needed = (slot for slot in reversed(self.slots.values()) if slot.state is not SlotState.SPENT)
-        return all(slot.own is not None and bool(slot.own.uuid) for slot in needed)
 
     @property
     def is_past(self) -> bool:

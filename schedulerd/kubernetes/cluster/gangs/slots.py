@@ -155,7 +155,7 @@ def _ask(model: Model, application: Application, gang: Gang, slot: Slot) -> None
 def _like(model: Model, application: Application, gang: Gang, group: Group, key: str) -> Pod:
     """A pod that the ask could stand for, to be judged by the predicates."""
     if group.like is not None:
-        metadata_of = msgspec.structs.replace(group.like.metadata, name=key, uid=key)
+        metadata_of = msgspec.structs.replace(group.like.metadata, name=key, uid=key, deletion_timestamp=None)
         return msgspec.structs.replace(group.like, metadata=metadata_of)
     assert gang.originator is not None
     assert group.declared is not None
@@ -191,18 +191,20 @@ def lose(
 ) -> None:
     """The virtual placeholder is gone with its node, gives way, or was rejected: another one is asked for.
 
-    The new ask leaves before the old one ends, or the daemon would take the gang for complete in between. `confirmed`
-    is the UUID of a release that the daemon waits for.
+    The new ask leaves before the old one ends, or the daemon would take the gang for complete in between. If the last
+    pod has left in this step, the gang goes with it, or another pod comes in the same step. `confirmed` is the UUID of
+    a release that the daemon waits for.
     """
     slot, gang, key = own.slot, application.gang, own.uid
-    is_wanted = gang is not None and not gang.is_past and gang.originator is not None
-    is_remade = slot is not None and slot.state is SlotState.THERE and is_wanted
+    is_remade = slot is not None and slot.state is SlotState.THERE and gang is not None and not gang.is_past
     spend(model, own)
     if slot is not None and gang is not None and is_remade:
         slot.state = SlotState.WANTED
         if is_rejected:
             back_off(model, application, slot)
+        if is_rejected or gang.originator is None:
             _stand_in(model, application, gang, slot, own)
+            model.gangs_due[application.id] = None
         else:
             _ask(model, application, gang, slot)
     if confirmed:

@@ -78,8 +78,9 @@ def virtual_told(model: Model, own: OwnPod, waiting: Waiting) -> None:
 def note_timed_out(model: Model, application: Application | None) -> None:
     """The time of the gang is over: what its placeholders without a node waited for, before they are given up."""
     gang = application.gang if application is not None else None
-    if application is None or gang is None or gang.shortfall:
+    if application is None or gang is None or gang.is_past or gang.shortfall is not None:
         return
+    gang.shortfall = ""
     needed = [slot for slot in gang.slots.values() if slot.state is not SlotState.SPENT]
     short = [slot for slot in needed if slot.own is None or not slot.own.uuid]
     if not short:
