@@ -178,7 +178,7 @@ def test_the_simulation_finds_deliberate_breaks(name: str, monkeypatch: pytest.M
 
 
 def test_the_histories_are_rich() -> None:
-    worlds = [play(seed) for seed in range(12)]
+    worlds = [play(seed) for seed in range(24)]
     bindings = [uid for world in worlds for uid in world.bindings]
     assert sum(uid.startswith("tg-") for uid in bindings) > 20, "placeholder pods are bound"
     assert sum(not uid.startswith("tg-") for uid in bindings) > 50
