@@ -214,7 +214,11 @@ def _resubmit(model: Model, application: Application) -> None:
 
 
 def _fail(model: Model, application: Application, reason: str, message: str, *, is_rejected: bool = False) -> None:
-    """Pods without a node keep waiting, and the application is added again later."""
+    """Pods without a node keep waiting, and the application is added again later. One that has no pods is not: the pods
+    that waited for its end may come now."""
+    if not application.pods and application.others:
+        asking.consider_all(model, applications.forget(model, application))
+        return
     why = held(message, reason, is_about_nodes=False)
     applications.wait(model, application, why)
     for own in application.pods.values():

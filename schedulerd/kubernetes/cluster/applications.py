@@ -32,6 +32,9 @@ FORCE_CREATE_TAG = "application.create.force"
 CREATION_TIME_TAG = "yunikorn.apache.org/creationTime"
 RETRY_FIRST_NS = 60 * SECOND_NS
 RETRY_MOST_NS = 30 * 60 * SECOND_NS
+CORRECTED_FIRST_NS = SECOND_NS
+"""From one submission to the next, if a pod has left that may have been what was wrong. Doubled with each rejection, as
+all pods that are left are asked for again each time."""
 
 
 def join(model: Model, own: OwnPod) -> None:
@@ -48,6 +51,7 @@ def join(model: Model, own: OwnPod) -> None:
             return
         application = _made(model, own)
     elif not own.node and not _has_real_pods(application) and _says_something_else(model, application, own):
+        application.failures = 0
         _begin_anew(model, application, own)
     elif joining.refusal(model, application, own) is not None:
         application.others[own.uid] = own
@@ -109,7 +113,7 @@ def forget(model: Model, application: Application) -> list[OwnPod]:
 
 
 def submit(model: Model, application: Application) -> None:
-    application.state = ApplicationState.SUBMITTED
+    application.state, application.submitted_ns = ApplicationState.SUBMITTED, model.now_ns
     application.has_started = application.is_changing = False
     application.problem, application.failing, application.taken = None, "", None
     namespace_following.tell(model, application, _add(model, application))
@@ -127,9 +131,13 @@ def wait(model: Model, application: Application, problem: Waiting) -> None:
     """It was rejected or has failed: it is added again later, less and less often."""
     application.state = ApplicationState.WAITING
     application.problem = problem
-    delay_ns = min(RETRY_FIRST_NS << min(application.failures, 10), RETRY_MOST_NS)
+    delay_ns = _backed_off(RETRY_FIRST_NS, application.failures, RETRY_MOST_NS)
     application.failures += 1
     _try_again(model, application, model.now_ns + delay_ns)
+
+
+def _backed_off(first_ns: int, failures: int, most_ns: int) -> int:
+    return min(first_ns << min(failures, 10), most_ns)
 
 
 def _try_again(model: Model, application: Application, at_ns: int) -> None:
@@ -169,14 +177,17 @@ def _has_real_pods(application: Application) -> bool:
 
 def _left_waiting(model: Model, application: Application, left: OwnPod) -> list[OwnPod]:
     """The application is what its first pod says: without the one that had the wrong queue it may be accepted, and is
-    submitted again once in this step. Returns the pods that can be considered now."""
+    submitted again soon. Returns the pods that can be considered now."""
     if not application.pods:
         return forget(model, application) if application.others else []  # it waits for pods that a controller makes
     first = _first_to_place(application)
     if first is None or left.is_placeholder or left.failure is not None or _follows_another_pod(first):
         return []
     if _origin(joining.made_by(first)) != _origin(application):
-        _try_again(model, application, model.now_ns)
+        earliest_ns = application.submitted_ns + _backed_off(
+            CORRECTED_FIRST_NS, application.failures - 1, RETRY_FIRST_NS
+        )
+        _try_again(model, application, min(max(model.now_ns, earliest_ns), application.again_ns))
     return []
 
 
@@ -220,7 +231,7 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
     application.namespace, application.queue, application.user = made.namespace, made.queue, made.user
     application.pods[first.uid] = first
     application.others.pop(first.uid, None)
-    application.failures, application.is_changing = 0, False
+    application.is_changing = False
     application.gang = _gang(model, application, first)
     if application.gang is None:
         submit(model, application)

@@ -165,6 +165,8 @@ class Application:
     """Pods of other namespaces and users that carry its id, and wait for its end."""
     failures: int = 0
     """In a row."""
+    submitted_ns: int = 0
+    """When the daemon was told of it last."""
     again_ns: int = 0
     """While WAITING: when it is submitted again."""
     gang: Gang | None = None

@@ -55,9 +55,11 @@ def _note_change(model: Model, thing: object) -> None:
 
 
 def _put_namespace(model: Model, namespace: Namespace) -> None:
-    model.namespaces[namespace.metadata.name] = namespace_tags(namespace)
+    name, tags = namespace.metadata.name, namespace_tags(namespace)
     model.view.put_namespace(namespace)
-    answers.namespace_changed(model, namespace.metadata.name)
+    if model.namespaces.get(name) != tags:  # others write labels and conditions of namespaces all the time
+        model.namespaces[name] = tags
+        answers.namespace_changed(model, name)
 
 
 def _gone_namespace(model: Model, namespace: Namespace) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.cluster import Namespace
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
@@ -60,7 +61,7 @@ def test_a_corrected_queue_counts_at_once() -> None:
 def test_without_the_pod_with_the_wrong_queue_the_others_are_placed() -> None:
     wrong = in_queue("p0", "root.wrong")
     play = rejected(wrong, in_queue("p1", ""), in_queue("p2", ""))
-    effects = [*play.gone(wrong), *play.wait(0)]
+    effects = [*play.gone(wrong), *play.wait(1)]
     assert added(effects) == [("", None)], "placement rules decide"
     assert [ask.key for ask in of(effects, e.Ask)] == ["p1", "p2"]
 
@@ -69,9 +70,24 @@ def test_a_rejected_application_is_submitted_again_as_its_first_pod_says() -> No
     play = rejected(declaring("p0", "500"), in_queue("p1", "root.wrong"), in_queue("p2", "root.q"))
     play.gone(declaring("p0", "500"))
     play.tell(v.ApplicationRejected("a", "it does not exist"))
-    effects = [*play.gone(in_queue("p1", "root.wrong")), *play.wait(0)]
+    effects = [*play.gone(in_queue("p1", "root.wrong")), *play.wait(2)]
     assert added(effects) == [("root.q", None)]
     assert [ask.key for ask in of(effects, e.Ask)] == ["p2"]
+
+
+def test_a_rejected_application_without_the_pods_of_before_is_submitted_again_less_and_less_often() -> None:
+    """A controller that makes pods with two wrong queues would have all of them asked for with each that it deletes."""
+    pods = [in_queue(f"p{number}", f"root.wrong{number % 2}") for number in range(20)]
+    play = rejected(*pods)
+    times_s: list[float] = []
+    for wrong in pods[:6]:
+        effects = play.gone(wrong)
+        while not added(effects):
+            play.now_ns += SECOND_NS // 2
+            effects = play.tell(v.Tick())
+        times_s.append(play.now_ns / SECOND_NS)
+        play.tell(v.ApplicationRejected("a", "it does not exist"))
+    assert times_s == [1, 3, 7, 15, 31, 63]
 
 
 def test_pods_of_another_user_that_wait_join_an_application_that_has_become_theirs() -> None:

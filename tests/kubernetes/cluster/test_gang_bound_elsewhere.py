@@ -23,6 +23,7 @@ from tests.kubernetes.cluster.gang_play import (
     member,
     pod_group,
     started,
+    the_placeholder,
 )
 from tests.kubernetes.cluster.play import Play, of
 
@@ -244,6 +245,15 @@ def test_a_complete_one_is_not_told_that_it_has_failed(kind: str) -> None:
     assert [one.reason for one in of(effects, e.RecordEvent)] == []
     effects = play.tell(*(v.ReleaseWanted("a", key, f"u-{key}", v.Cause.TIMEOUT, "") for key in keys))
     assert of(effects, e.Ask) == []
+
+
+def test_its_time_may_be_over_while_asks_stand_in_for_all_that_is_missing() -> None:
+    play, keys = begun("virtual")
+    first, second = [the_placeholder(play.tell(v.AskRejected("a", key, "no"))).key for key in keys]
+    effects = play.all(v.AskTimedOut("a", first), v.AskTimedOut("a", second))
+    assert [one.reason for one in of(effects, e.RecordEvent)] == ["GangSchedulingFailed"]
+    assert {one.key for one in of(effects, e.ReleaseAsk)} == {first, second}
+    assert of(play.wait(100), e.Ask) == []
 
 
 class Unread(dict[str, Slot]):

@@ -182,7 +182,9 @@ def test_real_pods_wait_again_when_their_application_has_completed() -> None:
     assert of(effects, e.AddApplication) == of(play.wait(0.9), e.AddApplication) == [], "it could overtake them"
     effects = play.wait(0.1)
     assert isinstance(effects[0], e.AddApplication)
-    assert [one.key for one in of(effects, e.Ask)] == [*keys, "w0", "w1"]
+    *placeholders, first, second = (one.key for one in of(effects, e.Ask))
+    assert (first, second) == ("w0", "w1")
+    assert len({*keys, *placeholders}) == 4, "what is said of the first ones may come late"
 
 
 def test_a_member_that_runs_is_reported_when_its_application_is_added_again() -> None:

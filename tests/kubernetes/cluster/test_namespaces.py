@@ -68,6 +68,16 @@ def test_annotations_are_read_once_for_all_applications(monkeypatch: pytest.Monk
     assert len(read) == 2
 
 
+def test_a_namespace_that_says_the_same_is_not_compared_with_its_applications(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others write its labels and conditions, and it may have thousands of applications."""
+    changed: list[str] = []
+    monkeypatch.setattr(objects.answers, "namespace_changed", lambda _, namespace: changed.append(namespace))
+    play.put(space("2"), space("3"), space("3"))
+    assert changed == ["ns"]
+
+
 def test_what_has_changed_before_the_answer_is_told_after_it(play: Play) -> None:
     play.put(space("3"))
     assert play.put(space("4")) == []

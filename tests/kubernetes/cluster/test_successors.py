@@ -97,10 +97,20 @@ def test_a_pod_of_another_user_does_not_stay_when_the_application_becomes_somebo
     first = named("p0")
     play.put(first, named("p1", "ann"), named("p2", "bob"))
     play.tell(v.ApplicationRejected("a", "no"))
-    effects = [*play.gone(first), *play.wait(0)]
+    effects = [*play.gone(first), *play.wait(1)]
     assert [one.user for one in of(effects, e.AddApplication)] == ["ann"]
     assert [ask.key for ask in of(effects, e.Ask)] == ["p1"]
     assert "p2" in play.cluster.model.applications["a"].others
+
+
+def test_pods_that_wait_for_an_application_without_pods_come_at_once_when_the_daemon_does_not_take_it() -> None:
+    play = started()
+    first = named("p0", "ann")
+    play.put(first, named("p1", "bob"))
+    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
+    play.gone(first)
+    effects = play.tell(v.ReportBegun(("a",), ()), v.ApplicationRejected("a", "no such queue"))
+    assert [(one.user, one.tags["namespace"]) for one in of(effects, e.AddApplication)] == [("bob", "ns")]
 
 
 def test_a_pod_with_a_node_joins_the_application_when_it_becomes_one_of_its_namespace() -> None:

@@ -101,7 +101,9 @@ def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
     """The time of the gang is over. Asks of placeholders that are allocated end as well; their release follows."""
     virtual = _virtual(model, event.key, event.application_id)
     own = virtual or model.pods.get(event.key)
-    if own is None or not own.is_placeholder:
+    if own is None:
+        return _stand_in_timed_out(model, event)
+    if not own.is_placeholder:
         return False
     if own.application is not None:
         life.timed_out(model, own.application)
@@ -113,6 +115,16 @@ def ask_timed_out(model: Model, event: AskTimedOut) -> bool:
         spend(model, own)
     else:
         slots.remove_pod(model, own)
+    return True
+
+
+def _stand_in_timed_out(model: Model, event: AskTimedOut) -> bool:
+    """It may be the only ask of the gang: its placeholders that are missing wait to be made again."""
+    application = model.applications.get(event.application_id)
+    gang = application.gang if application is not None else None
+    if application is None or gang is None or all(slot.stand_in != event.key for slot in gang.standing_in):
+        return False
+    life.timed_out(model, application)
     return True
 
 

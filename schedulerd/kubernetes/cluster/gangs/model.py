@@ -86,7 +86,7 @@ class Slot:
         "tries",
     )
 
-    def __init__(self, gang: Gang, group: str, index: int, name: str) -> None:
+    def __init__(self, gang: Gang, group: str, index: int, name: str, tries: int = 0) -> None:
         self._gang = gang
         self._stand_in = ""
         self.group = group
@@ -94,8 +94,9 @@ class Slot:
         self.name = name
         """Of its pod, or the key of its ask."""
         self.own: OwnPod | None = None
-        self.tries = 0
-        """Asks of a virtual one: each has a key of its own."""
+        self.tries = tries
+        """Asks of a virtual one so far: each has a key of its own, also when its gang is formed anew. What the daemon
+        says of an earlier one may come late."""
         self.failures = 0
         """In a row."""
         self.not_before_ns = 0
@@ -188,6 +189,8 @@ class Gang:
     """By name."""
     to_come: dict[Slot, None] = field(default_factory=dict)
     """Slots that are WANTED or CREATING."""
+    tries: int = 0
+    """How often a placeholder was asked for before the gang was formed last."""
     standing_in: dict[Slot, None] = field(default_factory=dict)
     """Slots with an ask that stands in for them."""
     placed: dict[str, None] = field(default_factory=dict)
@@ -198,6 +201,8 @@ class Gang:
     """A member was counted as placed in this step: there may be too many placeholders."""
     without_room: dict[str, Waiting] = field(default_factory=dict)
     """By key of a virtual placeholder that no node has room for, what the daemon says of it."""
+    held_back: dict[str, Waiting] = field(default_factory=dict)
+    """The same for one that waits for something else, as for room in its queue."""
     shown: Waiting | None = None
     """What all its pods show that have no node."""
     shown_like: Pod | None = None
@@ -227,14 +232,16 @@ class Gang:
     """When it may be formed."""
 
     def clear_slots(self) -> None:
+        self.tries = max((slot.tries for slot in self.slots.values()), default=self.tries)
         self.slots, self.to_come, self.standing_in = {}, {}, {}
         self.placed.clear()
         self.elsewhere.clear()
         self.without_room.clear()
+        self.held_back.clear()
         self.shortfall = None
 
     def add_slot(self, group: str, index: int, name: str) -> None:
-        self.slots[name] = Slot(self, group, index, name)
+        self.slots[name] = Slot(self, group, index, name, self.tries)
         self.groups[group].slots += 1
 
     @property

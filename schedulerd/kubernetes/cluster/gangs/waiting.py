@@ -36,8 +36,7 @@ def of_gang(application: Application) -> Waiting | None:
         return held(problem, SKIPPED)
     if gang.kind is not PlaceholderKind.VIRTUAL:
         return None
-    asked = (slot.own for slot in gang.slots.values() if slot.own is not None and slot.own.state is PodState.ASKED)
-    return next((own.reason.waiting for own in asked if own.reason.waiting is not None), None)
+    return next(iter(gang.held_back.values()), None)
 
 
 def show(model: Model, application: Application) -> None:
@@ -67,11 +66,12 @@ def virtual_told(model: Model, own: OwnPod, waiting: Waiting) -> None:
     gang = own.application.gang if own.application is not None else None
     if own.application is None or gang is None:
         return
-    own.reason.waiting = waiting
     if condition_reason(waiting) == UNSCHEDULABLE:
+        gang.held_back.pop(own.uid, None)
         gang.without_room[own.uid] = replace(waiting, member=_member(gang.groups[own.task_group]))
     else:
         gang.without_room.pop(own.uid, None)
+        gang.held_back[own.uid] = waiting
     model.gangs_due[own.application.id] = None
 
 
@@ -117,4 +117,5 @@ def forget(model: Model, own: OwnPod) -> None:
     """The virtual placeholder waits no longer."""
     if own.application is not None and own.application.gang is not None:
         own.application.gang.without_room.pop(own.uid, None)
+        own.application.gang.held_back.pop(own.uid, None)
         model.gangs_due[own.application.id] = None
