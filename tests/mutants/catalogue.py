@@ -12,6 +12,7 @@ from tests.mutants import (
     of_shim_gangs,
     of_shim_pods,
     of_shim_retries,
+    of_shim_successors,
     of_time,
     of_waiting,
 )
@@ -27,5 +28,6 @@ MUTANTS = (
     *of_shim_pods.MUTANTS,
     *of_shim_retries.MUTANTS,
     *of_shim_gangs.MUTANTS,
+    *of_shim_successors.MUTANTS,
     *of_shim_api.MUTANTS,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.kubernetes.cluster import objects
+from schedulerd.kubernetes.cluster import answers, objects
 from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, Effect, RecordEvent, RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
@@ -73,7 +73,7 @@ def test_a_namespace_that_says_the_same_is_not_compared_with_its_applications(
 ) -> None:
     """Others write its labels and conditions, and it may have thousands of applications."""
     changed: list[str] = []
-    monkeypatch.setattr(objects.answers, "namespace_changed", lambda _, namespace: changed.append(namespace))
+    monkeypatch.setattr(answers, "namespace_changed", lambda _, namespace: changed.append(namespace))
     play.put(space("2"), space("3"), space("3"))
     assert changed == ["ns"]
 
