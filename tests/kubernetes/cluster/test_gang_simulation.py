@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from schedulerd.kubernetes.cluster.effects import ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import answers, life, members, membership, slots
 from schedulerd.kubernetes.cluster.gangs.model import GangStage, SlotState
 from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
@@ -135,10 +136,11 @@ def _nothing(*_: Any, **__: Any) -> None:
     """Is done."""
 
 
-def _confirms_only(lose: Callable[..., None]) -> Callable[..., None]:
-    def broken(model: Any, application: Any, own: Any, **how: Any) -> None:
-        lose(model, application, own, **how)
-        del model.effects[-1]
+def _keeps_asks(end: Callable[..., None]) -> Callable[..., None]:
+    def broken(model: Any, application: Any, slot: Any, **how: Any) -> None:
+        before = len(model.effects)
+        end(model, application, slot, **how)
+        model.effects[before:] = [one for one in model.effects[before:] if not isinstance(one, ReleaseAsk)]
 
     return broken
 
@@ -156,7 +158,7 @@ def _spends(lose: Callable[..., None]) -> Callable[..., None]:
 BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
     "placeholders that nobody wants are left at a start": (life, "remove_unwanted", lambda _: _nothing),
     "placeholders are kept when the last pod leaves": (slots, "clear", lambda _: _nothing),
-    "asks of virtual placeholders are not withdrawn": (slots, "lose", _confirms_only),
+    "asks of virtual placeholders are not withdrawn": (slots, "_end_virtual", _keeps_asks),
     "members that somebody else binds keep their placeholders": (members, "runs_elsewhere", lambda _: _nothing),
     "releases of virtual placeholders are not confirmed": (answers, "release_wanted", lambda _: lambda *_: True),
     "asks that stand in for placeholders stay": (slots, "end_stand_ins", lambda _: _nothing),
