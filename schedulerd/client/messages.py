@@ -119,8 +119,10 @@ def release(
     )
 
 
-OVER = frozenset({"Completed", "Failed", "Rejected", "Expired"})
-"""States of applications that the scheduler forgets."""
+OVER = frozenset({"Completed", "Failed", "Rejected"})
+"""States in which applications have ended, and their ids can be used again."""
+EXPIRED = "Expired"
+"""The scheduler forgets an application that has ended days before. Its id may be that of another one now."""
 
 
 def blamed_key(reason: str) -> str:
@@ -144,7 +146,8 @@ def ended_before_accepted(response: si_pb2.ApplicationResponse) -> frozenset[str
     first: dict[str, str] = {}
     ended: set[str] = set()
     for one in response.updated:
-        first.setdefault(one.applicationID, one.state)
+        if one.state != EXPIRED:
+            first.setdefault(one.applicationID, one.state)
         if one.state in OVER:
             ended.add(one.applicationID)
     return frozenset(one for one in accepted & ended if first[one] != "Accepted")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from schedulerd.kubernetes.cluster import answers, applications, asking, joining
 from schedulerd.kubernetes.cluster.events import ApplicationUpdated
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
@@ -42,6 +44,10 @@ def also_while_it_forms(original: By, model: Model, event: ApplicationUpdated) -
     original(model, event)
 
 
+def also_when_forgotten(original: By, model: Model, event: ApplicationUpdated) -> None:
+    original(model, replace(event, state="Failed") if event.state == "Expired" else event)
+
+
 def counted_from_the_start(original: By, gang: Gang) -> None:
     original(gang)
     gang.tries = 0
@@ -64,6 +70,12 @@ MUTANTS = (
         "a late end of the application before counts for a gang that is being formed",
         Rule.SHIM_APPLICATIONS,
         Replaced(answers.application_updated, also_while_it_forms),
+        (SUCCESSORS,),
+    ),
+    Mutant(
+        "an application fails when one of its id that has ended days before is forgotten",
+        Rule.SHIM_APPLICATIONS,
+        Replaced(answers.application_updated, also_when_forgotten),
         (SUCCESSORS,),
     ),
     Mutant(

@@ -19,7 +19,9 @@ from schedulerd.kubernetes.cluster.model import Application, ApplicationState, M
 from schedulerd.kubernetes.reasons.waiting import held
 
 _COMPLETED = "Completed"
-_FAILED = frozenset({"Failed", "Rejected", "Expired"})
+_FAILED = frozenset({"Failed", "Rejected"})
+_EXPIRED = "Expired"
+"""An application that has ended days before is forgotten. Its id may be that of another one now."""
 _FAILING = "Failing"
 _NEW = "New"
 _RUN_STATES = frozenset({"Starting", "Running"})
@@ -69,7 +71,7 @@ def report_begun(model: Model, event: ReportBegun) -> None:
             report.failures = 0
             nodes.changed[report.name] = None
     for application in [one for one in model.applications.values() if one.state is ApplicationState.WAITING]:
-        application.failures = 0
+        application.failures = application.corrections = 0
         _add_again(model, application)
 
 
@@ -86,7 +88,9 @@ def resynced(model: Model) -> None:
 
 def application_updated(model: Model, event: ApplicationUpdated) -> None:
     application = model.applications.get(event.application_id)
-    if application is None or application.state in (ApplicationState.WAITING, ApplicationState.FORMING):
+    if application is None or event.state == _EXPIRED:
+        return
+    if application.state in (ApplicationState.WAITING, ApplicationState.FORMING):
         return  # the daemon has been told of none, or means the one before
     if event.application_id in model.unanswered and not application.is_changing:
         return  # an earlier application of this id
@@ -104,7 +108,7 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
         application.has_started = True
         application.failing = said if event.state == _FAILING else ""
         if application.gang is None or event.state in _RUN_STATES:
-            application.failures = 0
+            application.failures = application.corrections = 0
         life.updated(model, application, event.state, said)
 
 
@@ -133,9 +137,14 @@ def namespace_changed(model: Model, namespace: str) -> None:
         namespace_following.tell_other_problems(model, application)
         if application.state is not ApplicationState.WAITING:
             namespace_following.follow(model, application)
-        elif namespace_following.has_other_tags(model, application):
-            application.failures = 0
-            _add_again(model, application)
+        else:
+            _follow_while_waiting(model, application)
+
+
+def _follow_while_waiting(model: Model, application: Application) -> None:
+    if namespace_following.has_other_tags(model, application):
+        application.failures = 0
+        _add_again(model, application)
 
 
 def ask_rejected(model: Model, event: AskRejected) -> None:
@@ -214,8 +223,8 @@ def _resubmit(model: Model, application: Application) -> None:
 
 
 def _fail(model: Model, application: Application, reason: str, message: str, *, is_rejected: bool = False) -> None:
-    """Pods without a node keep waiting, and the application is added again later. One that has no pods is not: the pods
-    that waited for its end may come now."""
+    """Pods without a node keep waiting, and the application is added again later. One without pods, for whose end
+    others wait, is forgotten instead."""
     if not application.pods and application.others:
         asking.consider_all(model, applications.forget(model, application))
         return
@@ -231,3 +240,5 @@ def _fail(model: Model, application: Application, reason: str, message: str, *, 
         if not own.is_placeholder:
             conditions.waits(model, own, why)
     life.failed(model, application, message, is_rejected=is_rejected)
+    if is_rejected:
+        _follow_while_waiting(model, application)  # its namespace may have changed before the daemon answered

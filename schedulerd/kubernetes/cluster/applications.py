@@ -33,8 +33,8 @@ CREATION_TIME_TAG = "yunikorn.apache.org/creationTime"
 RETRY_FIRST_NS = 60 * SECOND_NS
 RETRY_MOST_NS = 30 * 60 * SECOND_NS
 CORRECTED_FIRST_NS = SECOND_NS
-"""From one submission to the next, if a pod has left that may have been what was wrong. Doubled with each rejection, as
-all pods that are left are asked for again each time."""
+"""From one submission to the next, if the first pod has left, and the one after it names another queue or user. Doubled
+each time, as all pods that are left are asked for again."""
 
 
 def join(model: Model, own: OwnPod) -> None:
@@ -51,7 +51,7 @@ def join(model: Model, own: OwnPod) -> None:
             return
         application = _made(model, own)
     elif not own.node and not _has_real_pods(application) and _says_something_else(model, application, own):
-        application.failures = 0
+        application.corrections = 0
         _begin_anew(model, application, own)
     elif joining.refusal(model, application, own) is not None:
         application.others[own.uid] = own
@@ -59,7 +59,7 @@ def join(model: Model, own: OwnPod) -> None:
     else:
         application.others.pop(own.uid, None)
         application.pods[own.uid] = own
-        namespace_following.joined(model, application, own)
+        namespace_following.joined(model, application, own, is_first=len(application.pods) == 1)
         joining.tell_ignored(model, application, own)
     own.application = application
     membership.joined(model, application, own)
@@ -136,8 +136,8 @@ def wait(model: Model, application: Application, problem: Waiting) -> None:
     _try_again(model, application, model.now_ns + delay_ns)
 
 
-def _backed_off(first_ns: int, failures: int, most_ns: int) -> int:
-    return min(first_ns << min(failures, 10), most_ns)
+def _backed_off(first_ns: int, times: int, most_ns: int) -> int:
+    return min(first_ns << min(times, 10), most_ns)
 
 
 def _try_again(model: Model, application: Application, at_ns: int) -> None:
@@ -184,10 +184,8 @@ def _left_waiting(model: Model, application: Application, left: OwnPod) -> list[
     if first is None or left.is_placeholder or left.failure is not None or _follows_another_pod(first):
         return []
     if _origin(joining.made_by(first)) != _origin(application):
-        earliest_ns = application.submitted_ns + _backed_off(
-            CORRECTED_FIRST_NS, application.failures - 1, RETRY_FIRST_NS
-        )
-        _try_again(model, application, min(max(model.now_ns, earliest_ns), application.again_ns))
+        pause_ns = _backed_off(CORRECTED_FIRST_NS, application.corrections, RETRY_FIRST_NS)
+        _try_again(model, application, max(model.now_ns, application.submitted_ns + pause_ns))
     return []
 
 
@@ -196,6 +194,7 @@ def begin_anew_if_other(model: Model, application: Application) -> bool:
     first = _first_to_place(application)
     if first is None or not _says_something_else(model, application, first):
         return False
+    application.corrections += 1
     _begin_anew(model, application, first)
     return True
 
@@ -227,12 +226,14 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
     if application.state not in (ApplicationState.FORMING, ApplicationState.WAITING):
         model.effects.append(RemoveApplication(application.id))
     membership.forget(model, application)
-    made = joining.made_by(first)
+    old_gang, made = application.gang, joining.made_by(first)
     application.namespace, application.queue, application.user = made.namespace, made.queue, made.user
     application.pods[first.uid] = first
     application.others.pop(first.uid, None)
-    application.is_changing = False
+    application.failures, application.is_changing = 0, False
     application.gang = _gang(model, application, first)
+    if application.gang is not None and old_gang is not None:
+        application.gang.tries = old_gang.tries_so_far
     if application.gang is None:
         submit(model, application)
     else:

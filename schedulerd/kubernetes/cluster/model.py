@@ -165,6 +165,8 @@ class Application:
     """Pods of other namespaces and users that carry its id, and wait for its end."""
     failures: int = 0
     """In a row."""
+    corrections: int = 0
+    """In a row: how often it was begun anew while it waited, as its first pod had left."""
     submitted_ns: int = 0
     """When the daemon was told of it last."""
     again_ns: int = 0

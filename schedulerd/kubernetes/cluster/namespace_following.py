@@ -37,8 +37,12 @@ def tell_other_problems(model: Model, application: Application) -> None:
         tell_problems(model, application, membership.first_pod(application))
 
 
-def joined(model: Model, application: Application, own: OwnPod) -> None:
-    """Another pod is one of the application, which may be weeks old. The first pod is told when it is submitted."""
+def joined(model: Model, application: Application, own: OwnPod, *, is_first: bool) -> None:
+    """Another pod is one of the application, which may be weeks old. The first pod is told when it is submitted.
+    `is_first`: it had no pods for a while, and has not followed its namespace meanwhile."""
+    if is_first:
+        tell_other_problems(model, application)
+        follow(model, application)
     if application.added is not None and model.now_ns >= application.problems_due_ns:
         tell_problems(model, application, own)
 

@@ -13,6 +13,7 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.cluster import Namespace
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
+from tests.kubernetes.builders import node
 from tests.kubernetes.cluster.gang_play import accepted, made, member, started
 from tests.kubernetes.cluster.play import Play, of, own
 
@@ -80,14 +81,41 @@ def test_a_rejected_application_without_the_pods_of_before_is_submitted_again_le
     pods = [in_queue(f"p{number}", f"root.wrong{number % 2}") for number in range(20)]
     play = rejected(*pods)
     times_s: list[float] = []
-    for wrong in pods[:6]:
+    for wrong in pods[:8]:
         effects = play.gone(wrong)
         while not added(effects):
             play.now_ns += SECOND_NS // 2
             effects = play.tell(v.Tick())
         times_s.append(play.now_ns / SECOND_NS)
         play.tell(v.ApplicationRejected("a", "it does not exist"))
-    assert times_s == [1, 3, 7, 15, 31, 63]
+    assert times_s == [1, 3, 7, 15, 31, 63, 123, 183]
+
+
+def test_a_corrected_application_that_is_rejected_waits_as_a_new_one() -> None:
+    pods = [in_queue(f"p{number}", f"root.wrong{number}") for number in range(3)]
+    play = rejected(*pods)
+    for _ in range(4):
+        play.wait(1800)
+        play.tell(v.ApplicationRejected("a", "it does not exist"))
+    assert added([*play.gone(pods[0]), *play.wait(0)]) == [("root.wrong1", None)], "the last try was long ago"
+    play.tell(v.ApplicationRejected("a", "it does not exist"))
+    assert added(play.wait(59)) == []
+    assert added(play.wait(1)) == [("root.wrong1", None)]
+
+
+def test_placeholders_of_an_application_that_begins_anew_have_other_keys() -> None:
+    """Its gang is declared by the same pod, and what is said of the first ones may come late."""
+    play = Play()
+    wrong = in_queue("p0", "root.wrong", creationTimestamp="2025-12-31T00:00:00Z")
+    report = play.start(node(), wrong, declaring("p1", "1"))
+    assert [one.queue for one in report.applications] == ["root.wrong"]
+    keys = [ask.key for ask in report.asks if ask.is_placeholder]
+    play.tell(v.ApplicationRejected("a", "queue root.wrong does not exist"))
+    effects = [*play.gone(wrong), *play.wait(2)]
+    assert added(effects) == [("root.q", {"vcore": 1000, "pods": 1})]
+    again = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
+    assert len(keys) == len(again) == 1
+    assert keys != again
 
 
 def test_pods_of_another_user_that_wait_join_an_application_that_has_become_theirs() -> None:

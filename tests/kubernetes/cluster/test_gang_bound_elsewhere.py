@@ -250,6 +250,7 @@ def test_a_complete_one_is_not_told_that_it_has_failed(kind: str) -> None:
 def test_its_time_may_be_over_while_asks_stand_in_for_all_that_is_missing() -> None:
     play, keys = begun("virtual")
     first, second = [the_placeholder(play.tell(v.AskRejected("a", key, "no"))).key for key in keys]
+    assert play.all(v.AskTimedOut("a", f"{first}-of-before")) == []
     effects = play.all(v.AskTimedOut("a", first), v.AskTimedOut("a", second))
     assert [one.reason for one in of(effects, e.RecordEvent)] == ["GangSchedulingFailed"]
     assert {one.key for one in of(effects, e.ReleaseAsk)} == {first, second}

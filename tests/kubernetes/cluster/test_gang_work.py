@@ -24,7 +24,7 @@ def test_the_allocation_of_a_virtual_placeholder(waiting: Waiting | None) -> Non
         keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
         play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
         if waiting is not None:
-            play.tell(*(v.PendingReasonTold("a", key, waiting) for key in keys[3:]))
+            play.tell(*(v.PendingReasonTold("a", key, waiting) for key in keys[-1:]))
         for key in keys[:-1:2]:
             play.tell(v.Allocated("a", key, f"u-{key}", "n"))
         return calls_during(lambda: play.cluster.step(play.now_ns, (v.Allocated("a", keys[1], "u", "n"),)))

@@ -21,8 +21,10 @@ from tests.kubernetes.cluster.gang_play import (
     placeholders,
     reserving,
     started,
+    the_placeholder,
 )
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
+from tests.kubernetes.reasons.reader import FAILED
 
 
 def test_real_pods_are_asked_for_when_all_placeholders_are() -> None:
@@ -362,3 +364,19 @@ def test_nodes_are_counted_for_the_placeholder_that_has_no_room() -> None:
         "0/1 nodes are available: 1 Insufficient cpu. "
         "Its gang waits for room for a member of task group 'executors', with cpu 500."
     )
+
+
+def test_pods_show_no_longer_what_their_last_placeholder_waited_for_once_that_is_allocated() -> None:
+    play = started()
+    effects = play.put(member("w0", members=1, placeholders="virtual"))
+    key = the_placeholder(effects).key
+    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
+    blocked = Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.q", "vcore", 4000, 0, 2000, 4000)
+    gang = play.cluster.model.applications["a"].gang
+    assert gang is not None
+    for other in (FAILED, blocked):
+        play.all(v.PendingReasonTold("a", key, other))
+        assert len(gang.held_back) + len(gang.without_room) == 1
+    assert gang.shown == blocked
+    play.tell(v.Allocated("a", key, "u", "n"))
+    assert gang.shown is None

@@ -78,6 +78,36 @@ def test_a_namespace_that_says_the_same_is_not_compared_with_its_applications(
     assert changed == ["ns"]
 
 
+def test_what_has_changed_while_an_application_had_no_pods_is_told_with_its_next_one(play: Play) -> None:
+    play.tell(ApplicationUpdated(APP, "Running", ""))
+    play.gone(own("p"))
+    assert play.put(space("3")) == []
+    added, _ = play.put(own("q"))
+    assert isinstance(added, AddApplication)
+    assert added.tags[MOST] == "3"
+
+
+def test_a_mistake_that_was_made_while_an_application_had_no_pods_is_told_to_its_next_one(play: Play) -> None:
+    play.tell(ApplicationUpdated(APP, "Running", ""))
+    play.gone(own("p"))
+    play.put(space("many"))
+    (event,) = (one for one in of(play.all_put(own("q")), RecordEvent) if one.reason == "NamespaceAnnotation")
+    assert event.regarding.name == "q"
+    assert "'many'" in event.note
+
+
+def test_an_application_that_is_rejected_with_tags_of_before_is_added_at_once_with_those_of_now() -> None:
+    play = Play()
+    play.start(node("n"), space("2"))
+    play.put(own("p"))
+    assert play.put(space("3")) == []
+    (added, asked) = play.tell(ApplicationRejected(APP, "too many"))
+    assert isinstance(added, AddApplication)
+    assert added.tags[MOST] == "3"
+    assert isinstance(asked, Ask)
+    assert play.tell(ApplicationRejected(APP, "too many")) == [], "these are the ones of now"
+
+
 def test_what_has_changed_before_the_answer_is_told_after_it(play: Play) -> None:
     play.put(space("3"))
     assert play.put(space("4")) == []

@@ -12,7 +12,7 @@ from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.applications import FORCE_CREATE_TAG
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import placed
-from tests.kubernetes.cluster.gang_play import accepted, made, member, started
+from tests.kubernetes.cluster.gang_play import accepted, made, member, started, the_placeholder
 from tests.kubernetes.cluster.play import Play, of, own
 
 
@@ -90,6 +90,33 @@ def test_a_late_end_of_the_application_of_before_fails_no_pod_of_its_successor()
     play.put(member("w0", members=1, style="Hard"))
     assert play.all(v.ApplicationUpdated("a", "Failed", "its queue was removed")) == []
     assert len(of(play.wait(1), e.AddApplication)) == 1
+
+
+@pytest.mark.parametrize("is_quiet", [True, False])
+def test_that_the_application_of_before_is_forgotten_is_nothing_to_its_successor(is_quiet: bool) -> None:
+    """The daemon says so three days after its end, and its id may be in use."""
+    play = started()
+    play.put(named("p"))
+    play.tell(v.ApplicationAccepted("a"))
+    if not is_quiet:
+        play.tell(v.ApplicationUpdated("a", "Running", ""))
+    assert play.all(v.ApplicationUpdated("a", "Expired", "expireApplication")) == []
+    assert of(play.wait(120), e.AddApplication) == []
+    assert play.cluster.model.applications["a"].has_started is not is_quiet
+
+
+def test_a_repeated_ask_of_a_placeholder_is_withdrawn_when_its_application_is_forgotten() -> None:
+    play = started()
+    effects = play.put(member("w0", members=1, placeholders="virtual"), named("p", "bob", "other"))
+    key = the_placeholder(effects).key
+    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
+    assert [ask.key for ask in of(play.tell(v.AskReleased("a", key)), e.Ask)] == [key]
+    play.tell(v.Allocated("a", key, "u", "n"))
+    effects = play.tell(
+        v.Gone(member("w0", members=1, placeholders="virtual")), v.ApplicationUpdated("a", "Failed", "")
+    )
+    assert [one.user for one in of(effects, e.AddApplication)] == ["bob"]
+    assert key in {one.key for one in of(effects, e.ReleaseAsk)}
 
 
 def test_a_pod_of_another_user_does_not_stay_when_the_application_becomes_somebodys() -> None:

@@ -82,6 +82,23 @@ def test_an_application_that_is_over_is_not_reported(books: Books, state: str) -
     assert list(books.report.applications()) == []
 
 
+def test_an_application_is_reported_also_if_one_of_its_id_that_has_ended_long_ago_is_forgotten(books: Books) -> None:
+    books.heard_applications(si_pb2.ApplicationResponse(accepted=[si_pb2.AcceptedApplication(applicationID="app")]))
+    states = ["Expired", "Accepted", "Running"]
+    updates = [si_pb2.UpdatedApplication(applicationID="app", state=state) for state in states]
+    books.heard_applications(si_pb2.ApplicationResponse(updated=updates))
+    assert [one.applicationID for one in books.report.applications()] == ["app"]
+
+
+def test_an_application_that_ends_in_the_response_that_accepts_it_is_over(books: Books) -> None:
+    """The one of before is forgotten in that response as well."""
+    accepted = si_pb2.AcceptedApplication(applicationID="app")
+    states = ["Expired", "Accepted", "Completed"]
+    updates = [si_pb2.UpdatedApplication(applicationID="app", state=state) for state in states]
+    books.heard_applications(si_pb2.ApplicationResponse(updated=updates, accepted=[accepted]))
+    assert list(books.report.applications()) == []
+
+
 def test_an_application_with_allocations_is_reported_as_one_that_runs_already(books: Books) -> None:
     (before,) = books.report.applications()
     assert dict(before.tags) == {}

@@ -166,7 +166,7 @@ def forget(model: Model, application: Application) -> None:
             model.effects.append(ReleaseAsk(application.id, slot.stand_in))
             slot.stand_in = ""
         if slot.own is not None and slot.own.uid in model.virtual:
-            if slot.own.state is PodState.ASKED:
+            if slot.own.state is PodState.ASKED or slot.own.asks_sent > 1:
                 model.effects.append(ReleaseAsk(application.id, slot.own.uid))
             spend(model, slot.own)
 

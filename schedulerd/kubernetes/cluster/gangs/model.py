@@ -190,7 +190,7 @@ class Gang:
     to_come: dict[Slot, None] = field(default_factory=dict)
     """Slots that are WANTED or CREATING."""
     tries: int = 0
-    """How often a placeholder was asked for before the gang was formed last."""
+    """How often any one placeholder was asked for, at most, before the gang was formed last."""
     standing_in: dict[Slot, None] = field(default_factory=dict)
     """Slots with an ask that stands in for them."""
     placed: dict[str, None] = field(default_factory=dict)
@@ -202,7 +202,7 @@ class Gang:
     without_room: dict[str, Waiting] = field(default_factory=dict)
     """By key of a virtual placeholder that no node has room for, what the daemon says of it."""
     held_back: dict[str, Waiting] = field(default_factory=dict)
-    """The same for one that waits for something else, as for room in its queue."""
+    """The same for one that waits for something else, as for room in its queue. The first that was told is shown."""
     shown: Waiting | None = None
     """What all its pods show that have no node."""
     shown_like: Pod | None = None
@@ -232,7 +232,7 @@ class Gang:
     """When it may be formed."""
 
     def clear_slots(self) -> None:
-        self.tries = max((slot.tries for slot in self.slots.values()), default=self.tries)
+        self.tries = self.tries_so_far
         self.slots, self.to_come, self.standing_in = {}, {}, {}
         self.placed.clear()
         self.elsewhere.clear()
@@ -243,6 +243,10 @@ class Gang:
     def add_slot(self, group: str, index: int, name: str) -> None:
         self.slots[name] = Slot(self, group, index, name, self.tries)
         self.groups[group].slots += 1
+
+    @property
+    def tries_so_far(self) -> int:
+        return max((slot.tries for slot in self.slots.values()), default=self.tries)
 
     @property
     def declaration(self) -> tuple[object, ...]:
