@@ -191,21 +191,12 @@ class Books:
                 self._forget_found(rejected.nodeID, rejected.reason)
 
     def heard_applications(self, response: si_pb2.ApplicationResponse) -> None:
-        """An end before the acceptance is that of an earlier application of the id."""
-        ended = {one.applicationID for one in response.updated if one.state in messages.OVER}
-        if ended:
-            ended -= messages.ended_before_accepted(response)
-        for application_id in [
-            one for one in ended if one in self._entries.applications and self._entries.applications[one].accepted
-        ]:
-            ended.discard(application_id)
-            self._end(application_id)
+        """An end before the acceptance is that of an earlier application of the id. The scheduler tells the two in this
+        order in different responses, so an end in that of the acceptance comes after it."""
         for accepted in response.accepted:
             application = self._answered(accepted.applicationID)
             if application is not None:
                 application.accepted, application.before = True, b""
-                if accepted.applicationID in ended:
-                    self._end(accepted.applicationID)
         for rejected in response.rejected:
             application = self._answered(rejected.applicationID)
             if application is not None and not application.accepted:
@@ -214,6 +205,10 @@ class Books:
                 self._entries.applications.pop(rejected.applicationID, None)
             elif application is not None and application.before:
                 application.added, application.before = application.before, b""
+        for updated in response.updated:
+            ended = self._entries.applications.get(updated.applicationID)
+            if ended is not None and ended.accepted and updated.state in messages.OVER:
+                self._end(updated.applicationID)
 
     def _answered(self, application_id: str) -> Application | None:
         """The application, if this answers its last submission."""

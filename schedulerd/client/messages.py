@@ -121,8 +121,6 @@ def release(
 
 OVER = frozenset({"Completed", "Failed", "Rejected"})
 """States in which applications have ended, and their ids can be used again."""
-EXPIRED = "Expired"
-"""The scheduler forgets an application that has ended days before. Its id may be that of another one now."""
 
 
 def blamed_key(reason: str) -> str:
@@ -132,22 +130,3 @@ def blamed_key(reason: str) -> str:
     """
     found = _BLAMED.match(reason)
     return str(ast.literal_eval(found[1])) if found is not None else ""
-
-
-def ended_before_accepted(response: si_pb2.ApplicationResponse) -> frozenset[str]:
-    """Ids of accepted applications that end in this response as well, where it is an earlier one of the id that ends.
-
-    The scheduler joins responses, and the lists of a message have no order among each other. The states of an
-    application that is accepted here begin with Accepted.
-    """
-    if not response.accepted or not response.updated:
-        return frozenset()
-    accepted = {one.applicationID for one in response.accepted}
-    first: dict[str, str] = {}
-    ended: set[str] = set()
-    for one in response.updated:
-        if one.state != EXPIRED:
-            first.setdefault(one.applicationID, one.state)
-        if one.state in OVER:
-            ended.add(one.applicationID)
-    return frozenset(one for one in accepted & ended if first[one] != "Accepted")

@@ -2,7 +2,7 @@
 
 Responses leave here serialised. Bytes can be bounded by their true size while they wait for a slow reader, and two
 serialised messages of one type joined end to end are one message with the lists of both (that is how protobuf defines
-merging), so the sender may join small ones again.
+merging), so the sender may join small ones again, where no order between the lists is lost by that.
 
 `response_builder.TOLD` is the table of which fact goes into which response; the builder of a dialect writes it. What
 the resource manager already knows (an allocation it reported, a release it confirmed) is not repeated (SEMANTICS F).

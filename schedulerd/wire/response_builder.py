@@ -16,7 +16,7 @@ from google.protobuf.message import Message
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core import facts
 from schedulerd.core.checks import message
-from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
 from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.core.resources import Resources, within_int64
 from schedulerd.instant import Instant
@@ -108,20 +108,28 @@ class ResponseBuilder(ABC, Generic[ResourceT]):
         self._messages = {stream: self._begin(stream) for stream in update_streams(self.dialect)}
         self._counts = dict.fromkeys(self._messages, 0)
         self._bytes = dict.fromkeys(self._messages, 0)
+        self._ended: set[str] = set()
+        """Ids of applications whose end is in the message that is being filled."""
 
     def add(self, fact: facts.Fact, now: Instant) -> Response | None:
-        """Adds the item of a fact, if it has one; returns a response that is full now."""
+        """Adds the item of a fact, if it has one; returns a response that is complete now: it is full, or the next item
+        has to come after it. As the lists of a message have no order, the acceptance of an application is not in one
+        with the end of an earlier application of its id.
+        """
         tell = TOLD.get(type(fact))
         self._now = now
+        full: Response | None = None
+        if self._ended and isinstance(fact, facts.ApplicationAccepted) and fact.application_id in self._ended:
+            full = self._finish(self.of_applications)
         told = tell(self, fact) if tell is not None else None
         if told is None:
             return None
         stream, item = told
         self._counts[stream] += 1
         self._bytes[stream] += item.ByteSize()
-        if self._counts[stream] >= ITEMS_MAX or self._bytes[stream] >= RESPONSE_BYTES_MAX:
-            return self._finish(stream)
-        return None
+        if full is None and (self._counts[stream] >= ITEMS_MAX or self._bytes[stream] >= RESPONSE_BYTES_MAX):
+            full = self._finish(stream)
+        return full
 
     def rest(self) -> list[Response]:
         """The remaining responses, at most one for each stream."""
@@ -131,6 +139,8 @@ class ResponseBuilder(ABC, Generic[ResourceT]):
         response = Response(self.rm_id, stream, self._messages[stream].SerializeToString(), self._counts[stream])
         self._messages[stream] = self._begin(stream)
         self._counts[stream] = self._bytes[stream] = 0
+        if stream is self.of_applications:
+            self._ended.clear()
         return response
 
     @abstractmethod
@@ -207,6 +217,8 @@ class ResponseBuilder(ABC, Generic[ResourceT]):
     def application_changed(self, fact: facts.ApplicationChanged) -> Item | None:
         if fact.old_state is None or fact.state is ApplicationState.REJECTED:
             return None
+        if fact.state in TERMINAL_STATES:
+            self._ended.add(fact.application_id)
         return self.of_applications, self.updated_applications.add(
             applicationID=fact.application_id,
             state=fact.state.value,

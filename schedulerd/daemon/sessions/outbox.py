@@ -19,7 +19,10 @@ MESSAGE_BYTES_MAX = 256 * 1024
 class Outbox:
     """First in, first out. One writer at a time calls `head`, then `sent`; without a head it waits for `changed`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, joins: bool = True) -> None:
+        self._joins = joins
+        """Whether small responses are joined. The lists of a message have no order among each other, so what is told in
+        several of them may then come as it has not happened."""
         self.size_bytes = 0
         self.changed = asyncio.Event()
         """Set when a response was added, or when the writer should check again for another reason."""
@@ -36,10 +39,13 @@ class Outbox:
         self.changed.set()
 
     def head(self) -> bytes | None:
-        """The next message to send: the oldest responses joined into one (see `wire.encode`); None if there is none."""
+        """The next message to send: the oldest response, or the oldest ones joined into one (see `wire.encode`).
+
+        None if there is none.
+        """
         size, self._picked = 0, 0
         for payload in self._payloads:
-            if self._picked and size + len(payload) > MESSAGE_BYTES_MAX:
+            if self._picked and (not self._joins or size + len(payload) > MESSAGE_BYTES_MAX):
                 break
             size += len(payload)
             self._picked += 1

@@ -39,7 +39,8 @@ class RmSession:
         self.rm_id = rm_id
         self.dialect: Dialect | None = None
         """The dialect of its first stream; None before that."""
-        self.outboxes = {kind: Outbox() for kind in Stream}
+        # The end of an application and the acceptance of the next one of its id stay apart.
+        self.outboxes = {kind: Outbox(joins=kind is not Stream.APPLICATION) for kind in Stream}
         self.connected = False
         """Whether the RM can receive allocations, as the scheduler was told last."""
         self.is_placed_for = False

@@ -15,7 +15,7 @@ from schedulerd.client import (
     PreemptionPredicatesCall,
     ResourceManager,
 )
-from schedulerd.client.messages import OVER, blamed_key, ended_before_accepted
+from schedulerd.client.messages import blamed_key
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.events import (
     Allocated,
@@ -77,18 +77,11 @@ class DaemonLink(ResourceManager):
         self.nodes_awaited.answered([event.name for event in events if isinstance(event, NodeAccepted | NodeRejected)])
 
     def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
-        updated = [ApplicationUpdated(one.applicationID, one.state, one.message) for one in response.updated]
-        earlier = ended_before_accepted(response)
-        events: list[Event] = []
-        if earlier:
-            ends = [one for one in updated if one.state in OVER and one.application_id in earlier]
-            updated = [one for one in updated if one not in ends]
-            events += ends
-        events += [ApplicationAccepted(one.applicationID) for one in response.accepted]
+        events: list[Event] = [ApplicationAccepted(one.applicationID) for one in response.accepted]
         for refused in response.rejected:
             LOG.warning("the daemon has rejected application %s: %s", refused.applicationID, refused.reason)
             events.append(ApplicationRejected(refused.applicationID, refused.reason))
-        events += updated
+        events += [ApplicationUpdated(one.applicationID, one.state, one.message) for one in response.updated]
         self._handle(events)
         answered = [one.application_id for one in events if isinstance(one, ApplicationAccepted | ApplicationRejected)]
         self.applications_awaited.answered(answered)

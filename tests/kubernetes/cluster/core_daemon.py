@@ -165,9 +165,10 @@ class CoreDaemon:
         return [kind for kind, payloads in self.responses.items() if payloads]
 
     def answer(self, kind: Stream, joined: int = 1) -> None:
-        """The next responses come, joined as the daemon's sender does."""
+        """The next responses come, joined as the daemon's sender does, but those about applications."""
         waiting = self.responses[kind]
-        payload = b"".join(waiting.popleft() for _ in range(min(joined, len(waiting))))
+        number = 1 if kind is Stream.APPLICATION else min(joined, len(waiting))
+        payload = b"".join(waiting.popleft() for _ in range(number))
         if kind is Stream.NODE:
             self.reporting.take_nodes(si_pb2.NodeResponse.FromString(payload))
         elif kind is Stream.APPLICATION:

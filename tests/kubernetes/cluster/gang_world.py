@@ -11,6 +11,7 @@ import msgspec
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.applications import FORCE_CREATE_TAG
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -56,7 +57,8 @@ class GangDaemon(ToyDaemon):
             super().take(effect)
             if effect.placeholder_ask and not known and effect.application_id in self.applications:
                 self.styles[effect.application_id] = effect.gang_style
-                self.whole[effect.application_id] = effect.placeholder_ask["pods"]
+                was_whole = FORCE_CREATE_TAG in effect.tags and not self.stolen[effect.application_id]
+                self.whole[effect.application_id] = 0 if was_whole else effect.placeholder_ask["pods"]
             return
         super().take(effect)
         if isinstance(effect, e.ReleaseAsk):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -62,3 +63,17 @@ def any_facts(*types: type, told: Sequence[type] = TOLD) -> st.SearchStrategy[li
     of_each = (st.lists(any_fact(one), max_size=2) for one in told)
     drawn = st.tuples(*of_each, st.lists(any_fact(*types), max_size=4))
     return drawn.map(lambda lists: list(chain(*lists))).flatmap(st.permutations)
+
+
+def new_responses(said: Sequence[facts.Fact]) -> int:
+    """How often a response is begun because an application is accepted, and the one before has the end of another
+    application of its id."""
+    ended: defaultdict[str, set[str]] = defaultdict(set)
+    found = 0
+    for fact in said:
+        if isinstance(fact, facts.ApplicationAccepted) and fact.application_id in ended[fact.rm_id]:
+            found += 1
+            ended[fact.rm_id].clear()
+        elif isinstance(fact, facts.ApplicationChanged) and fact.state.value in ("Completed", "Failed", "Expired"):
+            ended[fact.rm_id].update([fact.application_id] * (fact.old_state is not None))
+    return found

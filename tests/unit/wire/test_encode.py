@@ -20,7 +20,7 @@ from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
 from schedulerd.wire.response_builder import Response
 from tests.instants import EPOCH_NS, at
-from tests.unit.wire.facts import any_fact, any_facts
+from tests.unit.wire.facts import any_fact, any_facts, new_responses
 
 MESSAGES: dict[Stream, Any] = {
     Stream.ALLOCATION: si_pb2.AllocationResponse,
@@ -140,10 +140,34 @@ def test_each_fact_is_told_as_the_interface_says(said: list[facts.Fact]) -> None
 def test_there_is_one_response_per_rm_and_stream_and_none_is_empty(said: list[facts.Fact]) -> None:
     responses = drained(said)
     addressees = [(response.rm_id, response.stream) for response in responses]
-    assert len(addressees) == len(set(addressees))
+    assert len(addressees) == len(set(addressees)) + new_responses(said)
     for response in responses:
         message = MESSAGES[response.stream].FromString(response.payload)
         assert response.items == sum(len(items) for _, items in message.ListFields()) > 0
+
+
+def test_the_end_of_an_application_is_not_in_the_response_that_accepts_the_next_one_of_its_id() -> None:
+    """The lists of a response have no order among each other."""
+
+    def accepted(name: str) -> facts.ApplicationAccepted:
+        return facts.ApplicationAccepted("rm-1", "default", "root.q", name)
+
+    def changed(name: str, state: ApplicationState) -> facts.ApplicationChanged:
+        return facts.ApplicationChanged("rm-1", "default", "root.q", name, ApplicationState.RUNNING, state, "", 0)
+
+    said: list[facts.Fact] = [
+        changed("a", ApplicationState.COMPLETED),
+        accepted("b"),
+        accepted("a"),
+        changed("a", ApplicationState.FAILED),
+        accepted("c"),
+        changed("c", ApplicationState.STARTING),
+    ]
+    first, second = (si_pb2.ApplicationResponse.FromString(one.payload) for one in drained(said))
+    assert [one.applicationID for one in first.accepted] == ["b"]
+    assert [(one.applicationID, one.state) for one in first.updated] == [("a", "Completed")]
+    assert [one.applicationID for one in second.accepted] == ["a", "c"]
+    assert [(one.applicationID, one.state) for one in second.updated] == [("a", "Failed"), ("c", "Starting")]
 
 
 @given(any_fact(facts.Allocated))

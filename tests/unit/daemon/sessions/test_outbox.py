@@ -30,6 +30,17 @@ def test_small_responses_are_joined_up_to_the_bound_and_in_order() -> None:
     assert (outbox.size_bytes, len(outbox)) == (0, 0)
 
 
+def test_responses_whose_order_counts_are_not_joined() -> None:
+    outbox = Outbox(joins=False)
+    outbox.resume(0)
+    for payload in (b"a", b"b", b"c"):
+        outbox.put(payload)
+    assert sent(outbox) == [b"a", b"b", b"c"]
+    outbox.put(b"d")
+    outbox.resume(1)
+    assert sent(outbox) == [b"b", b"c", b"d"], "not when they are sent again either"
+
+
 def test_what_was_picked_up_but_not_taken_is_there_for_the_next_writer() -> None:
     outbox = Outbox()
     outbox.put(b"aa")

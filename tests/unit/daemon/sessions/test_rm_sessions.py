@@ -121,6 +121,14 @@ def test_each_rm_has_a_dialect_of_its_own(world: World) -> None:
     assert len(mine.outboxes[Stream.NODE]) == len(others.outboxes[Stream.UPDATE]) == 0
 
 
+def test_what_is_told_of_applications_is_told_in_its_order(world: World) -> None:
+    """Other responses are joined, and then their lists have no order among each other."""
+    _, session = world.attach(Stream.APPLICATION)
+    for stream, head in ((Stream.APPLICATION, b"a"), (Stream.ALLOCATION, b"ab")):
+        session.put([(stream, b"a"), (stream, b"b")])
+        assert session.outboxes[stream].head() == head
+
+
 def test_an_rm_that_has_to_resync_gets_nothing_that_was_kept(world: World) -> None:
     _, session = world.attach(Stream.UPDATE)
     world.say(accepted())
