@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster import answers, applications, asking, joining
 from schedulerd.kubernetes.cluster.events import ApplicationUpdated
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
-from schedulerd.kubernetes.cluster.gangs import late_declaration, members, membership
+from schedulerd.kubernetes.cluster.gangs import late_declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import Gang
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from tests.kubernetes.cluster import (
@@ -112,12 +112,6 @@ MUTANTS = (
         "a gang goes on after its time if only stand-ins are left of it",
         Rule.SHIM_GANG_TIME,
         Replaced(gang_answers._stand_in_timed_out, gives(False)),
-        (TestsOf(test_gang_bound_elsewhere),),
-    ),
-    Mutant(
-        "a member that the daemon has placed does not make its gang complete",
-        Rule.SHIM_PLACEHOLDERS,
-        Replaced(members.allocated, nothing),
         (TestsOf(test_gang_bound_elsewhere),),
     ),
 )

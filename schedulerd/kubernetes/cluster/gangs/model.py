@@ -246,6 +246,7 @@ class Gang:
 
     @property
     def tries_so_far(self) -> int:
+        """How often any one placeholder was asked for, at most; the next ones get keys after that."""
         return max((slot.tries for slot in self.slots.values()), default=self.tries)
 
     @property
