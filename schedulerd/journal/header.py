@@ -14,11 +14,8 @@ from schedulerd.ids import uuid_source
 from schedulerd.instant import Instant
 from schedulerd.journal.schema import Schema, schema
 
-FORMAT = 3
+FORMAT = 4
 """Of the files; to be raised whenever an older reader would misunderstand them."""
-
-_RENAMED_TIMEOUTS = {"refusal_ns": "predicate_retry_delay_ns"}
-"""Names of timeouts in earlier journals of this format."""
 
 _SHOWN_MAX = 40
 """Characters of a value of an unreadable header that a message shows."""
@@ -74,9 +71,9 @@ class Header:
         if found != FORMAT:
             raise HeaderUnreadable(_other_format(found, rest.get("version")))
         try:
-            timeouts = {_RENAMED_TIMEOUTS.get(name, name): value for name, value in rest.pop("timeouts").items()}
+            timeouts = Timeouts(**rest.pop("timeouts"))
             started = Instant(*map(int, rest.pop("started")))
-            return cls(timeouts=Timeouts(**timeouts), started=started, uuid_seed=int(rest.pop("uuid_seed"), 16), **rest)
+            return cls(timeouts=timeouts, started=started, uuid_seed=int(rest.pop("uuid_seed"), 16), **rest)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise HeaderUnreadable(f"its header is not understood: {error}") from error
 

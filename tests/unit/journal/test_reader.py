@@ -15,7 +15,6 @@ from schedulerd.config import matches
 from schedulerd.core.commands import RunCycle
 from schedulerd.journal import Digest, Entry, FactsDigest, Journal, JournalUnreadable
 from schedulerd.journal.encode import facts_text
-from schedulerd.journal.header import Header
 from schedulerd.journal.writer import JournalWriter
 from schedulerd.journal_files.blocks import MAGIC, block
 from schedulerd.journal_files.files import JournalFiles
@@ -196,7 +195,7 @@ def test_the_format_before_is_refused_with_what_is_read_and_what_wrote_it(tmp_pa
     _, _, sentence = str(refused.value).partition("000001.journal: ")
     assert sentence == (
         f"its format is 1, written by schedulerd 0.1.0{'x' * 35}; this is schedulerd {__version__}, "
-        "which reads format 3 only: read the journal with the version that wrote it"
+        "which reads format 4 only: read the journal with the version that wrote it"
     )
 
 
@@ -276,10 +275,3 @@ def test_a_line_that_no_journal_has_is_an_error_and_not_a_crash(
     tmp_path.joinpath("000001.journal").write_bytes(MAGIC + b"".join(map(block, contents)))
     with pytest.raises(JournalUnreadable):
         list(Journal.open(tmp_path))
-
-
-def test_a_timeout_that_had_another_name_is_read() -> None:
-    values = a_header().to_values()
-    timeouts = {**values["timeouts"], "refusal_ns": 7}
-    del timeouts["predicate_retry_delay_ns"]
-    assert Header.from_values({**values, "timeouts": timeouts}).timeouts.predicate_retry_delay_ns == 7
