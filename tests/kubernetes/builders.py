@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from schedulerd.kubernetes.objects.cluster import Namespace
+from schedulerd.kubernetes.objects.cluster import DaemonSet, Namespace
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
@@ -105,3 +105,19 @@ def node_affinity(*terms: JSON) -> JSON:
 def spread(key: str, label_selector: JSON | None, skew: int = 1, **more: Any) -> JSON:
     hard = {"whenUnsatisfiable": "DoNotSchedule", **more}
     return {"topologyKey": key, "labelSelector": label_selector, "maxSkew": skew, **hard}
+
+
+def daemon_set(uid: str = "d", namespace: str = "ns") -> DaemonSet:
+    return convert(DaemonSet, {"metadata": {"name": "d", "namespace": namespace, "uid": uid}})
+
+
+def owned_by_daemon_set(uid: str = "d", **reference: Any) -> JSON:
+    """Metadata of a pod that names the DaemonSet as its controller."""
+    said = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": uid, "controller": True, **reference}
+    return {"ownerReferences": [said]}
+
+
+def for_node(*names: str) -> JSON:
+    """The affinity that the controller of DaemonSets gives to the pod for a node."""
+    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]} for name in names]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}

@@ -33,6 +33,8 @@ from schedulerd.kubernetes.api.watch_events import ObjectT, Synced, WatchEvent
 LIST_BYTES_MAX = 1024 * 1024 * 1024
 """Of one page; a list without pages, which is the last resort, is one page."""
 LIST_SECONDS = 120.0
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 PACED_BYTES = 64 * 1024
 """A watch that has said more at once is read again at once."""
 LOG = logging.getLogger(__name__)
@@ -82,13 +84,18 @@ class Reflector(Generic[ObjectT]):
         field_selector: str = "",
         label_selector: str = "",
         may_be_absent: bool = False,
+        may_be_forbidden: bool = False,
+        metadata_only: bool = False,
         settings: WatchSettings | None = None,
         random: Random = random_module.random,
     ) -> None:
-        """With `may_be_absent` a resource that the server does not know (a CRD) has no objects; else it is an error."""
+        """With `may_be_absent` a resource that the server does not know (a CRD) has no objects; else it is an error.
+        With `may_be_forbidden` one that it does not let this process see has none either, and `problem` says so.
+        With `metadata_only` the server sends nothing else of the objects."""
         self.resource = resource
         self.is_synced = False
         self.is_absent = False
+        self.is_forbidden = False
         self.problem: ApiError | None = None
         self._transport = transport
         self._metrics = transport.metrics
@@ -97,6 +104,8 @@ class Reflector(Generic[ObjectT]):
         selectors = (("fieldSelector", field_selector), ("labelSelector", label_selector))
         self._selectors = [(name, text) for name, text in selectors if text]
         self._may_be_absent = may_be_absent
+        self._may_be_forbidden = may_be_forbidden
+        self._accept = (METADATA_LIST, METADATA) if metadata_only else ("", "")
         self._settings = settings or WatchSettings()
         self._random = random
         self._backoff = Backoff(self._settings.backoff, random)
@@ -153,7 +162,13 @@ class Reflector(Generic[ObjectT]):
             if token:
                 query.append(("continue", token))
             request = Request(
-                "GET", self.resource, self._path, query, bytes_max=LIST_BYTES_MAX, seconds_max=LIST_SECONDS
+                "GET",
+                self.resource,
+                self._path,
+                query,
+                accept=self._accept[0],
+                bytes_max=LIST_BYTES_MAX,
+                seconds_max=LIST_SECONDS,
             )
             try:
                 answer = await self._transport.request(request)
@@ -177,12 +192,13 @@ class Reflector(Generic[ObjectT]):
                 await self._end_list(page.resource_version)
                 return
 
-    async def _end_list(self, version: str) -> None:
+    async def _end_list(self, version: str, *, is_forbidden: bool = False) -> None:
         gone = self._cache.end_list()
         self._metrics.replaced[self.resource.plural] += len(gone)
-        await self._tell([*gone, Synced(is_first=not self.is_synced)])
+        await self._tell([*gone, Synced(not self.is_synced, is_forbidden)])
         self.is_synced = True
         self.is_absent = False
+        self.is_forbidden = is_forbidden
         self.problem = None
         self._version = version
 
@@ -201,10 +217,11 @@ class Reflector(Generic[ObjectT]):
             query += [("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan")]
         if version:
             query.append(("resourceVersion", version))
+        request = Request("GET", self.resource, self._path, query, accept=self._accept[1])
         self._decoder.reset()
         opened_s, events, how = loop.time(), 0, "cut"
         try:
-            async with self._transport.stream(Request("GET", self.resource, self._path, query)) as content:
+            async with self._transport.stream(request) as content:
                 opened_s = heard_s = self._heard()
                 if not is_list:
                     self.problem = None
@@ -311,6 +328,14 @@ class Reflector(Generic[ObjectT]):
                 await self._end_list("")
                 self.is_absent = True
             self._version, self._cause = "", "absent"
+            await asyncio.sleep(self._settings.absent_s)
+            return
+        if status.code == 403 and self._may_be_forbidden:
+            if not (self.is_forbidden and self.is_synced):
+                self._cache.begin_list()
+                await self._end_list("", is_forbidden=True)
+            self._note(error)
+            self._version, self._cause = "", "forbidden"
             await asyncio.sleep(self._settings.absent_s)
             return
         self._note(error)

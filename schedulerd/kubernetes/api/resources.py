@@ -49,6 +49,7 @@ def _collection(resource: Resource, namespace: str) -> str:
 PODS = Resource("", "v1", "pods", "Pod")
 NODES = Resource("", "v1", "nodes", "Node", namespaced=False)
 NAMESPACES = Resource("", "v1", "namespaces", "Namespace", namespaced=False)
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap")
 PERSISTENT_VOLUMES = Resource("", "v1", "persistentvolumes", "PersistentVolume", namespaced=False)
 PERSISTENT_VOLUME_CLAIMS = Resource("", "v1", "persistentvolumeclaims", "PersistentVolumeClaim")

@@ -66,6 +66,8 @@ class Request(msgspec.Struct, frozen=True, gc=False):
     query: Sequence[tuple[str, str]] = ()
     body: bytes | None = None
     content_type: str = JSON
+    accept: str = ""
+    """Of the answer; empty: JSON."""
     bytes_max: int = ANSWER_BYTES_MAX
     seconds_max: float = REQUEST_SECONDS
 
@@ -284,6 +286,8 @@ class Transport:
             headers["Authorization"] = credentials.authorization
         if request.body is not None:
             headers["Content-Type"] = request.content_type
+        if request.accept:
+            headers["Accept"] = request.accept
         query = f"?{urlencode(request.query)}" if request.query else ""
         return await self._session.request(
             request.method,

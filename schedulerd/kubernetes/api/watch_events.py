@@ -53,6 +53,8 @@ class Synced(msgspec.Struct, frozen=True, gc=False):
     """All objects that a list had are told."""
 
     is_first: bool
+    is_forbidden: bool = False
+    """The server does not let this process see any: none is known, whatever there is."""
 
 
 WatchEvent: TypeAlias = "Upserted[Any] | Deleted[Any] | Synced"

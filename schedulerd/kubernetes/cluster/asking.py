@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from schedulerd.kubernetes.cluster import applications, claims, conditions
+from schedulerd.kubernetes.cluster import applications, claims, conditions, daemon_sets
 from schedulerd.kubernetes.cluster.class_use import stop_using_class as stop_using_class
 from schedulerd.kubernetes.cluster.conditions import POD_SCHEDULED
 from schedulerd.kubernetes.cluster.effects import Amounts, Ask, ReleaseAsk
@@ -20,7 +20,7 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.gangs import task_group_name
-from schedulerd.kubernetes.metadata.pods import may_be_preempted, may_preempt, required_node
+from schedulerd.kubernetes.metadata.pods import may_be_preempted, may_preempt
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
@@ -33,6 +33,8 @@ POD_NAME_TAG = "kubernetes.io/meta/podName"
 LABEL_TAG_PREFIX = "kubernetes.io/label/"
 CREATION_TIME_TAG = "creationTime"
 REQUIRED_NODE_TAG = "yunikorn.apache.org/requiredNode"
+VICTIMS_TAG = "schedulerd.io/victims"
+LOWER_PRIORITY = "lower-priority"
 NODE_SELECTOR_TAG = "schedulerd.io/node-selector"
 PREDICATES_TAG = "schedulerd.io/predicates"
 NO_PREDICATES = "none"
@@ -64,6 +66,9 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         return
     if own.is_unwanted:
         return
+    if (why := daemon_sets.why_waits(model, own)) is not None:
+        hold(model, own, why)
+        return
     if (why := late_declaration.why_waits(model, own)) is not None:
         hold(model, own, why)
         return
@@ -86,7 +91,7 @@ def _waits_after_failure(model: Model, own: OwnPod) -> bool:
     """The pod could not be put on a node, and is tried again a little later."""
     if own.volumes is not None and own.volumes.again_ns > model.now_ns:
         return True  # what has failed with its volumes says why
-    node = required_node(own.pod)
+    node = model.view.daemon_sets.required_node(own.pod)
     if node in own.avoided_nodes:
         conditions.waits(model, own, held(f"node {node} has refused the pod, which is tried again soon"))
         return True
@@ -255,10 +260,12 @@ def _own_tags(pod: Pod) -> dict[str, str]:
 def _tags(model: Model, own: OwnPod) -> dict[str, str]:
     pod = own.pod
     tags = _own_tags(pod)
-    node = required_node(pod)
+    node = model.view.daemon_sets.required_node(pod)
     needs_callback = bool(node) or own.needs_callback or bool(model.view.callback_plugins(pod))
     if node:
         tags[REQUIRED_NODE_TAG] = node  # one class per node would be too many, so the node is asked about
+        if pod.metadata.namespace not in model.settings.daemon_set_namespaces:
+            tags[VICTIMS_TAG] = LOWER_PRIORITY  # whoever may make DaemonSets need not own the pods of others
     else:
         selector, has_class = _selector(model, own)
         needs_callback = needs_callback or not has_class

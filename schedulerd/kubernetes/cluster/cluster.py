@@ -39,6 +39,7 @@ from schedulerd.kubernetes.cluster.events import (
     BindEnded,
     ConditionLost,
     CreateEnded,
+    DaemonSetsListed,
     DeleteEnded,
     Event,
     FailEnded,
@@ -131,6 +132,7 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     FailEnded: failing.fail_ended,
     ConditionLost: conditions.lost,
     CreateEnded: slots.create_ended,
+    DaemonSetsListed: pods.daemon_sets_listed,
     GangSourceServed: lambda model, event: model.gang_sources.add(event.source),
 }
 
@@ -152,4 +154,5 @@ _TIMERS: dict[Due, Callable[[Model, str], None]] = {
     Due.ASK_REFUSED: lambda model, key: refused.ask_refused_again(model),
     Due.GANG: life.due,
     Due.DECLARATION: life.declaration_due,
+    Due.DAEMON_SET: pods.daemon_set_awaited,
 }

@@ -9,7 +9,7 @@ import msgspec
 
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.pod_volumes import WriteKey
-from schedulerd.kubernetes.objects.cluster import Namespace, PodDisruptionBudget, PriorityClass
+from schedulerd.kubernetes.objects.cluster import DaemonSet, Namespace, PodDisruptionBudget, PriorityClass
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, PodGroup, Workload
@@ -28,6 +28,7 @@ KubernetesObject: TypeAlias = (
     Pod
     | Node
     | Namespace
+    | DaemonSet
     | PriorityClass
     | PodDisruptionBudget
     | PersistentVolume
@@ -59,6 +60,12 @@ class GangSourceServed(msgspec.Struct, frozen=True, gc=False):
     """The API server has objects of this kind, by which pods become gangs; told before the objects."""
 
     source: GangSource
+
+
+class DaemonSetsListed(msgspec.Struct, frozen=True, gc=False):
+    """All DaemonSets are told, or the API server does not let this process watch them."""
+
+    is_allowed: bool
 
 
 class Started(msgspec.Struct, frozen=True, gc=False):
@@ -257,6 +264,7 @@ Event: TypeAlias = (
     Put
     | Gone
     | GangSourceServed
+    | DaemonSetsListed
     | Started
     | Tick
     | ReportBegun

@@ -32,6 +32,7 @@ from schedulerd.kubernetes.metadata.pods import PodMetadata, User
 from schedulerd.kubernetes.objects.cluster import PriorityClass
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.daemon_sets import DaemonSets
 from schedulerd.kubernetes.predicates.storage import ClaimKey
 from schedulerd.kubernetes.reasons.pod_reason import PodReason, PodReasons
 from schedulerd.kubernetes.reasons.waiting import Waiting
@@ -106,6 +107,8 @@ class OwnPod(msgspec.Struct, eq=False):
     """It has task groups, usable or not."""
     has_told_gang: bool = False
     """It was told that its task groups are not used."""
+    has_told_daemon_set: bool = False
+    """It was told that the DaemonSet that it names is not known."""
     is_placeholder: bool = False
     """Holds room for a member of a gang; a virtual one is no pod."""
     task_group: str = ""
@@ -201,7 +204,7 @@ class WakeTimes:
 class Model:
     def __init__(self, settings: ClusterSettings) -> None:
         self.settings = settings
-        self.view = ClusterView()
+        self.view = ClusterView(DaemonSets(settings.daemon_set_namespaces))
         self.nodes = NodeReports(settings.classes_max)
         self.pods: dict[str, OwnPod] = {}
         """By uid."""
@@ -240,6 +243,8 @@ class Model:
         self.waiting_for_declaration: dict[str, dict[str, int]] = {}
         """By application id: uids of pods that wait for the one that declares their task group, and until when; -1 is
         a wait that is over."""
+        self.waiting_for_daemon_sets: dict[str, dict[str, int]] = {}
+        """By uid of a DaemonSet that was not seen: uids of pods that name it, and until when they wait for it."""
         self.waiting_for_groups: dict[GroupKey, dict[str, None]] = {}
         """Uids of pods by the object that they wait for."""
         self.unconfirmed: dict[str, tuple[ReleaseAllocation, int]] = {}

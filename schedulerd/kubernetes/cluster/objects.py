@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from schedulerd.kubernetes.cluster import allocations, answers, nodes, pods
+from schedulerd.kubernetes.cluster import allocations, answers, daemon_sets, nodes, pods
 from schedulerd.kubernetes.cluster.events import Gone, Put
 from schedulerd.kubernetes.cluster.gangs import declaration, life
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.metadata.namespaces import namespace_tags
 from schedulerd.kubernetes.objects.cluster import (
     BetaPodDisruptionBudget,
+    DaemonSet,
     Namespace,
     PodDisruptionBudget,
     PriorityClass,
@@ -50,7 +51,7 @@ def gone(model: Model, event: Gone) -> None:
 
 def _note_change(model: Model, thing: object) -> None:
     """The nodes may say something else of pods that wait."""
-    if not isinstance(thing, Pod) or thing.spec.node_name:
+    if not isinstance(thing, (Pod, DaemonSet)) or (isinstance(thing, Pod) and thing.spec.node_name):
         model.reasons.counts.version += 1
 
 
@@ -146,6 +147,7 @@ _PUT: dict[type, _Handler] = {
     Pod: pods.put,
     Node: nodes.put,
     Namespace: _put_namespace,
+    DaemonSet: pods.daemon_set_seen,
     PriorityClass: _put_priority_class,
     PodDisruptionBudget: _put_budget,
     BetaPodDisruptionBudget: _put_budget,
@@ -165,6 +167,7 @@ _GONE: dict[type, _Handler] = {
     Pod: pods.gone,
     Node: nodes.gone,
     Namespace: _gone_namespace,
+    DaemonSet: daemon_sets.gone,
     PriorityClass: _gone_priority_class,
     PodDisruptionBudget: _gone_budget,
     BetaPodDisruptionBudget: _gone_budget,

@@ -11,14 +11,16 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, claims, volumes
+from schedulerd.kubernetes.cluster import applications, claims, daemon_sets, volumes
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
+from schedulerd.kubernetes.cluster.events import DaemonSetsListed
 from schedulerd.kubernetes.cluster.gangs import members, membership, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.pods import read_metadata
+from schedulerd.kubernetes.objects.cluster import DaemonSet
 from schedulerd.kubernetes.objects.pod import Pod, is_terminal
 from schedulerd.kubernetes.predicates.refused_pods import STORAGE
 from schedulerd.kubernetes.predicates.storage import ClaimKey
@@ -84,6 +86,24 @@ def claim_changed(model: Model, key: ClaimKey) -> None:
     if model.is_started:
         consider_all(model, claims.take_waiting(model, key))
     model.view.refused.happened(STORAGE)
+
+
+def daemon_set_seen(model: Model, daemon_set: DaemonSet) -> None:
+    """Pods that name it as their controller were held, or asked for like any other."""
+    for own in daemon_sets.seen(model, daemon_set):
+        consider(model, own)
+
+
+def daemon_sets_listed(model: Model, event: DaemonSetsListed) -> None:
+    for own in daemon_sets.listed(model, is_allowed=event.is_allowed):
+        consider(model, own)
+
+
+def daemon_set_awaited(model: Model, uid: str) -> None:
+    """The pod has waited long enough for its DaemonSet."""
+    own = model.pods.get(uid)
+    if own is not None and own.state is PodState.HELD:
+        consider(model, own)
 
 
 def class_changed(model: Model) -> None:
@@ -169,6 +189,7 @@ def _end(model: Model, own: OwnPod) -> None:
     give_up(model, own, "")
     stop_using_class(model, own)
     claims.stop_waiting(model, own)
+    daemon_sets.stop_waiting(model, own)
     membership.gone(model, own)
     consider_all(model, applications.leave(model, own))
 

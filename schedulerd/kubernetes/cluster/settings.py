@@ -19,6 +19,8 @@ class ClusterSettings:
     """A pod may join an application of another namespace."""
     shares_users: bool = False
     """A pod of another user may join an application by its id, on the limits of the application's user."""
+    daemon_set_namespaces: frozenset[str] = frozenset({"kube-system"})
+    """Pods of DaemonSets in all other namespaces preempt only pods of strictly lower priority."""
     respects_budgets: bool = True
     """Sets of victims above what a PodDisruptionBudget allows are refused."""
     has_disruption_condition: bool = True

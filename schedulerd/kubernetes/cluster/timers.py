@@ -28,6 +28,7 @@ class Due(Enum):
     ASK_REFUSED = "ask refused"
     GANG = "gang"
     DECLARATION = "declaration"
+    DAEMON_SET = "daemon set"
 
 
 class Timer(NamedTuple):

@@ -77,18 +77,27 @@ def may_preempt(pod: Pod) -> bool:
     return pod.spec.preemption_policy != "Never"
 
 
-def required_node(pod: Pod) -> str:
-    """The node of a daemon pod: owned by a DaemonSet and bound to a node by name; empty for all others."""
-    owners = pod.metadata.owner_references
-    if not owners or not any(owner.kind == "DaemonSet" for owner in owners):
-        return ""
+def daemon_set_named(pod: Pod) -> str:
+    """Uid of the DaemonSet that the pod names as its controller; empty if it names none. Whoever creates a pod can
+    write that, so it says nothing without a look at the DaemonSet (`DaemonSets.required_node`)."""
+    for owner in pod.metadata.owner_references or ():
+        if owner.controller:
+            return owner.uid if owner.kind == "DaemonSet" and owner.api_version.startswith("apps/") else ""
+    return ""
+
+
+def only_node(pod: Pod) -> str:
+    """The node that every term of the required node affinity names, as the controller of DaemonSets writes them; empty
+    if they name none, or different ones."""
     node_affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
     required = node_affinity.required if node_affinity is not None else None
     found = ""
     for term in (required.node_selector_terms or ()) if required is not None else ():
-        for field in term.match_fields or ():
-            if field.key == _NAME_FIELD and field.operator == "In" and field.values:
-                found = field.values[0]
+        fields = [one for one in term.match_fields or () if one.key == _NAME_FIELD and one.operator == "In"]
+        values = {value for one in fields for value in one.values or ()}
+        if len(values) != 1 or found not in ("", *values):
+            return ""
+        (found,) = values
     return found
 
 

@@ -18,6 +18,12 @@ class Namespace(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     status: NamespaceStatus = NamespaceStatus()
 
 
+class DaemonSet(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """apps/v1; its metadata alone is read."""
+
+    metadata: ObjectMeta = ObjectMeta()
+
+
 class PriorityClass(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """scheduling.k8s.io/v1."""
 

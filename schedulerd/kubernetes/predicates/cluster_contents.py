@@ -13,6 +13,7 @@ from schedulerd.kubernetes.objects.cluster import Namespace
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod, is_terminal
 from schedulerd.kubernetes.predicates.cluster_state import ClusterState
+from schedulerd.kubernetes.predicates.daemon_sets import DaemonSets
 from schedulerd.kubernetes.predicates.disruption_budgets import DisruptionBudgets
 from schedulerd.kubernetes.predicates.known_pod import KnownPod
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState, change, read_facts
@@ -25,7 +26,9 @@ from schedulerd.kubernetes.predicates.refused_pods import NODES, Change, What
 class ClusterContents:
     """Base of `ClusterView`, and no part of it: a call from one to the other would be one more for each pod."""
 
-    def __init__(self) -> None:
+    def __init__(self, daemon_sets: DaemonSets | None = None) -> None:
+        """Without `daemon_sets` no pod is one of a DaemonSet."""
+        self.daemon_sets = daemon_sets or DaemonSets(frozenset())
         self.state = ClusterState()
         self.storage = self.state.storage
         """Volumes, claims and classes are put here."""

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
-from schedulerd.kubernetes.metadata.pods import required_node
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
@@ -168,7 +167,7 @@ class _Count:
         self._view = view
         self._words = words
         names = view.node_names
-        only = required_node(pod)
+        only = view.daemon_sets.required_node(pod)
         self._nodes = len(names)
         self._names = [name for name in names if name == only] if only else names
         self._judged = self._refused = 0
@@ -213,4 +212,4 @@ def class_and_size(view: ClusterView, pod: Pod) -> Hashable:
         metadata = pod.metadata
         own = (metadata.namespace, metadata.labels, spec.affinity, spec.topology_spread_constraints)
         more = repr((own, ports, spec.volumes, metadata.name if spec.volumes else ""))
-    return view.node_class(pod), size, required_node(pod), more
+    return view.node_class(pod), size, view.daemon_sets.required_node(pod), more

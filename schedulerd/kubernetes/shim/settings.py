@@ -87,6 +87,11 @@ class KubernetesSettings(BaseModel):
         description="Pods may join an application of another user by its id, and so use the limits of that user. "
         "Otherwise such a pod waits, with a warning, until that application has ended.",
     )
+    daemonset_namespaces: Annotated[tuple[str, ...], BeforeValidator(listed)] = Field(
+        default=("kube-system",),
+        description="Pods of DaemonSets of these namespaces preempt pods of up to their own priority on their node, "
+        "those of all other namespaces only pods of strictly lower priority; several are separated by commas.",
+    )
     disruption_budgets: Annotated[BudgetPolicy, BeforeValidator(lower)] = Field(
         default=BudgetPolicy.RESPECT,
         description="respect: no pods are preempted that a PodDisruptionBudget does not let go; ignore: they are.",
@@ -241,6 +246,7 @@ class KubernetesSettings(BaseModel):
             one_application_per_pod=self.one_application_per_pod,
             shares_applications=self.shared_applications,
             shares_users=self.shared_users,
+            daemon_set_namespaces=frozenset(self.daemonset_namespaces),
             respects_budgets=self.disruption_budgets is BudgetPolicy.RESPECT,
             has_disruption_condition=has_disruption_condition,
             placeholders=self.placeholders,

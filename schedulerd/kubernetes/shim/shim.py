@@ -278,17 +278,16 @@ class Shim:
         missing = {str(one.resource) for one in watched}
         while missing:
             resource, told = await self._queue.get()
-            driver.handle(list(cluster_events(told)))
+            driver.handle(list(cluster_events(resource, told)))
             if is_synced(told):
                 missing.discard(str(resource))
 
     async def _follow(self, driver: Driver, client: Client | None) -> None:
         """Takes what the watches tell, for ever."""
         while True:
-            _, told = await self._queue.get()
-            events: list[Event] = list(cluster_events(told))
+            events: list[Event] = list(cluster_events(*await self._queue.get()))
             while len(events) < BATCH_EVENTS_MAX and len(self._queue):
-                events.extend(cluster_events(self._queue.get_nowait()[1]))
+                events.extend(cluster_events(*self._queue.get_nowait()))
             driver.handle(events)
             if client is not None:
                 await client.drain()

@@ -19,10 +19,11 @@ from schedulerd.kubernetes.api import (
     knows,
 )
 from schedulerd.kubernetes.api import resources as r
-from schedulerd.kubernetes.cluster.events import Event, Gone, Put
+from schedulerd.kubernetes.cluster.events import DaemonSetsListed, Event, Gone, Put
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.objects.cluster import (
     BetaPodDisruptionBudget,
+    DaemonSet,
     Namespace,
     PodDisruptionBudget,
     PriorityClass,
@@ -51,6 +52,10 @@ class Watched:
     field_selector: str = ""
     may_be_absent: bool = False
     """Older servers do not have it, or not in this version."""
+    may_be_forbidden: bool = False
+    """Less is known without it, but pods are scheduled."""
+    metadata_only: bool = False
+    """Nothing else of the objects is sent."""
 
 
 _BUDGETS = Watched(r.POD_DISRUPTION_BUDGETS, PodDisruptionBudget, may_be_absent=True)
@@ -58,6 +63,7 @@ _BETA_BUDGETS = Watched(r.BETA_POD_DISRUPTION_BUDGETS, BetaPodDisruptionBudget, 
 WATCHED = (
     Watched(r.NAMESPACES, Namespace),
     Watched(r.PRIORITY_CLASSES, PriorityClass),
+    Watched(r.DAEMON_SETS, DaemonSet, may_be_forbidden=True, metadata_only=True),
     Watched(r.NODES, Node),
     Watched(r.PODS, Pod, NOT_ENDED),
     _BUDGETS,
@@ -118,6 +124,8 @@ def reflectors(
             queue.put,
             field_selector=one.field_selector,
             may_be_absent=one.may_be_absent,
+            may_be_forbidden=one.may_be_forbidden,
+            metadata_only=one.metadata_only,
             settings=settings,
         )
         for one in watched
@@ -149,12 +157,14 @@ def watch_problems(watches: Iterable[Reflector[Any]]) -> dict[str, str]:
     return {one.resource.plural: "" if one.problem is None else str(one.problem) for one in watches}
 
 
-def cluster_events(told: list[WatchEvent]) -> Iterator[Event]:
+def cluster_events(resource: Resource, told: list[WatchEvent]) -> Iterator[Event]:
     for event in told:
         if isinstance(event, Upserted):
             yield Put(event.object)
         elif isinstance(event, Deleted):
             yield Gone(event.object)
+        elif resource == r.DAEMON_SETS:
+            yield DaemonSetsListed(is_allowed=not event.is_forbidden)
 
 
 def is_synced(told: list[WatchEvent]) -> bool:

@@ -288,6 +288,21 @@ async def test_a_resource_that_comes_and_goes() -> None:
         assert groups.reflector.problem is None
 
 
+async def test_a_resource_that_may_not_be_seen() -> None:
+    async with World() as world:
+        world.cluster.faults.add(Fault("refuse", code=403, message="no"), plural="daemonsets", times=2)
+        sets = world.watch(r.DAEMON_SETS, may_be_forbidden=True, metadata_only=True)
+        await pause()
+        assert (sets.story, sets.reflector.is_forbidden) == (["="], True)
+        assert "no" in str(sets.reflector.problem)
+        world.cluster.create(r.DAEMON_SETS, "d")
+        await pause(61.0)
+        assert sets.story == ["="]
+        await pause(61.0)
+        assert (sets.story, sets.reflector.is_forbidden) == (["=", "+d", "="], False)
+        assert sets.reflector.problem is None
+
+
 async def test_a_resource_that_must_be_there_is_a_problem() -> None:
     async with World() as world:
         groups = world.watch(r.POD_GROUPS)

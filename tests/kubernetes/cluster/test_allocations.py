@@ -27,7 +27,17 @@ from schedulerd.kubernetes.cluster.events import (
 )
 from schedulerd.kubernetes.objects.cluster import PodDisruptionBudget
 from schedulerd.kubernetes.objects.decode import convert
-from tests.kubernetes.builders import bound, containers, node, placed, ports, terminating
+from tests.kubernetes.builders import (
+    bound,
+    containers,
+    daemon_set,
+    for_node,
+    node,
+    owned_by_daemon_set,
+    placed,
+    ports,
+    terminating,
+)
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
 APP = "yunikorn-ns-autogen"
@@ -132,11 +142,8 @@ def test_a_bind_that_fails_again_and_again_is_tried_less_and_less_often(play: Pl
 
 
 def test_a_daemon_pod_has_no_other_node_and_waits(play: Play) -> None:
-    terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]
-    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
-    owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d"}
-    daemon = own("p", meta={"ownerReferences": [owner], "labels": {"queue": "root.q"}}, affinity=affinity)
-    play.put(daemon)
+    daemon = own("p", meta=owned_by_daemon_set(), affinity=for_node("n"))
+    play.put(daemon_set(), daemon)
     for seconds in (2, 4, 8):
         play.allocate("p", "n")
         assert play.tell(BindEnded("p", "n", BindResult.FAILED, "no")) == [ReleaseAllocation(APP, "p", "u-p", "no")]

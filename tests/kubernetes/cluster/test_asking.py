@@ -27,7 +27,19 @@ from schedulerd.kubernetes.cluster.events import (
     AskReleased,
     Put,
 )
-from tests.kubernetes.builders import anti_affinity, containers, namespace, node, ports, selector, term, terminating
+from tests.kubernetes.builders import (
+    anti_affinity,
+    containers,
+    daemon_set,
+    for_node,
+    namespace,
+    node,
+    owned_by_daemon_set,
+    ports,
+    selector,
+    term,
+    terminating,
+)
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 from tests.kubernetes.storage_builders import claim, storage_class, uses, volume
 
@@ -105,10 +117,7 @@ def test_a_pod_that_another_ones_anti_affinity_matches_is_asked_about(play: Play
 
 
 def test_a_daemon_pod_names_its_node(play: Play) -> None:
-    meta = {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "d"}]}
-    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}
-    tags = the_ask(play.put(own("p", meta=meta, affinity={"nodeAffinity": required}))).tags
+    tags = the_ask(play.put(daemon_set(), own("p", meta=owned_by_daemon_set(), affinity=for_node("n")))).tags
     assert tags["yunikorn.apache.org/requiredNode"] == "n"
     assert SELECTOR not in tags
     assert PREDICATES not in tags

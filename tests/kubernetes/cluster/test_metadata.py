@@ -10,10 +10,11 @@ import pytest
 from schedulerd.kubernetes.metadata.namespaces import namespace_tags
 from schedulerd.kubernetes.metadata.pods import (
     User,
+    daemon_set_named,
     may_be_preempted,
     may_preempt,
+    only_node,
     read_metadata,
-    required_node,
 )
 from schedulerd.kubernetes.objects.cluster import Namespace, PriorityClass
 from schedulerd.kubernetes.objects.decode import convert
@@ -97,15 +98,26 @@ def test_opting_out_of_preemption() -> None:
     assert not may_preempt(pod(preemptionPolicy="Never"))
 
 
-def test_the_node_of_a_daemon_pod() -> None:
-    def field(name: str) -> Any:
-        return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]}
+def test_the_daemon_set_that_a_pod_names() -> None:
+    def named(**reference: Any) -> str:
+        said = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "7", "controller": True, **reference}
+        return daemon_set_named(pod(meta={"ownerReferences": [{"kind": "Node", "uid": "n"}, said]}))
 
-    spec: Any = {"affinity": node_affinity(field("n"), field("m"))}
-    daemon = {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "d"}]}
-    assert required_node(pod(meta=daemon, **spec)) == "m"
-    assert required_node(pod(**spec)) == ""
-    assert required_node(pod(meta=daemon)) == ""
+    assert named() == "7"
+    assert named(controller=False) == named(kind="ReplicaSet") == named(apiVersion="evil.io/v1") == ""
+    assert daemon_set_named(pod()) == ""
+
+
+def test_the_only_node_of_a_pod() -> None:
+    def field(*names: str) -> Any:
+        return {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [*names]}]}
+
+    def node(*terms: Any) -> str:
+        return only_node(pod(affinity=node_affinity(*terms)))
+
+    assert node(field("n")) == node(field("n"), field("n")) == "n"
+    assert node(field("n"), field("m")) == node(field("n", "m")) == node({}) == node(field("n"), {}) == ""
+    assert only_node(pod()) == ""
 
 
 def namespace(**annotations: str) -> Namespace:

@@ -31,6 +31,7 @@ BUILT_IN = (
     Kind(r.PODS, has_status=True),
     Kind(r.NODES, has_status=True),
     Kind(r.NAMESPACES, has_status=True),
+    Kind(r.DAEMON_SETS, has_status=True),
     Kind(r.CONFIG_MAPS),
     Kind(r.PERSISTENT_VOLUMES, has_status=True),
     Kind(r.PERSISTENT_VOLUME_CLAIMS, has_status=True),

@@ -271,9 +271,13 @@ class Server:
         items = [{key: value for key, value in thing.items() if key not in ("kind", "apiVersion")} for thing in things]
         if target.kind.is_custom:
             items = things
+        kind, api_version = f"{resource.kind}List", resource.api_version
+        if "as=PartialObjectMetadataList" in request.headers.get("Accept", ""):
+            kind, api_version = "PartialObjectMetadataList", "meta.k8s.io/v1"
+            items = [{"metadata": thing["metadata"]} for thing in things]
         body = {
-            "kind": f"{resource.kind}List",
-            "apiVersion": resource.api_version,
+            "kind": kind,
+            "apiVersion": api_version,
             "metadata": metadata,
             "items": items,
         }

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from schedulerd.kubernetes.cluster import conditions
-from schedulerd.kubernetes.cluster.events import Allocated, ApplicationRejected, AskRejected, Gone
+from schedulerd.kubernetes.cluster.events import Allocated, ApplicationRejected, AskRejected, Gone, Put
 from schedulerd.kubernetes.objects.pod import PodCondition, PodStatus
 from schedulerd.kubernetes.reasons.amounts import amount_text
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
-from tests.kubernetes.builders import bound, containers, node
+from tests.kubernetes.builders import bound, containers, daemon_set, for_node, node, owned_by_daemon_set
 from tests.kubernetes.cluster.play import own
 from tests.kubernetes.reasons.reader import FAILED, Reader
 
@@ -205,10 +205,8 @@ def test_a_rejected_ask_is_said_until_it_is_taken(reader: Reader) -> None:
 
 
 def test_a_pod_of_a_daemon_set_has_an_event_only_and_one_node_is_judged(reader: Reader) -> None:
-    meta = {"ownerReferences": [{"kind": "DaemonSet", "name": "d", "uid": "d"}]}
-    field = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["s0"]}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [field]}}
-    reader.pod(cpu="2", meta=meta, affinity={"nodeAffinity": required})
+    reader.all(Put(daemon_set()))
+    reader.pod(cpu="2", meta=owned_by_daemon_set(), affinity=for_node("s0"))
     reader.say("p", FAILED)
     assert reader.last_event() == (
         "FailedScheduling",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from schedulerd.core.commands import NewAsk, UpdateConfiguration
@@ -41,9 +41,16 @@ def an_entitled_ask(key: str = "c", memory: int = 10, count: int = 1, app: str =
     return an_ask(key, memory, count, app, **fields)
 
 
-def a_daemon(key: str = "d", node: str = "n1", memory: int = 10, app: str = "daemons", **fields: Any) -> NewAsk:
+def a_daemon(
+    key: str = "d",
+    node: str = "n1",
+    memory: int = 10,
+    app: str = "daemons",
+    tags: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> NewAsk:
     """An ask with a required node."""
-    return an_ask(key, memory, app=app, tags={REQUIRED_NODE_TAG: node}, **fields)
+    return an_ask(key, memory, app=app, tags={REQUIRED_NODE_TAG: node, **(tags or {})}, **fields)
 
 
 def fill(talk: Conversation, app: str, queue: str, **memory: int) -> list[Fact]:

@@ -13,6 +13,7 @@ from itertools import count
 from operator import itemgetter
 from typing import NamedTuple
 
+from schedulerd.core.ask_tags import victims_have_lower_priority
 from schedulerd.core.gangs.rules.own_room import fits_beside_own
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -303,10 +304,11 @@ def _for_required_node(
     partition: Partition, application: Application, ask: Ask, node: Node, unit: Mapping[str, int]
 ) -> Iterator[Candidate]:
     """All possible victims for the ask on its required node, youngest first."""
+    priority_max = ask.spec.priority - victims_have_lower_priority(ask.spec.tags)
     for allocation in reversed(node.allocations.values()):
         other = allocation.application
         if other is application or not may_be_preempted(partition.spec, allocation):
             continue
         is_open = other.queue.properties.preemption_policy is not PreemptionPolicy.DISABLED
-        if is_open and allocation.spec.priority <= ask.spec.priority:
+        if is_open and allocation.spec.priority <= priority_max:
             yield candidate(allocation, unit)

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from schedulerd.core.ask_tags import LOWER_PRIORITY, VICTIMS_TAG
 from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfiguration
-from schedulerd.core.facts import ReleaseRequested
+from schedulerd.core.facts import AskRejected, ReleaseRequested
 from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused, RoomMade
 from schedulerd.core.specs import ApplicationOrder, OptOut, PreemptionPolicy
 from tests.unit.core.builders import (
@@ -278,3 +279,18 @@ def test_an_ask_that_is_due_only_later_has_its_turn_when_others_of_its_class_had
     talk.nodes(a_node("n2", action=NodeAction.DRAIN_NODE))
     facts = finished(talk, "holds") + wait(talk, TIMES.reservation_delay_ns)
     assert ("d1", "n1", True) in reserved(facts)
+
+
+def test_an_ask_may_name_only_lower_priorities_as_its_victims() -> None:
+    talk = a_talk("v1", "v2")
+    lower = {VICTIMS_TAG: LOWER_PRIORITY}
+    talk.asks(a_daemon("d", memory=15, tags=lower))
+    assert preempted(talk.schedule()) == []
+    talk.release_asks(application_id="daemons", allocation_key="d")
+    talk.asks(a_daemon("e", memory=15, priority=1, tags=lower))
+    assert preempted(talk.schedule()) == ["v1", "v2"]
+
+
+def test_other_victims_cannot_be_named() -> None:
+    rejected = only(AskRejected, a_talk().asks(a_daemon("d", tags={VICTIMS_TAG: "all"})))
+    assert rejected.reason == f"tags[{VICTIMS_TAG}] is 'all'; it must be '{LOWER_PRIORITY}', or not be there"
