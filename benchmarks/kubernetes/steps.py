@@ -15,6 +15,7 @@ from benchmarks.kubernetes.rivals import SCHEDULER
 from benchmarks.measurement import WrongResult
 from schedulerd.kubernetes.api.decoding import Decoder, WatchLine
 from schedulerd.kubernetes.api.object_cache import ObjectCache
+from schedulerd.kubernetes.api.resources import PODS
 from schedulerd.kubernetes.api.watch_events import WatchEvent
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.effects import Ask, Bind, Effect
@@ -61,7 +62,7 @@ class _Steps:
         for one in self._decoder.feed(line):
             assert isinstance(one, WatchLine)
             self._cache.upsert(one.object, told)
-        return self.step([*cluster_events(told)])
+        return self.step([*cluster_events(PODS, told)])
 
 
 def cpu_us_per_pod(workload: Workload) -> float:

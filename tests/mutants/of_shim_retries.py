@@ -6,14 +6,15 @@ from schedulerd.kubernetes.cluster import answers, asking, conditions, refused
 from schedulerd.kubernetes.cluster.model import OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.times import epoch_seconds
-from schedulerd.kubernetes.metadata.pods import required_node
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.counters import Counters
+from schedulerd.kubernetes.predicates.daemon_sets import DaemonSets
 from schedulerd.kubernetes.predicates.refused_pods import Change, RefusedPods, What
 from schedulerd.kubernetes.predicates.topology_counts import TopologyCounter
 from tests.kubernetes import test_refused_pods_property
 from tests.kubernetes.cluster import (
     test_allocations,
+    test_daemon_sets,
     test_lost_writes,
     test_namespaces,
     test_refusals,
@@ -97,8 +98,14 @@ MUTANTS = (
     Mutant(
         "a daemon pod that could not be bound is asked for again at once",
         Rule.SHIM_BINDINGS,
-        Within(asking._waits_after_failure, required_node, gives("")),
+        Within(asking._waits_after_failure, DaemonSets.required_node, gives("")),
         (TestsOf(test_allocations),),
+    ),
+    Mutant(
+        "whoever names a DaemonSet as controller is believed",
+        Rule.SHIM_BINDINGS,
+        Within(DaemonSets.required_node, DaemonSets._is_believed, gives(True)),
+        (TestsOf(test_daemon_sets),),
     ),
     Mutant(
         "a quota that changes does not help an application that was rejected",
