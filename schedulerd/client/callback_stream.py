@@ -30,6 +30,7 @@ def hello_of(rm: Callbacks, rm_id: str) -> callback_pb2.CallbackHello | None:
         schedulingStates=rm.serves_callback("on_scheduling_states"),
         stateDump=rm.serves_callback("state_dump"),
         pendingReasons=rm.serves_callback("on_pending_reasons"),
+        pods=rm.serves_callback("about_pod"),
     )
     if not hello.ByteSize():
         return None
@@ -77,6 +78,8 @@ class CallbackStream:
             )
         if message.HasField("stateDump"):
             self._answer(self._rm.state_dump(), partial(answers.dump, message.stateDump.callID))
+        for pod in message.pods:
+            self._answer(self._rm.about_pod(pod.namespace, pod.name), partial(answers.pod, pod.callID))
         for told in (
             self._rm.on_scheduling_states(message.schedulingStates) if message.schedulingStates else None,
             self._rm.on_pending_reasons(message.pendingReasons) if message.pendingReasons else None,
@@ -113,6 +116,10 @@ class _Answers:
     def dump(self, call_id: int, text: str) -> None:
         self._waiting.stateDump.callID = call_id
         self._waiting.stateDump.dump = text
+        self._some.set()
+
+    def pod(self, call_id: int, said: str) -> None:
+        self._waiting.pods.add(callID=call_id, said=said)
         self._some.set()
 
     async def write_all(self, call: Any) -> None:

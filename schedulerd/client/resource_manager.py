@@ -105,6 +105,11 @@ class ResourceManager:
         """The resource manager's own state as JSON text, for an operator who asked the scheduler for it."""
         raise NotImplementedError
 
+    def about_pod(self, namespace: str, name: str) -> str | Awaitable[str]:
+        """What is known of a pod that was not asked for, or no longer is, as a sentence for somebody who asked the
+        scheduler; '' if nothing is."""
+        raise NotImplementedError
+
     def serves_callback(self, name: str) -> bool:
         """Whether the class has a method of its own for this callback, so that the scheduler may call it."""
         return getattr(type(self), name) is not getattr(ResourceManager, name)

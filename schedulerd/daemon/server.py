@@ -79,6 +79,7 @@ from schedulerd.daemon.transport.request_limits import RequestLimits
 from schedulerd.daemon.transport.scheduler_service import SCHEDULER_SERVICE, SchedulerService
 from schedulerd.daemon.transport.update_stream import IN_DOUBT_SECONDS
 from schedulerd.ids import random_seed, uuid_source
+from schedulerd.observe.ended import Ended
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
 from schedulerd.observe.log_events import FactLog
@@ -219,6 +220,8 @@ class Daemon:
         state, metrics_route = self._scheduler.cluster, metrics_endpoint(scrapes)
         rest = rest_sources(settings, state, self._events, validator, metrics_route, log_level.get, gate.check)
         self._history = rest.history
+        ended = Ended()
+        self._owner.attach(ended.observe)
         self._owner.attach(rest.observe)
         self._ui = make_ui(
             *(self._scheduler, looks, self._events, access, metrics.placements),
@@ -237,7 +240,11 @@ class Daemon:
                 journal_state=lambda: journal_state(settings, self._journal),
                 looks=looks,
                 api=build_api(
-                    ApiSources(self._scheduler, looks, self._events, access, self._owner.submit, validator.load)
+                    ApiSources(
+                        *(self._scheduler, looks, self._events, access, self._owner.submit, validator.load),
+                        ended=ended,
+                        pod_said=callbacks.pod_said,
+                    )
                 ),
                 rest=rest,
                 standby=self._standby,

@@ -18,11 +18,12 @@ class CallKind(StrEnum):
     PREDICATES = "predicates"
     PREEMPTION_PREDICATES = "preemption_predicates"
     STATE_DUMP = "state_dump"
+    POD = "pod"
     SCHEDULING_STATE = "scheduling_state"
     EVENT = "event"
 
 
-ANSWERED = (CallKind.PREDICATES, CallKind.PREEMPTION_PREDICATES, CallKind.STATE_DUMP)
+ANSWERED = (CallKind.PREDICATES, CallKind.PREEMPTION_PREDICATES, CallKind.STATE_DUMP, CallKind.POD)
 """Calls that the resource manager answers."""
 
 

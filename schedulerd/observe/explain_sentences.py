@@ -20,6 +20,8 @@ from schedulerd.core.explain.values import (
     Reason,
     ReservationFinding,
 )
+from schedulerd.core.model.application import Application
+from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.observe.explain_causes import amounts, cause_sentence, duration, rule_sentence, rules_details
 
 _COUNTS_SAID_MAX = 8
@@ -116,6 +118,18 @@ def application_summary(found: ApplicationExplanation) -> list[str]:
     if found.execution_deadline_ns is not None:
         said.append(f"It reaches its execution timeout in {duration(found.execution_deadline_ns - found.now_ns)}.")
     return said
+
+
+def ended_application(found: Application | RejectedApplication, now_ns: int) -> str:
+    """How an application has ended that is remembered."""
+    if isinstance(found, RejectedApplication):
+        since = duration(now_ns - found.submitted_at_ns)
+        return f"Application {found.application_id} was rejected ({since} ago): {found.reason}."
+    at_ns, state, cause = found.state_log[-1] if found.state_log else (now_ns, found.state, "")
+    return (
+        f"Application {found.application_id} has ended in queue {found.queue.written}: it is {state} since "
+        f"{duration(now_ns - at_ns)}{f' ({cause})' if cause else ''}."
+    )
 
 
 def queue_summary(found: QueueExplanation) -> list[str]:

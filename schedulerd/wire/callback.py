@@ -86,13 +86,14 @@ class Hello:
     connect: ConnectCallbacks
     events: bool
     state_dump: bool
+    pods: bool
     version: InterfaceVersion
     """Version of the event records and scheduling states that the RM gets."""
 
     @property
     def answers(self) -> bool:
         """Whether the RM serves any call that needs an answer."""
-        return self.connect.predicates or self.connect.preemption_predicates or self.state_dump
+        return self.connect.predicates or self.connect.preemption_predicates or self.state_dump or self.pods
 
 
 def read_hello(message: callback_pb2.CallbackHello, spoken: Dialect | None) -> Hello:
@@ -115,7 +116,7 @@ def read_hello(message: callback_pb2.CallbackHello, spoken: Dialect | None) -> H
         scheduling_states=message.schedulingStates,
         pending_reasons=message.pendingReasons,
     )
-    return Hello(connect, message.events, message.stateDump, version)
+    return Hello(connect, message.events, message.stateDump, message.pods, version)
 
 
 def read_result(message: callback_pb2.PredicatesResult) -> PredicateResult:
@@ -179,6 +180,9 @@ class CallBuilder:
     def state_dump_wanted(self, call_id: int) -> None:
         """There is room for one in a message."""
         self._message.stateDump.callID = call_id
+
+    def pod_wanted(self, call_id: int, namespace: str, name: str) -> None:
+        self._added(self._message.pods.add(callID=call_id, namespace=namespace, name=name))
 
     def scheduling_state(self, fact: SchedulingStateChanged) -> None:
         """2021-02 has other numbers for the same states, so its RMs get its message."""

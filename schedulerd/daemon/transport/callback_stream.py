@@ -23,12 +23,14 @@ from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.open_calls import CloseReason, Refused
 from schedulerd.daemon.sessions.rm_session import RmSession
 from schedulerd.daemon.sessions.rm_sessions import RmSessions
-from schedulerd.daemon.transport.calls import Calls
+from schedulerd.daemon.transport.calls import PODS_ASKED_MAX, Calls
 from schedulerd.daemon.transport.stream_call import Parse, ServicerContext, StreamCall
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
 from schedulerd.wire.callback import Hello, HelloInvalid, NoStateDump, read_hello, results_in
 
 METHOD = "Connect"
+POD_SECONDS = 5.0
+"""How long somebody who asks about a pod waits for the RM."""
 
 
 class Directory(Protocol):
@@ -86,6 +88,16 @@ class CallbackStream(StreamCall):
         except TimeoutError as error:
             raise NoStateDump(f"no answer of the resource manager within {timeout_seconds:g} s") from error
 
+    async def pod_said(self, namespace: str, name: str) -> str:
+        """What the RM says of a pod; '' if it does not know it, serves no such calls, or does not answer in time."""
+        if not self.hello.pods:
+            return ""
+        try:
+            async with asyncio.timeout(POD_SECONDS):
+                return await self.calls.pod_said(namespace, name)
+        except TimeoutError:
+            return ""
+
     async def _read_all(self) -> None:
         message = await self._read()
         if message is None:
@@ -127,6 +139,8 @@ class CallbackStream(StreamCall):
     async def _take(self, answer: callback_pb2.CallbackAnswer) -> None:
         if answer.HasField("stateDump"):
             self.calls.dumped(answer.stateDump.callID, answer.stateDump.dump, answer.stateDump.error)
+        for pod in answer.pods[:PODS_ASKED_MAX]:
+            self.calls.told_of_pod(pod.callID, pod.said)
         for about_preemption, results in results_in(answer):
             kind = CallKind.PREEMPTION_PREDICATES if about_preemption else CallKind.PREDICATES
             wanted = [result for result in results if self.calls.answered(kind, result.call_id)]

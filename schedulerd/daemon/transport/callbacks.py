@@ -1,7 +1,8 @@
 """The callback streams of all resource managers, and the calls that the rest of the daemon makes on them.
 
 Facts arrive as in any sink of the owner, event records by `send_events`, an operator's request for a state dump by
-`state_dump`. What is for an RM without a callback stream is dropped.
+`state_dump`, and what people want to know of a pod by `pod_said`. What is for an RM without a callback stream is
+dropped.
 
 The scheduler learns of a stream's end after a delay. When a connection breaks, all streams of its RM end. If this one
 is noticed first, the RM's asks would be allocated without its predicate results before the daemon knows that the RM is
@@ -112,6 +113,11 @@ class Callbacks:
         if stream is None:
             raise NoStateDump("the resource manager has no callback stream")
         return await stream.state_dump(timeout_seconds)
+
+    async def pod_said(self, rm_id: str, namespace: str, name: str) -> str:
+        """What the RM says of a pod of which it has no ask; '' if it does not know it or is not there."""
+        stream = self._streams.get(rm_id)
+        return await stream.pod_said(namespace, name) if stream is not None else ""
 
 
 def _void(calls: Calls, fact: PredicateNotWanted) -> None:

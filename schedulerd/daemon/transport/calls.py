@@ -23,7 +23,10 @@ UNSENT_MAX = 10_000
 REASONS_UNSENT_MAX = 100_000
 """Maximum number of asks whose newest pending reason waits for a reader; some tens of megabytes. More, as an RM that
 makes sentences of its own has nothing to say of an ask whose reason was dropped."""
-
+PODS_ASKED_MAX = 50
+"""Maximum number of pods that people wait to be told of, by one RM."""
+POD_CHARACTERS_MAX = 2_000
+"""Maximum length of what an RM says of a pod."""
 
 _ENDED = "its callback stream has ended"
 
@@ -53,6 +56,10 @@ class Calls:
         self._dump_is_sent = False
         self._dumps_wanted = 0
         """Number of dumps that were asked for; it is the call id of the last one."""
+        self._pods: dict[int, tuple[str, str, asyncio.Future[str]]] = {}
+        """Pods that are asked about, by call id: namespace, name, and the answer."""
+        self._pods_unsent: deque[int] = deque()
+        self._pods_wanted = 0
         self._open: dict[tuple[CallKind, int], float] = {}
         """When each call that waits for its answer was sent."""
 
@@ -110,6 +117,29 @@ class Calls:
         else:
             self._dump.set_result(dump)
 
+    async def pod_said(self, namespace: str, name: str) -> str:
+        """What the RM says of the pod; '' if it does not know it, or the stream ends."""
+        if self._closed or len(self._pods) >= PODS_ASKED_MAX:
+            return ""
+        self._pods_wanted += 1
+        call_id = self._pods_wanted
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._pods[call_id] = namespace, name, answer
+        self._pods_unsent.append(call_id)
+        self.changed.set()
+        try:
+            return await answer
+        finally:
+            del self._pods[call_id]
+            self._open.pop((CallKind.POD, call_id), None)
+
+    def told_of_pod(self, call_id: int, said: str) -> None:
+        """Handles the RM's answer about a pod."""
+        if self.answered(CallKind.POD, call_id) and call_id in self._pods:
+            answer = self._pods[call_id][2]
+            if not answer.done():
+                answer.set_result(checks.message(said, POD_CHARACTERS_MAX))
+
     def answered(self, kind: CallKind, call_id: int) -> bool:
         """Whether this answer was waited for. An answer that was not is counted, and needs no other handling."""
         sent_seconds = self._open.pop((kind, call_id), None)
@@ -120,10 +150,13 @@ class Calls:
         return True
 
     def close(self) -> None:
-        """Fails a dump that is waited for: the stream has ended, and nothing is sent or answered any more."""
+        """Fails what is waited for: the stream has ended, and nothing is sent or answered any more."""
         self._closed = True
         if self._dump is not None and not self._dump.done():
             self._dump.set_exception(NoStateDump(_ENDED))
+        for _, _, answer in self._pods.values():
+            if not answer.done():
+                answer.set_result("")
 
     def next_message(self) -> bytes | None:
         """The next message to send; None if there is none."""
@@ -138,6 +171,12 @@ class Calls:
             self._dump_is_sent = True
             builder.state_dump_wanted(self._dumps_wanted)
             self._sent(CallKind.STATE_DUMP, self._dumps_wanted, now_seconds)
+        while self._pods_unsent and not builder.is_full:
+            call_id = self._pods_unsent.popleft()
+            if call_id in self._pods:
+                namespace, name, _ = self._pods[call_id]
+                builder.pod_wanted(call_id, namespace, name)
+                self._sent(CallKind.POD, call_id, now_seconds)
         self._send(self._states, builder.scheduling_state, builder, CallKind.SCHEDULING_STATE)
         while self._reasons and not builder.is_full:
             builder.pending_reason(self._reasons.pop(next(iter(self._reasons))))

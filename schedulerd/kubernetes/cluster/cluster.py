@@ -11,7 +11,7 @@ Times are nanoseconds of any clock that never runs backwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from schedulerd.kubernetes.cluster import (
@@ -61,6 +61,7 @@ from schedulerd.kubernetes.cluster.gangs import declaration, life, slots
 from schedulerd.kubernetes.cluster.gangs.model import GangTime
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.cluster.objects import gone, put
+from schedulerd.kubernetes.cluster.pod_enquiry import about_pod
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Due
 
@@ -96,6 +97,10 @@ class Cluster:
     def preemption_predicates(self, key: str, node: str, victims: Sequence[str], start: int) -> int | None:
         """Index of the last victim that has to go for the pod to run on the node; None if it cannot."""
         return questions.preemption_predicates(self.model, key, node, victims, start)
+
+    def about_pod(self, namespace: str, name: str) -> Generator[None, None, str]:
+        """What is known of the pod, as sentences; '' if nothing is."""
+        return about_pod(self.model, namespace, name)
 
     def gang_time(self, application_id: str) -> GangTime | None:
         """When the time of its gang has begun; None if there is nothing to be said of it."""

@@ -21,6 +21,7 @@ from schedulerd.kubernetes.cluster.effects import (
     RecordEvent,
     ReleaseAllocation,
 )
+from schedulerd.kubernetes.cluster.ended_pods import EndedPods
 from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup, Slot
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
@@ -208,6 +209,7 @@ class Model:
         self.nodes = NodeReports(settings.classes_max)
         self.pods: dict[str, OwnPod] = {}
         """By uid."""
+        self.ended_pods = EndedPods()
         self.applications: dict[str, Application] = {}
         self.unanswered: dict[str, int] = {}
         """By application id: how many submissions the daemon has not answered; only the answer to the last counts."""

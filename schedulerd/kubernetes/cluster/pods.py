@@ -76,6 +76,8 @@ def gone(model: Model, pod: Pod) -> None:
     model.nodes.vacate(uid)
     own = model.pods.pop(uid, None)
     if own is not None:
+        application_id = own.application.id if own.application is not None else ""
+        model.ended_pods.remember(pod, own.node or pod.spec.node_name, application_id)
         if pod.spec.node_name in model.nodes.known and not own.node and pod.status.phase == "Succeeded":
             members.runs_elsewhere(model, own)  # somebody else had bound it, and it has ended since
         _end(model, own)

@@ -114,6 +114,15 @@ class DaemonLink(ResourceManager):
     def on_pending_reasons(self, reasons: Sequence[PendingReason]) -> None:
         self._handle([PendingReasonTold(one.applicationID, one.allocationKey, waiting_of(one)) for one in reasons])
 
+    async def about_pod(self, namespace: str, name: str) -> str:
+        work = self._cluster.about_pod(namespace, name)
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                return str(end.value)
+            await asyncio.sleep(0)
+
     def on_lost(self, reason: str) -> None:
         LOG.warning("%s: pods keep running, and no further ones are placed until it is there again", reason)
 

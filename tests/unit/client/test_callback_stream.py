@@ -125,6 +125,9 @@ def test_the_hello_says_what_the_class_has_methods_for() -> None:
         def state_dump(self) -> str:
             return "{}"
 
+        def about_pod(self, namespace: str, name: str) -> str:
+            return ""
+
     version = callback_pb2.INTERFACE_VERSION_2023_06
     assert hello_of(Picky(), "rm") == callback_pb2.CallbackHello(rmID="rm", predicates=True, version=version)
     assert hello_of(Everything(), "rm") == callback_pb2.CallbackHello(
@@ -134,6 +137,7 @@ def test_the_hello_says_what_the_class_has_methods_for() -> None:
         schedulingStates=True,
         pendingReasons=True,
         stateDump=True,
+        pods=True,
         version=version,
     )
 
@@ -191,6 +195,9 @@ def test_preemption_and_dump_are_answered_and_news_is_handed_over_in_batches() -
         async def state_dump(self) -> str:
             return '{"pods": 3}'
 
+        async def about_pod(self, namespace: str, name: str) -> str:
+            return f"{namespace}/{name} waits"
+
     rm = Everything()
 
     async def story(fake: FakeScheduler, callbacks: FakeCallbacks, client: Client) -> None:
@@ -204,14 +211,16 @@ def test_preemption_and_dump_are_answered_and_news_is_handed_over_in_batches() -
                 schedulingStates=[si_pb2.UpdateContainerSchedulingStateRequest(allocationKey="pod")],
                 pendingReasons=[callback_pb2.PendingReason(allocationKey=name) for name in ("c", "d")],
                 stateDump=callback_pb2.StateDumpCall(callID=9),
+                pods=[callback_pb2.PodCall(callID=7, namespace="ns", name="p")],
             )
         )
         answer = await callbacks.answers.get()
         responses = {each.callID: each.response for each in answer.preemptionPredicates}
         assert (responses[1].success, responses[1].index, responses[2].success) == (True, 5, False)
-        while not answer.HasField("stateDump"):
-            answer = await callbacks.answers.get()
+        while not (answer.HasField("stateDump") and answer.pods):
+            answer.MergeFrom(await callbacks.answers.get())
         assert (answer.stateDump.callID, answer.stateDump.dump) == (9, '{"pods": 3}')
+        assert [(each.callID, each.said) for each in answer.pods] == [(7, "ns/p waits")]
         assert (rm.events, rm.states) == ([["a", "b"]], [["pod"]])
         assert rm.reasons == [["c", "d"]]
 

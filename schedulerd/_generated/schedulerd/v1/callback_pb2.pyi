@@ -56,6 +56,7 @@ class CallbackAnswer(_message.Message):
     PREDICATES_FIELD_NUMBER: _builtins.int
     PREEMPTIONPREDICATES_FIELD_NUMBER: _builtins.int
     STATEDUMP_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def hello(self) -> Global___CallbackHello: ...
     @_builtins.property
@@ -70,6 +71,10 @@ class CallbackAnswer(_message.Message):
     def stateDump(self) -> Global___StateDumpAnswer:
         """Answer to `CallbackCall.stateDump`."""
 
+    @_builtins.property
+    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodAnswer]:
+        """Answers to `CallbackCall.pods`."""
+
     def __init__(
         self,
         *,
@@ -77,10 +82,11 @@ class CallbackAnswer(_message.Message):
         predicates: _abc.Iterable[Global___PredicatesResult] | None = ...,
         preemptionPredicates: _abc.Iterable[Global___PreemptionPredicatesResult] | None = ...,
         stateDump: Global___StateDumpAnswer | None = ...,
+        pods: _abc.Iterable[Global___PodAnswer] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello", "stateDump", b"stateDump"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "stateDump", b"stateDump"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["hello", b"hello", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "stateDump", b"stateDump"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -100,6 +106,7 @@ class CallbackHello(_message.Message):
     STATEDUMP_FIELD_NUMBER: _builtins.int
     VERSION_FIELD_NUMBER: _builtins.int
     PENDINGREASONS_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
     rmID: _builtins.str
     """The id that the RM registered with."""
     predicates: _builtins.bool
@@ -116,6 +123,8 @@ class CallbackHello(_message.Message):
     """Of the event records and scheduling states it is sent."""
     pendingReasons: _builtins.bool
     """It is told as data why its asks wait."""
+    pods: _builtins.bool
+    """It is asked about pods that the scheduler has no ask of."""
     def __init__(
         self,
         *,
@@ -127,10 +136,11 @@ class CallbackHello(_message.Message):
         stateDump: _builtins.bool = ...,
         version: Global___InterfaceVersion.ValueType = ...,
         pendingReasons: _builtins.bool = ...,
+        pods: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "pendingReasons", b"pendingReasons", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "rmID", b"rmID", "schedulingStates", b"schedulingStates", "stateDump", b"stateDump", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "rmID", b"rmID", "schedulingStates", b"schedulingStates", "stateDump", b"stateDump", "version", b"version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -152,6 +162,7 @@ class CallbackCall(_message.Message):
     EVENTSOF2021_FIELD_NUMBER: _builtins.int
     EVENTSOF2022_FIELD_NUMBER: _builtins.int
     PENDINGREASONS_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def connected(self) -> Global___CallbackConnected:
         """Set in the first message of the stream: from now on asks wait for the RM's results, if it serves predicates. Asks
@@ -190,6 +201,10 @@ class CallbackCall(_message.Message):
     def pendingReasons(self) -> _containers.RepeatedCompositeFieldContainer[Global___PendingReason]:
         """Why asks wait, in order; the same in all versions."""
 
+    @_builtins.property
+    def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCall]:
+        """What does the RM know of these pods? Somebody has asked the scheduler, which has no ask of them."""
+
     def __init__(
         self,
         *,
@@ -203,10 +218,11 @@ class CallbackCall(_message.Message):
         eventsOf2021: _abc.Iterable[_si_pb2_1.EventRecord] | None = ...,
         eventsOf2022: _abc.Iterable[_event_pb2.EventRecord] | None = ...,
         pendingReasons: _abc.Iterable[Global___PendingReason] | None = ...,
+        pods: _abc.Iterable[Global___PodCall] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "stateDump", b"stateDump"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "events", b"events", "eventsOf2021", b"eventsOf2021", "eventsOf2022", b"eventsOf2022", "pendingReasons", b"pendingReasons", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "schedulingStates", b"schedulingStates", "schedulingStatesOf2021", b"schedulingStatesOf2021", "stateDump", b"stateDump"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "events", b"events", "eventsOf2021", b"eventsOf2021", "eventsOf2022", b"eventsOf2022", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "schedulingStates", b"schedulingStates", "schedulingStatesOf2021", b"schedulingStatesOf2021", "stateDump", b"stateDump"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -553,6 +569,57 @@ class StateDumpCall(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___StateDumpCall: _TypeAlias = StateDumpCall  # noqa: Y015
+
+@_typing.final
+class PodCall(_message.Message):
+    """What does the RM know of this pod: why has it not asked for it, or how has it ended?"""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALLID_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    callID: _builtins.int
+    """What the answer refers to. Calls about pods have call ids of their own."""
+    namespace: _builtins.str
+    name: _builtins.str
+    def __init__(
+        self,
+        *,
+        callID: _builtins.int = ...,
+        namespace: _builtins.str = ...,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["callID", b"callID", "name", b"name", "namespace", b"namespace"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodCall: _TypeAlias = PodCall  # noqa: Y015
+
+@_typing.final
+class PodAnswer(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    CALLID_FIELD_NUMBER: _builtins.int
+    SAID_FIELD_NUMBER: _builtins.int
+    callID: _builtins.int
+    said: _builtins.str
+    """A sentence for people; empty if the RM does not know the pod."""
+    def __init__(
+        self,
+        *,
+        callID: _builtins.int = ...,
+        said: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["callID", b"callID", "said", b"said"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodAnswer: _TypeAlias = PodAnswer  # noqa: Y015
 
 @_typing.final
 class StateDumpAnswer(_message.Message):

@@ -46,13 +46,14 @@ ResultT = TypeVar("ResultT")
 @documented
 @dataclass(frozen=True, slots=True)
 class AskAnswer:
-    """Why an ask waits, in sentences and as data."""
+    """Why an ask waits, in sentences and as data; or what has become of it, or what its resource manager says."""
 
     summary: list[str]
     """What its allocations wait for, a sentence each."""
     details: list[str]
     """What would change it, and all else that is known."""
-    explanation: AskExplanation
+    explanation: AskExplanation | None
+    """None for an ask that the scheduler does not have: not yet, or no longer."""
 
 
 @documented
@@ -72,13 +73,14 @@ class ReasonLine:
 @documented
 @dataclass(frozen=True, slots=True)
 class ApplicationAnswer:
-    """What an application waits for, in sentences and as data."""
+    """What an application waits for, in sentences and as data; or what has become of it."""
 
     summary: list[str]
     reasons: list[ReasonLine]
     next_ask: list[str]
     """About the ask that would be placed first."""
-    explanation: ApplicationExplanation
+    explanation: ApplicationExplanation | None
+    """None for an application that the scheduler does not have, or no longer."""
 
 
 @documented
@@ -203,6 +205,30 @@ class _Explaining:
         )
         return await self.written(_APPLICATION, answer)
 
+    async def ended_ask(self, found: Place, application_id: str, key: str) -> Response | None:
+        """What has become of an ask that is not there; None if it was never seen."""
+        rm_id, partition, now_ns = found.rm.rm_id, found.partition.name, self.sources.clocks().wall_ns
+        said = self.sources.ended.ask(rm_id, partition, application_id, key, now_ns)
+        return await self.written(_ASK, AskAnswer([said], [], None)) if said else None
+
+    async def ended_application(self, found: Place, application_id: str) -> Response | None:
+        """What has become of an application that is not there; None if it was never seen."""
+        gone, now = found.partition.terminated_by_id.get(application_id), self.sources.clocks()
+        if gone is not None:
+            said = sentences.ended_application(gone, now.monotonic_ns)
+        else:
+            rm_id, partition = found.rm.rm_id, found.partition.name
+            said = self.sources.ended.application(rm_id, partition, application_id, now.wall_ns)
+        return await self.written(_APPLICATION, ApplicationAnswer([said], [], [], None)) if said else None
+
+    async def pod(self, found: Place, namespace: str, pod: str) -> Response:
+        """What the resource manager says of a pod that it has not asked for. Raises `HTTPException` with 404."""
+        said = await self.sources.pod_said(found.rm.rm_id, namespace, pod)
+        if not said:
+            wanted = shown(f"{namespace}/{pod}")
+            raise HTTPException(404, f"pod: {wanted} is not known here; is its schedulerName right?")
+        return await self.written(_ASK, AskAnswer([said], [], None))
+
     async def queue(self, found: Place, queue: Queue) -> Response:
         """What waits in a queue and below."""
         now = self.sources.clocks()
@@ -236,6 +262,11 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
     async def explain_an_ask(where: Annotated[AskWhere, Query()]) -> Response:
         """Why an ask waits."""
         found = explaining.place(where)
+        application = found.partition.applications.get(where.application)
+        if where.ask and (application is None or where.ask not in application.asks):
+            ended = await explaining.ended_ask(found, where.application, where.ask)
+            if ended is not None:
+                return ended
         application = finding.application(found, where.application)
         if not where.ask and len(application.asks) != 1:
             raise HTTPException(422, f"ask: the application has {len(application.asks)} asks; name one of them")
@@ -244,20 +275,20 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
 
     @router.get("/explain/pod", response_model=AskAnswer)
     async def explain_a_pod(where: Annotated[PodWhere, Query()]) -> Response:
-        """Why a Kubernetes pod waits: the ask with its namespace and name in the tags."""
+        """Why a Kubernetes pod waits: the ask with its namespace and name in the tags. Of a pod without an ask, such as
+        one that waits for its PodGroup or has ended, its resource manager is asked."""
         found = explaining.place(where)
-        wanted = f"{where.namespace}/{where.pod}"
-        pair = await explaining.finish(found, _find_pod(found, wanted))
-        if pair is None:
-            raise HTTPException(
-                404, f"pod: {shown(wanted)} is not known here; is its schedulerName right, and is it still there?"
-            )
-        return await explaining.ask(found, *pair)
+        pair = await explaining.finish(found, _find_pod(found, f"{where.namespace}/{where.pod}"))
+        return await (explaining.ask(found, *pair) if pair else explaining.pod(found, where.namespace, where.pod))
 
     @router.get("/explain/application", response_model=ApplicationAnswer)
     async def explain_an_application(where: Annotated[ApplicationWhere, Query()]) -> Response:
-        """What an application waits for."""
+        """What an application waits for, or what has become of it."""
         found = explaining.place(where)
+        if where.application not in found.partition.applications:
+            ended = await explaining.ended_application(found, where.application)
+            if ended is not None:
+                return ended
         return await explaining.application(found, finding.application(found, where.application))
 
     @router.get("/explain/queue", response_model=QueueAnswer)

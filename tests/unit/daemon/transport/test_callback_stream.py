@@ -14,6 +14,8 @@ from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingS
 from schedulerd.daemon.admin.state_service import DUMP_TIMEOUT_SECONDS
 from schedulerd.daemon.sessions.back_pressure import COMMANDS_UNDER_WAY_MAX
 from schedulerd.daemon.transport import calls as calls_module
+from schedulerd.daemon.transport.callback_stream import POD_SECONDS
+from schedulerd.daemon.transport.calls import PODS_ASKED_MAX
 from schedulerd.observe.callback_tally import CallKind
 from schedulerd.wire import callback as wire
 from schedulerd.wire.callback import InterfaceVersion, NoStateDump
@@ -187,6 +189,37 @@ def test_an_rm_gives_its_state_dump_or_there_is_a_reason_why_not() -> None:
         with pytest.raises(NoStateDump, match="out of paper"):
             await wanted
         served.cancel()
+        serving.cancel()
+
+    run(play)
+
+
+def test_an_rm_is_asked_about_a_pod_and_one_that_says_nothing_does_not_know_it() -> None:
+    async def play(world: World) -> None:
+        assert await world.callbacks.pod_said("rm", "ns", "p") == "", "it has no stream"
+        _, serving = await world.connected("other")
+        assert await world.callbacks.pod_said("other", "ns", "p") == "", "it serves no such calls"
+        context, served = await world.connected(pods=True)
+
+        async def ask(*names: str) -> tuple[list[asyncio.Task[str]], list[callback_pb2.PodCall]]:
+            wanted = [asyncio.create_task(world.callbacks.pod_said("rm", "ns", name)) for name in names]
+            await turns()
+            return wanted, list(context.received.pods)
+
+        wanted, calls = await ask("a", "b")
+        assert [(call.namespace, call.name) for call in calls] == [("ns", "a"), ("ns", "b")]
+        answers = [callback_pb2.PodAnswer(callID=call.callID, said=call.name * 100_000) for call in calls]
+        context.answer(callback_pb2.CallbackAnswer(pods=[*reversed(answers), *answers]))
+        assert [(said[:2], len(said) < 3_000) for said in await asyncio.gather(*wanted)] == [("aa", True), ("bb", True)]
+        assert world.tally.late_answers[CallKind.POD] == 2
+        before = asyncio.get_running_loop().time()
+        (silent,), _ = await ask("c")
+        assert await silent == ""
+        assert asyncio.get_running_loop().time() - before == pytest.approx(POD_SECONDS, abs=0.1)
+        wanted, _ = await ask(*map(str, range(PODS_ASKED_MAX + 1)))
+        assert [one.done() for one in wanted] == [False] * PODS_ASKED_MAX + [True]
+        served.cancel()
+        assert await asyncio.gather(*wanted) == [""] * (PODS_ASKED_MAX + 1)
         serving.cancel()
 
     run(play)

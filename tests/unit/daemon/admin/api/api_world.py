@@ -21,6 +21,7 @@ from schedulerd.daemon.admin.api.tokens import Tokens
 from schedulerd.daemon.admin.http import api_mount
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.instant import Instant
+from schedulerd.observe.ended import Ended
 from tests.unit import virtual_loop
 from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
 from tests.unit.daemon.event_world import EventWorld
@@ -49,6 +50,9 @@ class ApiWorld:
         self.talk = talk or a_cluster()
         self.events = EventWorld()
         self._settings = Settings(**settings)
+        self.ended = Ended()
+        self.pods: dict[tuple[str, str], str] = {}
+        """What the resource manager says of pods that it has not asked for."""
         self._tokens = tokens
         self.commands: list[Command] = []
         """Those of the API."""
@@ -66,6 +70,8 @@ class ApiWorld:
             self.submit,
             self.validate,
             lambda: Instant(self.talk.now_ns, EPOCH_NS + self.talk.now_ns),
+            self.ended,
+            self.pod_said,
         )
         return Starlette(routes=[api_mount(build_api(sources))])
 
@@ -74,6 +80,13 @@ class ApiWorld:
         done: asyncio.Future[list[Fact]] = asyncio.get_running_loop().create_future()
         done.set_result(self.talk.step(command))
         return done
+
+    def step(self, *facts: Fact) -> None:
+        """What a sink of the owner is given."""
+        self.ended.observe(facts, Instant(self.talk.now_ns, EPOCH_NS + self.talk.now_ns))
+
+    async def pod_said(self, rm_id: str, namespace: str, name: str) -> str:
+        return self.pods.get((namespace, name), "") if rm_id == self.talk.rm_id else ""
 
     async def validate(self, text: str, source: str) -> QueueFile:
         return load_queue_file(text, source)

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from schedulerd.core.commands import NodeAction
+from schedulerd.core.facts import AskRejected, RejectCode
 from schedulerd.core.queue_placement.commands import SetQueueStopped
 from schedulerd.core.specs import SECOND_NS, Acl
 from schedulerd.daemon.admin.api import event_scan, pages
@@ -18,6 +19,7 @@ from schedulerd.daemon.admin.api.app import SCHEMA_FILE
 from schedulerd.daemon.admin.api.event_stream import HEARTBEAT_SECONDS, STREAM_SECONDS_MAX
 from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
 from schedulerd.daemon.admin.api.schema import openapi
+from schedulerd.observe import ended
 from tests.unit import virtual_loop
 from tests.unit.core.builders import a_conversation, a_node, a_placeholder, a_queue_spec, an_app, an_ask
 from tests.unit.core.gang_builders import a_gang
@@ -52,6 +54,78 @@ def test_a_pod_is_explained(world: ApiWorld) -> None:
     assert answer["explanation"]["application_id"] == "app"
     status, detail = world.refused("/explain/pod", namespace="ns", pod="other")
     assert (status, detail.split(";")[0]) == (404, "pod: 'ns/other' is not known here")
+
+
+def test_a_pod_that_was_not_asked_for_is_explained_by_its_resource_manager() -> None:
+    world = ApiWorld()
+    world.pods["ns", "held"] = "Waits: PodGroup 'pg' not found."
+    answer = world.get("/explain/pod", namespace="ns", pod="held")
+    assert answer == {"summary": ["Waits: PodGroup 'pg' not found."], "details": [], "explanation": None}
+    assert world.get("/explain/pod", namespace="ns", pod="pod-1")["explanation"] is not None
+
+
+def test_what_has_become_of_an_ask_is_known_after_it_has_gone() -> None:
+    world = ApiWorld()
+    talk = world.talk
+    placed = talk.model().applications["app"].allocations
+    world.step(*talk.release(uuid=next(iter(placed)), application_id="app"))
+    world.step(*talk.release_asks(allocation_key="k"))
+    world.step(*talk.asks(an_ask("bad", -1)))
+    talk.sleep(5 * SECOND_NS)
+
+    def said(application: str, ask: str) -> str:
+        (sentence,) = world.get("/explain/ask", application=application, ask=ask)["summary"]
+        return str(sentence)
+
+    assert said("app", "k") == (
+        "Ask k of application app was withdrawn by its resource manager before it was allocated (5 s ago)."
+    )
+    assert said("app", "bad").startswith(
+        "Ask bad of application app was rejected (5 s ago): resourceAsk['memory'] is -1"
+    )
+    assert world.refused("/explain/ask", application="app", ask="never")[0] == 404
+    assert world.refused("/explain/ask", application="none", ask="never")[0] == 404
+
+
+def test_what_has_become_of_an_application_is_known_after_it_has_gone() -> None:
+    world = ApiWorld()
+    talk = world.talk
+    talk.step(SetQueueStopped(talk.rm_id, "root.a", stopped=True))
+    world.step(*talk.apps(an_app("late", "root.a"), an_app("lost", "root.nowhere"), an_app("done", "root.b")))
+    world.step(*talk.asks(an_ask("x", 1, app="done")), *talk.schedule())
+    world.step(*talk.remove("big"))
+    uuid = next(iter(talk.model().applications["done"].allocations))
+    world.step(*talk.release(uuid=uuid, application_id="done"), *talk.sleep(40 * SECOND_NS))
+
+    def said(application: str) -> str:
+        answer = world.get("/explain/application", application=application)
+        assert (answer["explanation"], answer["reasons"], answer["next_ask"]) == (None, [], [])
+        (sentence,) = answer["summary"]
+        return str(sentence)
+
+    assert said("late").startswith("Application late was rejected (40 s ago): queueName 'root.a': ")
+    assert said("late").endswith("root.a is stopped by an operator: it takes no new applications.")
+    assert said("lost").startswith("Application lost was rejected (40 s ago): queueName 'root.nowhere'")
+    assert said("big") == "Application big is gone, after it was Completed (40 s ago)."
+    assert said("done").startswith("Application done has ended in queue root.b: it is Completed since 10 s")
+    assert world.refused("/explain/application", application="never")[0] == 404
+
+
+def test_an_ended_ask_is_remembered_with_a_short_reason() -> None:
+    world, long = ApiWorld(), "x" * 2_000
+    rejected = (AskRejected("rm", "default", "app", key, RejectCode.INVALID_FIELD, long) for key in ("k2", long))
+    world.step(*rejected)
+    assert len(world.ended) == 1
+    assert len(world.ended.ask("rm", "default", "app", "k2", 0)) < 1_200
+
+
+def test_so_many_ended_asks_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ended, "REMEMBERED_MAX", 3)
+    world = ApiWorld()
+    world.step(*world.talk.asks(*(an_ask(f"bad-{number}", -1) for number in range(10))))
+    assert len(world.ended) == 3
+    assert world.refused("/explain/ask", application="app", ask="bad-6")[0] == 404
+    assert world.get("/explain/ask", application="app", ask="bad-7")["explanation"] is None
 
 
 def test_an_application_is_explained(world: ApiWorld) -> None:

@@ -44,10 +44,9 @@ def test_why_an_application_was_refused_is_explained() -> None:
     world = ApiWorld()
     post(world, "/queues/root.b/stop")
     world.talk.apps(an_app("new", "root.b"))
-    status, detail = world.refused("/explain/application", application="new")
-    assert status == 404
-    assert "the last one with that id is Rejected: queueName 'root.b'" in detail
-    assert "root.b is stopped by an operator: it takes no new applications" in detail
+    (said,) = world.get("/explain/application", application="new")["summary"]
+    assert said.startswith("Application new was rejected (0 s ago): queueName 'root.b'")
+    assert "root.b is stopped by an operator: it takes no new applications" in said
 
 
 def test_only_operators_stop_queues(tmp_path: Path) -> None:
