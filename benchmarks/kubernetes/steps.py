@@ -35,6 +35,7 @@ from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.shim.watches import cluster_events
+from tests.kubernetes.builders import app
 
 MANAGED_FIELDS = 2_000
 
@@ -72,7 +73,7 @@ def cpu_us_per_pod(workload: Workload) -> float:
     lines = [_lines(workload, number) for number in range(workload.pods)]
     for number in range(workload.applications):
         steps.line(lines[number][0])
-        steps.step([ApplicationAccepted(f"app-{number}")])
+        steps.step([ApplicationAccepted(app(f"app-{number}"))])
     bound, started_s = 0, time.process_time()
     for number in range(workload.applications, workload.pods):
         node = f"node-{number % workload.nodes:04d}"

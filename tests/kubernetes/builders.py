@@ -7,12 +7,17 @@ from typing import Any
 
 import msgspec
 
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.objects.cluster import DaemonSet, Namespace
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 
 JSON = dict[str, Any]
+
+
+def app(name: str, namespace: str = "ns") -> ApplicationId:
+    return ApplicationId(namespace, name)
 
 
 def pod(

@@ -9,6 +9,7 @@ from tests.mutants import (
     of_preemption,
     of_room,
     of_shim_api,
+    of_shim_applications,
     of_shim_gangs,
     of_shim_pods,
     of_shim_retries,
@@ -30,4 +31,5 @@ MUTANTS = (
     *of_shim_gangs.MUTANTS,
     *of_shim_successors.MUTANTS,
     *of_shim_api.MUTANTS,
+    *of_shim_applications.MUTANTS,
 )

@@ -18,6 +18,7 @@ from schedulerd.kubernetes.cluster.gangs import (
 )
 from schedulerd.kubernetes.cluster.gangs.model import Slot
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from tests.kubernetes.cluster import (
     test_gang_bound_elsewhere,
     test_gang_declared_late,
@@ -72,7 +73,7 @@ def until_asked_again(original: By, slot: Slot) -> bool:
     return slot.is_to_come or (slot.own is not None and slot.own.is_ask_rejected)
 
 
-def over_by_the_clock(original: By, model: Model, application_id: str, uid: str) -> bool:
+def over_by_the_clock(original: By, model: Model, application_id: ApplicationId, uid: str) -> bool:
     return bool(model.waiting_for_declaration[application_id][uid] <= model.now_ns)
 
 

@@ -60,6 +60,7 @@ class Rule(Enum):
     SHIM_RESIZES = "an allocation has the amounts of its pod"
     SHIM_NODES = "the daemon knows every node, with all that runs there"
     SHIM_APPLICATIONS = "an application is added for its pods, again after a failure, and goes with the last of them"
+    SHIM_IDS = "an application id belongs to its namespace"
     SHIM_NAMESPACES = "applications follow the quotas of their namespace"
     SHIM_REASONS = "a pod that waits says why, soon, at a bounded rate, and not twice"
     SHIM_REPORTS = "what was asked for and what runs is reported again to a daemon that has lost it"

@@ -61,7 +61,7 @@ def allocated(model: Model, event: Allocated) -> None:
     if gang_answers.allocated(model, event):
         return
     own = model.pods.get(event.key)
-    application_id = own.application.id if own is not None and own.application is not None else ""
+    application_id = own.application.id if own is not None and own.application is not None else None
     if own is None or own.state is not PodState.ASKED or application_id != event.application_id:
         message = "the pod needs no node any longer"
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))

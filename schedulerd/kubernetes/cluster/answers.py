@@ -16,6 +16,7 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import life, slots
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.reasons.waiting import held
 
 _COMPLETED = "Completed"
@@ -112,7 +113,7 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
         life.updated(model, application, event.state, said)
 
 
-def add_application_again(model: Model, application_id: str) -> None:
+def add_application_again(model: Model, application_id: ApplicationId) -> None:
     """The back-off of an application is over, unless this is the timer of an earlier one."""
     application = model.applications.get(application_id)
     if application is not None and application.again_ns <= model.now_ns:
@@ -194,7 +195,7 @@ def ask_again(model: Model, uid: str) -> None:
         model.nodes.arrive(own.uid, own.node)  # the application that it names may be its own now
 
 
-def _asked(model: Model, application_id: str, key: str) -> OwnPod | None:
+def _asked(model: Model, application_id: ApplicationId, key: str) -> OwnPod | None:
     own = model.pods.get(key)
     if own is None or own.state is not PodState.ASKED or own.application is None:
         return None

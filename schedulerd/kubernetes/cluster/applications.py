@@ -23,6 +23,7 @@ from schedulerd.kubernetes.cluster.model import Application, ApplicationState, M
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.namespaces import NO_TAGS
 from schedulerd.kubernetes.objects.pod import Pod
@@ -44,6 +45,8 @@ def join(model: Model, own: OwnPod) -> None:
         return
     if own.is_placeholder:
         membership.adopt(model, own)
+        return
+    if joining.foreign_id(model, own) is not None:
         return
     application = model.applications.get(own.metadata.application_id)
     if application is None:
@@ -119,7 +122,7 @@ def submit(model: Model, application: Application) -> None:
     namespace_following.tell(model, application, _add(model, application))
 
 
-def is_last_answer(model: Model, application_id: str) -> bool:
+def is_last_answer(model: Model, application_id: ApplicationId) -> bool:
     """The answer is one to the newest submission: an application may be removed and made again before that."""
     left = model.unanswered.pop(application_id, 1) - 1
     if left:

@@ -64,6 +64,7 @@ from schedulerd.kubernetes.cluster.objects import gone, put
 from schedulerd.kubernetes.cluster.pod_enquiry import about_pod
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 
 
 class Cluster:
@@ -102,7 +103,7 @@ class Cluster:
         """What is known of the pod, as sentences; '' if nothing is."""
         return about_pod(self.model, namespace, name)
 
-    def gang_time(self, application_id: str) -> GangTime | None:
+    def gang_time(self, application_id: ApplicationId) -> GangTime | None:
         """When the time of its gang has begun; None if there is nothing to be said of it."""
         return life.gang_time(self.model, application_id)
 
@@ -141,7 +142,7 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     GangSourceServed: lambda model, event: model.gang_sources.add(event.source),
 }
 
-_TIMERS: dict[Due, Callable[[Model, str], None]] = {
+_TIMERS: dict[Due, Callable[[Model, Any], None]] = {
     Due.ASK_AGAIN: answers.ask_again,
     Due.BIND_AGAIN: allocations.bind_again,
     Due.VOLUMES: allocations.volumes_due,

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
+
 Amounts = Mapping[str, int]
 """By resource name of the scheduler interface."""
 
@@ -18,7 +20,7 @@ Amounts = Mapping[str, int]
 
 
 class AddApplication(msgspec.Struct, frozen=True, gc=False):
-    application_id: str
+    application_id: ApplicationId
     queue: str
     user: str
     groups: tuple[str, ...]
@@ -33,13 +35,13 @@ class AddApplication(msgspec.Struct, frozen=True, gc=False):
 
 
 class RemoveApplication(msgspec.Struct, frozen=True, gc=False):
-    application_id: str
+    application_id: ApplicationId
 
 
 class Ask(msgspec.Struct, frozen=True, gc=False):
     """An ask, or a change of the ask with this key."""
 
-    application_id: str
+    application_id: ApplicationId
     key: str
     resources: Amounts
     priority: int
@@ -54,14 +56,14 @@ class Ask(msgspec.Struct, frozen=True, gc=False):
 
 
 class ReleaseAsk(msgspec.Struct, frozen=True, gc=False):
-    application_id: str
+    application_id: ApplicationId
     key: str
 
 
 class ReleaseAllocation(msgspec.Struct, frozen=True, gc=False):
     """The pod of the allocation has ended, or will not run on its node."""
 
-    application_id: str
+    application_id: ApplicationId
     key: str
     uuid: str
     message: str = ""
@@ -76,7 +78,7 @@ class ConfirmRelease(msgspec.Struct, frozen=True, gc=False):
 class ExistingAllocation(msgspec.Struct, frozen=True, gc=False):
     """A pod that runs on a node already."""
 
-    application_id: str
+    application_id: ApplicationId
     key: str
     uuid: str
     resources: Amounts
@@ -171,7 +173,7 @@ class DeletePod(msgspec.Struct, frozen=True, gc=False):
 class CreatePod(msgspec.Struct, frozen=True, gc=False):
     """Answered by the event CreateEnded."""
 
-    application_id: str
+    application_id: ApplicationId
     namespace: str
     name: str
     body: Mapping[str, Any]

@@ -9,6 +9,7 @@ import msgspec
 
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.pod_volumes import WriteKey
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.objects.cluster import DaemonSet, Namespace, PodDisruptionBudget, PriorityClass
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
@@ -82,7 +83,7 @@ class Tick(msgspec.Struct, frozen=True, gc=False):
 class ReportBegun(msgspec.Struct, frozen=True, gc=False):
     """The daemon has lost its state, and these are being reported to it again: all answers from now on are to that."""
 
-    applications: tuple[str, ...]
+    applications: tuple[ApplicationId, ...]
     nodes: tuple[str, ...]
 
 
@@ -91,16 +92,16 @@ class Resynced(msgspec.Struct, frozen=True, gc=False):
 
 
 class ApplicationAccepted(msgspec.Struct, frozen=True, gc=False):
-    application_id: str
+    application_id: ApplicationId
 
 
 class ApplicationRejected(msgspec.Struct, frozen=True, gc=False):
-    application_id: str
+    application_id: ApplicationId
     reason: str
 
 
 class ApplicationUpdated(msgspec.Struct, frozen=True, gc=False):
-    application_id: str
+    application_id: ApplicationId
     state: str
     message: str
 
@@ -119,7 +120,7 @@ class NodeRejected(msgspec.Struct, frozen=True, gc=False):
 
 
 class Allocated(msgspec.Struct, frozen=True, gc=False):
-    application_id: str
+    application_id: ApplicationId
     key: str
     uuid: str
     node: str
@@ -128,7 +129,7 @@ class Allocated(msgspec.Struct, frozen=True, gc=False):
 class AllocationReleased(msgspec.Struct, frozen=True, gc=False):
     """An allocation is gone: confirmation of a release, or its node was removed."""
 
-    application_id: str
+    application_id: ApplicationId
     key: str
     uuid: str
 
@@ -142,7 +143,7 @@ class Cause(Enum):
 
 
 class ReleaseWanted(msgspec.Struct, frozen=True, gc=False):
-    application_id: str
+    application_id: ApplicationId
     key: str
     uuid: str
     cause: Cause
@@ -150,7 +151,7 @@ class ReleaseWanted(msgspec.Struct, frozen=True, gc=False):
 
 
 class AskRejected(msgspec.Struct, frozen=True, gc=False):
-    application_id: str
+    application_id: ApplicationId
     key: str
     reason: str
 
@@ -158,21 +159,21 @@ class AskRejected(msgspec.Struct, frozen=True, gc=False):
 class AskReleased(msgspec.Struct, frozen=True, gc=False):
     """The daemon confirms that an ask is gone: it was withdrawn, or its application removed."""
 
-    application_id: str
+    application_id: ApplicationId
     key: str
 
 
 class AskTimedOut(msgspec.Struct, frozen=True, gc=False):
     """The daemon has given up the ask."""
 
-    application_id: str
+    application_id: ApplicationId
     key: str
 
 
 class PendingReasonTold(msgspec.Struct, frozen=True, gc=False):
     """The daemon says why an ask waits."""
 
-    application_id: str
+    application_id: ApplicationId
     key: str
     waiting: Waiting
 
@@ -252,7 +253,7 @@ class CreateResult(Enum):
 
 
 class CreateEnded(msgspec.Struct, frozen=True, gc=False):
-    application_id: str
+    application_id: ApplicationId
     name: str
     result: CreateResult
     message: str = ""

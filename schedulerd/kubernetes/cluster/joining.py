@@ -13,12 +13,19 @@ application.
 
 from __future__ import annotations
 
+import re
+
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.metadata.pods import NOBODY, User, default_application_ids, is_placed
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
 _SERVICE_ACCOUNT = "system:serviceaccount"
+_NAMESPACE_ID = re.compile(r"yunikorn-(.+-autogen|.{47,})")
+"""Ids of applications of whole namespaces; those of long names are cut."""
+_UID_LENGTH = 36
 
 
 def made_by(own: OwnPod) -> Application:
@@ -33,18 +40,40 @@ def refusal(model: Model, application: Application, own: OwnPod, *, is_known: bo
     namespace = own.pod.metadata.namespace
     what_to_do = "the pod waits until it has ended, or needs another application id"
     if application.namespace != namespace and not model.settings.shares_applications:
-        note = f"application {application.id!r} is one of namespace {application.namespace!r}: {what_to_do}"
+        note = f"application {application.id.name!r} is one of namespace {application.namespace!r}: {what_to_do}"
         return held(note, "ApplicationOfOtherNamespace", is_about_nodes=False)
     if (own.node and is_known) or not is_of_other_user(model, application, own):
         return None
     user = _other_user(application, own)
-    note = f"application {application.id!r} is one of user {application.user.name!r}, not {user!r}: {what_to_do}"
+    note = f"application {application.id.name!r} is one of user {application.user.name!r}, not {user!r}: {what_to_do}"
     return held(note, "ApplicationOfOtherUser", is_about_nodes=False)
+
+
+def foreign_id(model: Model, own: OwnPod) -> Waiting | None:
+    """Why the pod may not name its application: where ids are bare, those that are made for the pods of another
+    namespace are kept for them, as anybody could guess and take them."""
+    settings, name, namespace = model.settings, own.metadata.application_id.name, own.pod.metadata.namespace
+    if settings.application_ids is not ApplicationIds.BARE or settings.shares_applications:
+        return None
+    if own.group is not None or not _is_made_for_others(model, name, namespace):
+        return None
+    note = f"application id {name!r} is kept for pods of another namespace: the pod needs another application id"
+    return held(note, "ApplicationOfOtherNamespace", is_about_nodes=False)
+
+
+def _is_made_for_others(model: Model, name: str, namespace: str) -> bool:
+    for source in (GangSource.COSCHEDULING, GangSource.KUBERNETES):
+        if name.startswith(f"{source.value}."):
+            return not name.startswith(f"{source.value}.{namespace}.")
+    if _NAMESPACE_ID.fullmatch(name):
+        return name not in default_application_ids(namespace)
+    pod = model.pods.get(name[-_UID_LENGTH:])
+    return pod is not None and pod.metadata.application_id.name == name and pod.pod.metadata.namespace != namespace
 
 
 def is_of_other_user(model: Model, application: Application, own: OwnPod) -> bool:
     """The pod may not join the application without a node, and is none of its gang with one."""
-    if model.settings.shares_users or application.id in default_application_ids(own.pod.metadata.namespace):
+    if model.settings.shares_users or application.id.name in default_application_ids(own.pod.metadata.namespace):
         return False
     return application.user.name != NOBODY and bool(_other_user(application, own))
 
@@ -66,12 +95,12 @@ def tell_ignored(model: Model, application: Application, own: OwnPod) -> None:
     if own.node:
         return  # it was told before it got its node
     if user := _other_user(application, own):
-        note = f"user {user!r} is ignored: application {application.id!r} is one of user {application.user.name!r}"
+        note = f"user {user!r} is ignored: application {application.id.name!r} is one of user {application.user.name!r}"
         model.record(own, "UserIgnored", "Scheduling", note, is_warning=True)
     queue = own.metadata.queue
     if queue and queue.lower() != application.queue.lower():
         where = f"in queue {application.queue!r}" if application.queue else "where placement rules have put it"
-        note = f"queue {queue!r} is ignored: application {application.id!r} is {where}"
+        note = f"queue {queue!r} is ignored: application {application.id.name!r} is {where}"
         model.record(own, "QueueIgnored", "Scheduling", note, is_warning=True)
 
 

@@ -28,6 +28,7 @@ from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.cluster.pod_volumes import PodVolumes
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Timers
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.namespaces import NamespaceTags
 from schedulerd.kubernetes.metadata.pods import PodMetadata, User
 from schedulerd.kubernetes.objects.cluster import PriorityClass
@@ -156,7 +157,7 @@ class Application:
     """An application of the daemon: pods of one namespace with one application id. Queue and user are those of the
     first pod."""
 
-    id: str
+    id: ApplicationId
     namespace: str
     queue: str
     user: User
@@ -210,8 +211,8 @@ class Model:
         self.pods: dict[str, OwnPod] = {}
         """By uid."""
         self.ended_pods = EndedPods()
-        self.applications: dict[str, Application] = {}
-        self.unanswered: dict[str, int] = {}
+        self.applications: dict[ApplicationId, Application] = {}
+        self.unanswered: dict[ApplicationId, int] = {}
         """By application id: how many submissions the daemon has not answered; only the answer to the last counts."""
         self.namespaces: dict[str, NamespaceTags] = {}
         """By name what their annotations say, which may be large and is read once."""
@@ -223,14 +224,14 @@ class Model:
         """Uids of assumed pods by a claim that is being bound."""
         self.virtual: dict[str, OwnPod] = {}
         """Virtual placeholders by the key of their ask."""
-        self.placeholders: dict[str, dict[str, None]] = {}
+        self.placeholders: dict[ApplicationId, dict[str, None]] = {}
         """Uids of placeholder pods by application id."""
         self.unwanted: dict[str, None] = {}
         """Uids of placeholder pods that no gang wants, to be deleted in this step."""
-        self.gangs_removed: dict[str, int] = {}
+        self.gangs_removed: dict[ApplicationId, int] = {}
         """By id of an application with a gang that was removed just now, oldest first: from when on another one of that
         id may be added."""
-        self.gangs_due: dict[str, None] = {}
+        self.gangs_due: dict[ApplicationId, None] = {}
         """Ids of applications whose gangs are to be looked at in this step."""
         self.gang_sources: set[GangSource] = set()
         """Kinds of objects by which pods become gangs."""
@@ -238,11 +239,11 @@ class Model:
         """By object its groups; a PodGroup has one, without a name."""
         self.unreadable_groups: dict[GroupKey, str] = {}
         """Why a PodGroup cannot be read; it is none of `gang_groups`."""
-        self.declaring: dict[str, dict[str, None]] = {}
+        self.declaring: dict[ApplicationId, dict[str, None]] = {}
         """Uids of pods with task groups that can be used, by application id."""
-        self.undeclared_for: dict[str, set[tuple[str, User]]] = {}
+        self.undeclared_for: dict[ApplicationId, set[tuple[str, User]]] = {}
         """By application id: namespaces and users of pods for which none of these declares a gang."""
-        self.waiting_for_declaration: dict[str, dict[str, int]] = {}
+        self.waiting_for_declaration: dict[ApplicationId, dict[str, int]] = {}
         """By application id: uids of pods that wait for the one that declares their task group, and until when; -1 is
         a wait that is over."""
         self.waiting_for_daemon_sets: dict[str, dict[str, int]] = {}

@@ -25,7 +25,7 @@ def about_pod(model: Model, namespace: str, name: str) -> Generator[None, None, 
 
 def _of_living(own: OwnPod) -> str:
     said = _state_of(own)
-    return f"{said} Its application is {own.application.id}." if own.application is not None else said
+    return f"{said} Its application is {own.application.id.name}." if own.application is not None else said
 
 
 def _state_of(own: OwnPod) -> str:

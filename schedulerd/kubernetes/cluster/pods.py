@@ -42,7 +42,10 @@ def put(model: Model, pod: Pod) -> None:
         return
     own = model.pods.get(pod.metadata.uid)
     if own is None:
-        metadata = read_metadata(pod, one_application_per_pod=model.settings.one_application_per_pod)
+        settings = model.settings
+        metadata = read_metadata(
+            pod, one_application_per_pod=settings.one_application_per_pod, ids=settings.application_ids
+        )
         own = model.pods[pod.metadata.uid] = membership.own_pod(model, pod, metadata)
     own.pod = pod
     if pod.spec.node_name:
@@ -76,7 +79,7 @@ def gone(model: Model, pod: Pod) -> None:
     model.nodes.vacate(uid)
     own = model.pods.pop(uid, None)
     if own is not None:
-        application_id = own.application.id if own.application is not None else ""
+        application_id = own.application.id.name if own.application is not None else ""
         model.ended_pods.remember(pod, own.node or pod.spec.node_name, application_id)
         if pod.spec.node_name in model.nodes.known and not own.node and pod.status.phase == "Succeeded":
             members.runs_elsewhere(model, own)  # somebody else had bound it, and it has ended since

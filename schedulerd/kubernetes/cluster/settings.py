@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.metadata.gangs import MEMBERS_MAX, PlaceholderKind
 
 SECOND_NS = 1_000_000_000
@@ -15,8 +16,10 @@ class ClusterSettings:
     """Pods with one of these as `spec.schedulerName` are scheduled; all others only use room."""
     one_application_per_pod: bool = False
     """Pods that name no application get one each, not one for their namespace."""
+    application_ids: ApplicationIds = ApplicationIds.NAMESPACED
+    """Whether pods of two namespaces that name the same id are in two applications."""
     shares_applications: bool = False
-    """A pod may join an application of another namespace."""
+    """A pod may join an application of another namespace: `application_ids` is BARE then."""
     shares_users: bool = False
     """A pod of another user may join an application by its id, on the limits of the application's user."""
     daemon_set_namespaces: frozenset[str] = frozenset({"kube-system"})
@@ -42,3 +45,7 @@ class ClusterSettings:
     """Conditions and events that say why pods wait, beyond a burst of 1,000."""
     classes_max: int = 64
     """Classes that nodes have attributes for; pods of all others are asked about."""
+
+    def __post_init__(self) -> None:
+        if self.shares_applications:
+            object.__setattr__(self, "application_ids", ApplicationIds.BARE)

@@ -9,6 +9,7 @@ from schedulerd.kubernetes.cluster.events import Started
 from schedulerd.kubernetes.cluster.gangs import life
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 
 
 def started(model: Model, event: Started) -> None:
@@ -39,7 +40,7 @@ def started(model: Model, event: Started) -> None:
 
 def _joining_later(model: Model, there: list[OwnPod], waiting: list[OwnPod]) -> dict[str, OwnPod]:
     """The pods with a node that would take the application of an older pod without one."""
-    oldest: dict[tuple[str, str], OwnPod] = {}
+    oldest: dict[tuple[ApplicationId, str], OwnPod] = {}
     for own in waiting:
         if not own.pod.spec.scheduling_gates:
             oldest.setdefault((own.metadata.application_id, own.pod.metadata.namespace), own)

@@ -7,6 +7,8 @@ from enum import Enum
 from itertools import count
 from typing import NamedTuple
 
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
+
 
 class Due(Enum):
     """What is to be done; the key says for which object."""
@@ -35,7 +37,7 @@ class Timer(NamedTuple):
     due_ns: int
     number: int
     kind: Due
-    key: str
+    key: str | ApplicationId
 
 
 class Timers:
@@ -47,7 +49,7 @@ class Timers:
     def next_due_ns(self) -> int | None:
         return self._heap[0].due_ns if self._heap else None
 
-    def set(self, due_ns: int, kind: Due, key: str = "") -> None:
+    def set(self, due_ns: int, kind: Due, key: str | ApplicationId = "") -> None:
         heapq.heappush(self._heap, Timer(due_ns, next(self._numbers), kind, key))
 
     def pop_due(self, now_ns: int) -> Timer | None:

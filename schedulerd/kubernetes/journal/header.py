@@ -11,7 +11,7 @@ import msgspec
 from schedulerd import __version__
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 
-FORMAT = "shim 2"
+FORMAT = "shim 3"
 """Of the files; the daemon's journal has numbers."""
 
 

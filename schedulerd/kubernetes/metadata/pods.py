@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId, ApplicationIds
 from schedulerd.kubernetes.metadata.names import (
     ALLOW_PREEMPTION,
     APP_ID,
@@ -43,7 +44,7 @@ class User(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodMetadata(msgspec.Struct, frozen=True, gc=False):
-    application_id: str
+    application_id: ApplicationId
     queue: str
     """Empty: placement rules decide."""
     user: User | None
@@ -52,7 +53,9 @@ class PodMetadata(msgspec.Struct, frozen=True, gc=False):
     """Sentences for a warning: values that were ignored, and why."""
 
 
-def read_metadata(pod: Pod, *, one_application_per_pod: bool = False) -> PodMetadata:
+def read_metadata(
+    pod: Pod, *, one_application_per_pod: bool = False, ids: ApplicationIds = ApplicationIds.NAMESPACED
+) -> PodMetadata:
     """`one_application_per_pod`: pods that name no application get one each, not one for their namespace."""
     metadata = pod.metadata
     application, queue = find(metadata, APP_ID, APP_ID_LABELS), find(metadata, QUEUE, QUEUE_LABELS)
@@ -60,9 +63,9 @@ def read_metadata(pod: Pod, *, one_application_per_pod: bool = False) -> PodMeta
     problems = [*_ignored(application, "application id"), *_ignored(queue, "queue")]
     if user_problem:
         problems.append(user_problem)
-    return PodMetadata(
-        _application_id(pod, application.value, one_application_per_pod), queue.value, user, tuple(problems)
-    )
+    namespace = metadata.namespace if ids is ApplicationIds.NAMESPACED else ""
+    application_id = ApplicationId(namespace, _name(pod, application.value, one_application_per_pod))
+    return PodMetadata(application_id, queue.value, user, tuple(problems))
 
 
 def may_be_preempted(pod: Pod, priority_class: PriorityClass | None) -> bool:
@@ -114,7 +117,7 @@ def default_application_ids(namespace: str) -> tuple[str, str]:
     return whole, whole.rstrip("-._")  # a label has to end with a letter or digit
 
 
-def _application_id(pod: Pod, given: str, one_per_pod: bool) -> str:
+def _name(pod: Pod, given: str, one_per_pod: bool) -> str:
     metadata = pod.metadata
     if given.endswith(UNIQUE_SUFFIX):
         own = f"-{metadata.uid}"

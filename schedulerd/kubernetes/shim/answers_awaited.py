@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
+from typing import Generic, TypeVar
+
+IdT = TypeVar("IdT", bound=Hashable)
 
 
-class AnswersAwaited:
+class AnswersAwaited(Generic[IdT]):
     def __init__(self) -> None:
-        self._ids: set[str] = set()
+        self._ids: set[IdT] = set()
         self._is_empty = asyncio.Event()
         self._is_empty.set()
 
-    def expect(self, ids: Iterable[str]) -> None:
+    def expect(self, ids: Iterable[IdT]) -> None:
         self._ids.update(ids)
         if self._ids:
             self._is_empty.clear()
 
-    def answered(self, ids: Iterable[str]) -> None:
+    def answered(self, ids: Iterable[IdT]) -> None:
         if self._ids:
             self._ids.difference_update(ids)
             if not self._ids:

@@ -35,7 +35,9 @@ from schedulerd.kubernetes.cluster.events import (
     ReportBegun,
     Resynced,
 )
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
+from schedulerd.kubernetes.shim.application_ids import from_daemon
 from schedulerd.kubernetes.shim.gang_times import left_ms
 from schedulerd.kubernetes.shim.pending_reasons import waiting_of
 
@@ -61,9 +63,10 @@ class DaemonLink(ResourceManager):
         clock: Callable[[], float] | None = None,
     ) -> None:
         """`clock`, in seconds, is the one by which the cluster is stepped: that of the running loop, if it is None."""
-        self.applications_awaited = AnswersAwaited()
-        self.nodes_awaited = AnswersAwaited()
+        self.applications_awaited: AnswersAwaited[ApplicationId] = AnswersAwaited()
+        self.nodes_awaited: AnswersAwaited[str] = AnswersAwaited()
         self._cluster = cluster
+        self._ids = cluster.model.settings.application_ids
         self._handle = handle
         self._wanted = wanted
         self._clock = clock
@@ -77,28 +80,28 @@ class DaemonLink(ResourceManager):
         self.nodes_awaited.answered([event.name for event in events if isinstance(event, NodeAccepted | NodeRejected)])
 
     def take_applications(self, response: si_pb2.ApplicationResponse) -> None:
-        events: list[Event] = [ApplicationAccepted(one.applicationID) for one in response.accepted]
+        events: list[Event] = [ApplicationAccepted(self._id(one.applicationID)) for one in response.accepted]
         for refused in response.rejected:
             LOG.warning("the daemon has rejected application %s: %s", refused.applicationID, refused.reason)
-            events.append(ApplicationRejected(refused.applicationID, refused.reason))
-        events += [ApplicationUpdated(one.applicationID, one.state, one.message) for one in response.updated]
+            events.append(ApplicationRejected(self._id(refused.applicationID), refused.reason))
+        events += [ApplicationUpdated(self._id(one.applicationID), one.state, one.message) for one in response.updated]
         self._handle(events)
         answered = [one.application_id for one in events if isinstance(one, ApplicationAccepted | ApplicationRejected)]
         self.applications_awaited.answered(answered)
 
     def take_allocations(self, response: si_pb2.AllocationResponse) -> None:
         events: list[Event] = [
-            Allocated(one.applicationID, one.allocationKey, one.UUID, one.nodeID) for one in response.new
+            Allocated(self._id(one.applicationID), one.allocationKey, one.UUID, one.nodeID) for one in response.new
         ]
         # First, so that placeholders whose time is over are not taken for such that give way.
         events += [
             (AskTimedOut if one.terminationType == si_pb2.TIMEOUT else AskReleased)(
-                one.applicationID, one.allocationKey
+                self._id(one.applicationID), one.allocationKey
             )
             for one in response.releasedAsks
         ]
         events += [self._released(release) for release in response.released]
-        events += [AskRejected(one.applicationID, one.allocationKey, one.reason) for one in response.rejected]
+        events += [AskRejected(self._id(one.applicationID), one.allocationKey, one.reason) for one in response.rejected]
         self._handle(events)
 
     def predicates(self, call: PredicatesCall) -> str | None:
@@ -112,7 +115,10 @@ class DaemonLink(ResourceManager):
         )
 
     def on_pending_reasons(self, reasons: Sequence[PendingReason]) -> None:
-        self._handle([PendingReasonTold(one.applicationID, one.allocationKey, waiting_of(one)) for one in reasons])
+        ids = self._ids
+        self._handle(
+            [PendingReasonTold(self._id(one.applicationID), one.allocationKey, waiting_of(one, ids)) for one in reasons]
+        )
 
     async def about_pod(self, namespace: str, name: str) -> str:
         work = self._cluster.about_pod(namespace, name)
@@ -135,11 +141,11 @@ class DaemonLink(ResourceManager):
             len(applications),
             len(nodes),
         )
-        self._handle([ReportBegun(tuple(applications), tuple(nodes))])
+        self._handle([ReportBegun(tuple(map(self._id, applications)), tuple(nodes))])
 
     def report_application(self, added: si_pb2.AddApplicationRequest) -> None:
         """A gang gets what is left of its time, not all of it again."""
-        known = self._cluster.gang_time(added.applicationID)
+        known = self._cluster.gang_time(self._id(added.applicationID))
         if known is None:
             return
         if known.began_ns is not None:
@@ -153,8 +159,11 @@ class DaemonLink(ResourceManager):
         self._handle([Resynced()])
 
     def _released(self, release: AllocationRelease) -> Event:
-        cause = _CAUSES.get(release.terminationType)
+        cause, application_id = _CAUSES.get(release.terminationType), self._id(release.applicationID)
         if cause is None:
-            return AllocationReleased(release.applicationID, release.allocationKey, release.UUID)
+            return AllocationReleased(application_id, release.allocationKey, release.UUID)
         self._wanted(release)
-        return ReleaseWanted(release.applicationID, release.allocationKey, release.UUID, cause, release.message)
+        return ReleaseWanted(application_id, release.allocationKey, release.UUID, cause, release.message)
+
+    def _id(self, text: str) -> ApplicationId:
+        return from_daemon(text, self._ids)

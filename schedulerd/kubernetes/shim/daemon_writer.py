@@ -21,6 +21,7 @@ from schedulerd.kubernetes.cluster.effects import (
     RemoveNode,
     UpdateNode,
 )
+from schedulerd.kubernetes.shim.application_ids import to_daemon
 from schedulerd.kubernetes.shim.gang_times import left_ms
 
 ASKED_AT_TAG = "schedulerd.io/asked-at"
@@ -36,16 +37,17 @@ class DaemonWriter:
             Ask: self._ask,
             ReleaseAllocation: self._release,
             ConfirmRelease: self._confirm,
-            ReleaseAsk: lambda effect: client.withdraw(effect.application_id, effect.key),
+            ReleaseAsk: lambda effect: client.withdraw(to_daemon(effect.application_id), effect.key),
             UpdateNode: self._update_node,
             AddApplication: lambda effect: client.send(si_pb2.ApplicationRequest(new=[_application(effect)])),
-            RemoveApplication: lambda effect: client.remove_application(effect.application_id),
+            RemoveApplication: lambda effect: client.remove_application(to_daemon(effect.application_id)),
             CreateNode: lambda effect: client.send(si_pb2.NodeRequest(nodes=[_node(effect)])),
             RemoveNode: lambda effect: client.remove_node(effect.name),
         }
 
     def _release(self, effect: ReleaseAllocation) -> None:
-        released = Allocation(applicationID=effect.application_id, allocationKey=effect.key, UUID=effect.uuid)
+        application_id = to_daemon(effect.application_id)
+        released = Allocation(applicationID=application_id, allocationKey=effect.key, UUID=effect.uuid)
         self._client.release(released, effect.message)
 
     def _confirm(self, effect: ConfirmRelease) -> None:
@@ -67,7 +69,7 @@ class DaemonWriter:
         if ask.asked_at_ns:
             tags = {**tags, ASKED_AT_TAG: str(min(ask.asked_at_ns, time.time_ns()))}
         self._client.ask(
-            ask.application_id,
+            to_daemon(ask.application_id),
             ask.key,
             ask.resources,
             priority=ask.priority,
@@ -82,7 +84,7 @@ class DaemonWriter:
 
 def _application(effect: AddApplication) -> si_pb2.AddApplicationRequest:
     return si_pb2.AddApplicationRequest(
-        applicationID=effect.application_id,
+        applicationID=to_daemon(effect.application_id),
         queueName=effect.queue,
         ugi=si_pb2.UserGroupInformation(user=effect.user, groups=effect.groups),
         tags=effect.tags,
@@ -115,7 +117,7 @@ def _node(effect: CreateNode) -> si_pb2.NodeInfo:
 
 def _existing(one: ExistingAllocation, node: str) -> si_pb2.Allocation:
     return si_pb2.Allocation(
-        applicationID=one.application_id,
+        applicationID=to_daemon(one.application_id),
         allocationKey=one.key,
         UUID=one.uuid,
         nodeID=node,

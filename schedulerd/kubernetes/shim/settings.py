@@ -19,6 +19,7 @@ from pydantic import (
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS, ClusterSettings
 from schedulerd.kubernetes.election import LeaseTimes
+from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.metadata.gangs import MEMBERS_MAX, PlaceholderKind
 from schedulerd.settings.values import Address, LogFormat, LogFormatName, LogLevel, LogLevelName, Target, listed, lower
 
@@ -77,10 +78,16 @@ class KubernetesSettings(BaseModel):
         description="Pods that name no application are applications of their own. Otherwise all such pods of a "
         "namespace are one application.",
     )
+    application_ids: Annotated[ApplicationIds, BeforeValidator(lower)] = Field(
+        default=ApplicationIds.NAMESPACED,
+        description="namespaced: the application ids of a namespace are its own, and the daemon shows applications as "
+        "NAMESPACE.ID; bare: all namespaces share them, and a pod that names the application of another namespace "
+        "waits, with a warning, until that application has ended.",
+    )
     shared_applications: bool = Field(
         default=False,
-        description="Pods may join an application of another namespace by its id, and so use its queue. Otherwise "
-        "such a pod waits, with a warning, until that application has ended.",
+        description="Pods may join an application of another namespace by its id, and so use its queue. Application "
+        "ids are bare then.",
     )
     shared_users: bool = Field(
         default=False,
@@ -244,6 +251,7 @@ class KubernetesSettings(BaseModel):
         return ClusterSettings(
             scheduler_names=frozenset(self.scheduler_name),
             one_application_per_pod=self.one_application_per_pod,
+            application_ids=self.application_ids,
             shares_applications=self.shared_applications,
             shares_users=self.shared_users,
             daemon_set_namespaces=frozenset(self.daemonset_namespaces),

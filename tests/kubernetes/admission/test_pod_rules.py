@@ -91,7 +91,7 @@ def test_keys_with_slashes_are_escaped_where_there_are_others() -> None:
 def test_the_shim_reads_what_was_written() -> None:
     stored = convert(Pod, after(pod()))
     read = read_metadata(stored)
-    assert (read.application_id, read.user) == (AUTOGEN, User("ann", tuple(GROUPS)))
+    assert (read.application_id.name, read.user) == (AUTOGEN, User("ann", tuple(GROUPS)))
     assert read.problems == ()
     assert read.application_id == read_metadata(convert(Pod, pod())).application_id, "what it would be without a label"
 
@@ -139,7 +139,7 @@ def test_application_ids_are_labels_in_namespaces_of_any_length(length: int, uni
 def test_an_id_for_each_pod_becomes_its_uid() -> None:
     stored = after(pod(), rules(one_application_per_pod=True))
     stored["metadata"]["uid"] = "u-1"
-    assert read_metadata(convert(Pod, stored)).application_id == "team-u-1"
+    assert read_metadata(convert(Pod, stored)).application_id.name == "team-u-1"
 
 
 @pytest.mark.parametrize(

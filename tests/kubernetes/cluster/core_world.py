@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from itertools import count
-from typing import Any
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,6 +16,7 @@ from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.pod import PodCondition
+from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
 from schedulerd.kubernetes.shim.daemon_link import DaemonLink
 from schedulerd.kubernetes.shim.daemon_writer import DaemonWriter
 from tests.kubernetes.builders import annotated, node, placed
@@ -24,6 +26,9 @@ from tests.kubernetes.cluster.toy_world import ToyWorld
 
 RESTS = 100
 """Minutes until every timer has rung, back-offs of half an hour included."""
+
+
+IdT = TypeVar("IdT", bound=Hashable)
 
 
 class CoreWorld(ToyWorld):
@@ -170,17 +175,14 @@ class CoreWorld(ToyWorld):
         """As the driver does: the next part leaves when the one before is answered."""
         link = self.link
         self._carry_out(list(report.applications))
-        self._until_answered({one.application_id for one in report.applications}, link)
+        self._until_answered({one.application_id for one in report.applications}, link.applications_awaited)
         self._carry_out(list(report.nodes))
-        self._until_answered({one.name for one in report.nodes}, link)
+        self._until_answered({one.name for one in report.nodes}, link.nodes_awaited)
         self._carry_out([*report.asks, *report.others])
 
-    def _until_answered(self, ids: set[str], link: DaemonLink) -> None:
-        for awaited in (link.applications_awaited, link.nodes_awaited):
-            awaited._ids.clear()
-        link.applications_awaited._ids.update(ids)
-        link.nodes_awaited._ids.update(ids)
-        while link.applications_awaited._ids and link.nodes_awaited._ids:
+    def _until_answered(self, ids: set[IdT], awaited: AnswersAwaited[IdT]) -> None:
+        awaited._ids = ids
+        while awaited._ids:
             if self.kills and self.random.random() < 0.02:
                 self.kill_daemon()
             ways: list[Any] = [*self.core.open_requests(), *self.core.open_responses()]

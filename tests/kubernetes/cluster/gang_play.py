@@ -14,7 +14,7 @@ from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import (
     CoschedulingPodGroup,
 )
-from tests.kubernetes.builders import JSON, annotated, node, placed
+from tests.kubernetes.builders import JSON, annotated, app, node, placed
 from tests.kubernetes.cluster.play import Play, of, own
 
 
@@ -70,7 +70,7 @@ def placeholders(play: Play) -> list[Pod]:
     created = accepted(play, play.put(member("w0"), member("w1")))
     pods = [made(one) for one in created]
     for one in created:
-        assert play.tell(v.CreateEnded("a", one.name, v.CreateResult.DONE)) == []
+        assert play.tell(v.CreateEnded(app("a"), one.name, v.CreateResult.DONE)) == []
     return pods
 
 

@@ -15,11 +15,12 @@ from schedulerd.kubernetes.cluster.applications import FORCE_CREATE_TAG
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import is_placeholder
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup
-from tests.kubernetes.builders import JSON, node, placed
+from tests.kubernetes.builders import JSON, app, node, placed
 from tests.kubernetes.cluster.play import EPOCH_NS, own
 from tests.kubernetes.cluster.toy_world import ToyDaemon, ToyWorld
 
@@ -32,11 +33,11 @@ class GangDaemon(ToyDaemon):
 
     groups: dict[str, tuple[str, bool]] = field(default_factory=dict)
     """By UUID: task group, and whether it is a placeholder."""
-    styles: dict[str, str] = field(default_factory=dict)
+    styles: dict[ApplicationId, str] = field(default_factory=dict)
     """By id of an application with a gang of which nothing was placed here."""
-    stolen: defaultdict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    stolen: defaultdict[ApplicationId, set[str]] = field(default_factory=lambda: defaultdict(set))
     """By application id: keys of pods that somebody else has bound, of which the daemon may not know yet."""
-    failing: set[str] = field(default_factory=set)
+    failing: set[ApplicationId] = field(default_factory=set)
     awaited: dict[str, e.Ask] = field(default_factory=dict)
     """By UUID of a placeholder the ask that gets its room."""
     again: dict[str, e.Ask] = field(default_factory=dict)
@@ -46,9 +47,9 @@ class GangDaemon(ToyDaemon):
     swaps: int = 0
     is_orderly: bool = False
     """It rejects nothing, so that every gang that runs has to be whole."""
-    asked_of: set[str] = field(default_factory=set)
+    asked_of: set[ApplicationId] = field(default_factory=set)
     """Ids of applications that have had an ask."""
-    whole: dict[str, int] = field(default_factory=dict)
+    whole: dict[ApplicationId, int] = field(default_factory=dict)
     """By application id: members of a gang of which nothing was placed here."""
 
     def take(self, effect: e.Effect) -> None:
@@ -95,7 +96,7 @@ class GangDaemon(ToyDaemon):
         for application_id in sorted(self.applications - self.failing):
             self._complete(application_id)
 
-    def forget(self, application_id: str) -> None:
+    def forget(self, application_id: ApplicationId) -> None:
         self.styles.pop(application_id, None)
         self.asked_of.discard(application_id)
         self.failing.discard(application_id)
@@ -160,10 +161,10 @@ class GangDaemon(ToyDaemon):
         self.styles.pop(ask.application_id, None)
         self.said.append(v.ApplicationUpdated(ask.application_id, "Running", ""))
 
-    def _has_run(self, application_id: str) -> bool:
+    def _has_run(self, application_id: ApplicationId) -> bool:
         return any(not one[1] and self.allocations[uuid][0] == application_id for uuid, one in self.groups.items())
 
-    def _is_short(self, application_id: str) -> bool:
+    def _is_short(self, application_id: ApplicationId) -> bool:
         return any(one.is_placeholder and one.application_id == application_id for one in self.asks.values())
 
     def _release(self, uuid: str, cause: v.Cause) -> None:
@@ -182,7 +183,7 @@ class GangDaemon(ToyDaemon):
         else:
             self._release(uuid, v.Cause.PREEMPTED)
 
-    def _time_out(self, application_id: str) -> None:
+    def _time_out(self, application_id: ApplicationId) -> None:
         if not any(one[1] and self.allocations[uuid][0] == application_id for uuid, one in self.groups.items()):
             return
         style = self.styles.pop(application_id)
@@ -207,7 +208,7 @@ class GangDaemon(ToyDaemon):
         elif not has_run:
             self.said.append(v.ApplicationUpdated(application_id, "Accepted", ""))
 
-    def _complete(self, application_id: str) -> None:
+    def _complete(self, application_id: ApplicationId) -> None:
         asks = [ask for ask in self.asks.values() if ask.application_id == application_id]
         held = [uuid for uuid, (owner, _, _) in self.allocations.items() if owner == application_id]
         awaited = any(ask.application_id == application_id for ask in self.awaited.values())
@@ -223,12 +224,12 @@ class GangDaemon(ToyDaemon):
                 if uuid not in self.leaving:
                     self._release(uuid, v.Cause.TIMEOUT)
 
-    def _check_whole(self, application_id: str) -> None:
+    def _check_whole(self, application_id: ApplicationId) -> None:
         """A gang that has not run holds room for all of its members when the first of them is placed."""
-        if self.is_orderly and application_id.startswith("gang") and application_id in self.styles:
+        if self.is_orderly and application_id.name.startswith("gang") and application_id in self.styles:
             held = {key for owner, key, _ in self.allocations.values() if owner == application_id}
             of_gang = held | self.stolen[application_id]
-            assert len(of_gang) >= self.whole[application_id], f"a part of gang {application_id} runs"
+            assert len(of_gang) >= self.whole[application_id], f"a part of gang {application_id.name} runs"
 
     def _ask(self, ask: e.Ask) -> None:
         if ask.application_id in self.applications:
@@ -248,7 +249,7 @@ class GangWorld(ToyWorld):
         super().__init__(seed)
         self.is_orderly = seed % 4 == 1
         self.has_thieves = not self.is_orderly or seed % 8 == 5
-        self.stolen_of: defaultdict[str, set[str]] = defaultdict(set)
+        self.stolen_of: defaultdict[ApplicationId, set[str]] = defaultdict(set)
         self.daemon: GangDaemon = self._new_daemon()
         self.cluster.step(0, [v.GangSourceServed(GangSource.COSCHEDULING)])
         self.pod_groups: dict[str, CoschedulingPodGroup] = {}
@@ -336,7 +337,7 @@ class GangWorld(ToyWorld):
         if waiting and self.nodes:
             uid = self.random.choice(sorted(waiting))
             self.stolen.add(uid)
-            self.stolen_of[(self.pods[uid].metadata.labels or {}).get("applicationId", "")].add(uid)
+            self.stolen_of[app((self.pods[uid].metadata.labels or {}).get("applicationId", ""))].add(uid)
             self._put(placed(self.pods[uid], self.random.choice(sorted(self.nodes))))
 
     def _gang_pod(self) -> None:

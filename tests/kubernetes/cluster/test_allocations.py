@@ -28,6 +28,7 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.objects.cluster import PodDisruptionBudget
 from schedulerd.kubernetes.objects.decode import convert
 from tests.kubernetes.builders import (
+    app,
     bound,
     containers,
     daemon_set,
@@ -40,7 +41,7 @@ from tests.kubernetes.builders import (
 )
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
-APP = "yunikorn-ns-autogen"
+APP = app("yunikorn-ns-autogen")
 SELECTOR, PREDICATES = "schedulerd.io/node-selector", "schedulerd.io/predicates"
 POD = PodName("ns", "p", "p")
 

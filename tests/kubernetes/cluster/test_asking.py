@@ -27,14 +27,17 @@ from schedulerd.kubernetes.cluster.events import (
     AskReleased,
     Put,
 )
+from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from tests.kubernetes.builders import (
     anti_affinity,
+    app,
     containers,
     daemon_set,
     for_node,
     namespace,
     node,
     owned_by_daemon_set,
+    placed,
     ports,
     selector,
     term,
@@ -44,6 +47,8 @@ from tests.kubernetes.cluster.play import Play, of, own, the_ask
 from tests.kubernetes.storage_builders import claim, storage_class, uses, volume
 
 SELECTOR, PREDICATES = "schedulerd.io/node-selector", "schedulerd.io/predicates"
+
+APP = app("yunikorn-ns-autogen")
 
 
 @pytest.fixture
@@ -56,10 +61,10 @@ def play() -> Play:
 def test_a_pod_is_asked_for_in_the_turn_in_which_it_comes(play: Play) -> None:
     added, ask, update = play.put(own("p", cpu="1500m", priority=7, preemptionPolicy="Never"))
     assert isinstance(added, AddApplication)
-    assert (added.application_id, added.queue, added.user) == ("yunikorn-ns-autogen", "root.q", "nobody")
+    assert (added.application_id, added.queue, added.user) == (APP, "root.q", "nobody")
     assert added.tags == {"namespace": "ns", "yunikorn.apache.org/creationTime": "1767225600"}
     assert isinstance(ask, Ask)
-    assert (ask.key, ask.application_id, ask.priority) == ("p", "yunikorn-ns-autogen", 7)
+    assert (ask.key, ask.application_id, ask.priority) == ("p", APP, 7)
     assert ask.resources == {"vcore": 1500, "pods": 1}
     assert (ask.allow_preempt_self, ask.allow_preempt_other) == (True, False)
     assert ask.asked_at_ns == 0
@@ -180,34 +185,34 @@ def test_an_unreadable_request_holds_a_pod(play: Play) -> None:
 
 def test_a_pod_that_goes_is_withdrawn(play: Play) -> None:
     play.put(own("p"))
-    play.tell(ApplicationAccepted("yunikorn-ns-autogen"), ApplicationUpdated("yunikorn-ns-autogen", "Accepted", ""))
-    assert play.gone(own("p")) == [ReleaseAsk("yunikorn-ns-autogen", "p")]
-    assert "yunikorn-ns-autogen" in play.cluster.model.applications, "the daemon completes it"
-    play.tell(ApplicationUpdated("yunikorn-ns-autogen", "Completed", ""))
+    play.tell(ApplicationAccepted(APP), ApplicationUpdated(APP, "Accepted", ""))
+    assert play.gone(own("p")) == [ReleaseAsk(APP, "p")]
+    assert APP in play.cluster.model.applications, "the daemon completes it"
+    play.tell(ApplicationUpdated(APP, "Completed", ""))
     assert play.cluster.model.applications == {}
 
 
 def test_a_pod_that_is_being_deleted_is_withdrawn_at_once(play: Play) -> None:
     pod = own("p")
     play.put(pod)
-    assert play.put(terminating(pod))[0] == ReleaseAsk("yunikorn-ns-autogen", "p")
+    assert play.put(terminating(pod))[0] == ReleaseAsk(APP, "p")
     assert play.gone(terminating(pod)) == []
 
 
 def test_an_application_that_may_never_have_had_an_ask_is_removed(play: Play) -> None:
     play.put(own("p"))
     assert play.gone(own("p")) == [
-        ReleaseAsk("yunikorn-ns-autogen", "p"),
-        RemoveApplication("yunikorn-ns-autogen"),
+        ReleaseAsk(APP, "p"),
+        RemoveApplication(APP),
     ]
     assert of(play.put(own("q")), AddApplication)
 
 
 def test_an_application_that_completes_while_a_pod_comes_is_added_again(play: Play) -> None:
-    completed = ApplicationUpdated("yunikorn-ns-autogen", "Completed", "")
+    completed = ApplicationUpdated(APP, "Completed", "")
     play.put(own("p"))
     assert play.tell(completed) == [], "it is that of an earlier application of this id"
-    assert play.tell(ApplicationAccepted("yunikorn-ns-autogen")) == []
+    assert play.tell(ApplicationAccepted(APP)) == []
     added, ask = play.tell(completed)
     assert isinstance(added, AddApplication)
     assert isinstance(ask, Ask)
@@ -215,7 +220,7 @@ def test_an_application_that_completes_while_a_pod_comes_is_added_again(play: Pl
 
 def test_a_rejected_application_is_added_again_less_and_less_often(play: Play) -> None:
     play.put(own("p"))
-    rejected = ApplicationRejected("yunikorn-ns-autogen", "no queue")
+    rejected = ApplicationRejected(APP, "no queue")
     condition, event = play.all(rejected)
     assert isinstance(condition, PatchPodCondition)
     assert (condition.reason, condition.message) == ("SchedulingSkipped", "no queue")
@@ -233,16 +238,32 @@ def test_a_rejected_application_is_added_again_less_and_less_often(play: Play) -
 
 def test_a_rejected_ask_is_sent_again(play: Play) -> None:
     ask = the_ask(play.put(own("p")))
-    assert play.tell(AskRejected("yunikorn-ns-autogen", "p", "no")) == []
+    assert play.tell(AskRejected(APP, "p", "no")) == []
     assert play.wait(1) == [ask]
-    assert play.tell(AskRejected("yunikorn-ns-autogen", "p", "no")) == []
+    assert play.tell(AskRejected(APP, "p", "no")) == []
     assert play.wait(1) == []
     assert play.wait(1) == [ask]
 
 
-def test_an_application_of_another_namespace_is_not_joined(play: Play) -> None:
-    mine, other = own("p", meta={"labels": {"applicationId": "a"}}), own("q", meta={"labels": {"applicationId": "a"}})
-    other = msgspec.structs.replace(other, metadata=msgspec.structs.replace(other.metadata, namespace="other"))
+def test_pods_of_two_namespaces_with_one_id_are_in_two_applications(play: Play) -> None:
+    mine = own("p", meta={"labels": {"applicationId": "a"}})
+    other = own("q", meta={"labels": {"applicationId": "a"}, "namespace": "other"})
+    play.put(mine)
+    added, ask = play.all(Put(other))
+    assert isinstance(added, AddApplication)
+    assert (added.application_id, added.tags["namespace"]) == (app("a", "other"), "other")
+    assert isinstance(ask, Ask)
+    assert ask.application_id == added.application_id
+    play.tell(ApplicationAccepted(app("a")), ApplicationAccepted(app("a", "other")))
+    assert play.gone(mine) == [ReleaseAsk(app("a"), "p"), RemoveApplication(app("a"))]
+    assert list(play.cluster.model.applications) == [app("a", "other")]
+
+
+def test_where_ids_are_bare_an_application_of_another_namespace_is_not_joined() -> None:
+    play = Play(application_ids=ApplicationIds.BARE)
+    play.start()
+    mine = own("p", meta={"labels": {"applicationId": "a"}})
+    other = own("q", meta={"labels": {"applicationId": "a"}, "namespace": "other"})
     play.put(mine)
     _, event = play.all(Put(other))
     assert isinstance(event, RecordEvent)
@@ -250,7 +271,45 @@ def test_an_application_of_another_namespace_is_not_joined(play: Play) -> None:
     assert play.all(Put(other)) == []
     effects = play.gone(mine)
     assert [effect.tags["namespace"] for effect in of(effects, AddApplication)] == ["other"]
-    assert the_ask(effects).key == "q"
+
+
+def test_applications_that_are_shared_have_bare_ids() -> None:
+    play = Play(shares_applications=True)
+    play.start()
+    play.put(own("p", meta={"labels": {"applicationId": "a"}}))
+    ask = the_ask(play.put(own("q", meta={"labels": {"applicationId": "a"}, "namespace": "other"})))
+    assert ask.application_id == app("a", "")
+
+
+LONG = "team-" + "a" * 58
+UID = "0b6f8d9a-8f7e-4f43-9c1c-0d4f6a2f7d11"
+
+
+@pytest.mark.parametrize(
+    "derived",
+    [
+        "yunikorn-ns-autogen",
+        f"yunikorn-{LONG}-autogen"[:63],
+        "podgroup.ns.pg",
+        "schedulinggroup.ns.pg",
+        f"spark-{UID}",
+    ],
+)
+def test_where_ids_are_bare_nobody_names_a_derived_one_of_another_namespace(derived: str) -> None:
+    play = Play(application_ids=ApplicationIds.BARE)
+    play.start(node("n"))
+    play.put(own("p", meta={"labels": {"applicationId": "spark-uniqueautogen"}, "uid": UID}))
+    squatter = own("q", meta={"labels": {"applicationId": derived}, "namespace": "other"})
+    _, event = play.all(Put(squatter))
+    assert isinstance(event, RecordEvent)
+    assert event.reason == "ApplicationOfOtherNamespace"
+    assert "needs another application id" in event.note
+    assert all(one.id.name != derived or one.namespace == "ns" for one in play.cluster.model.applications.values())
+    effects = play.put(placed(squatter, "n"))
+    assert of(effects, AddApplication) == [], "with a node either"
+    (update,) = of(effects, UpdateNode)
+    assert update.occupied is not None
+    assert update.existing == ()
 
 
 def test_an_ask_that_went_with_an_earlier_application_of_its_id_is_repeated(play: Play) -> None:

@@ -13,7 +13,7 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.cluster import Namespace
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import node
+from tests.kubernetes.builders import app, node
 from tests.kubernetes.cluster.gang_play import accepted, made, member, started
 from tests.kubernetes.cluster.play import Play, of, own
 
@@ -35,7 +35,7 @@ def added(effects: list[e.Effect]) -> list[tuple[str, Any]]:
 def rejected(*pods: Pod) -> Play:
     play = started()
     play.put(*pods)
-    play.tell(v.ApplicationRejected("a", "queue root.wrong does not exist"))
+    play.tell(v.ApplicationRejected(app("a"), "queue root.wrong does not exist"))
     return play
 
 
@@ -45,7 +45,7 @@ def waiting_gang(placeholders: str) -> Play:
     pod = declaring("p0", "500", placeholders)
     created = accepted(play, play.put(pod))
     play.put(*(made(one) for one in created))
-    play.tell(v.ApplicationUpdated("a", "Accepted", ""))
+    play.tell(v.ApplicationUpdated(app("a"), "Accepted", ""))
     play.gone(pod)
     return play
 
@@ -70,7 +70,7 @@ def test_without_the_pod_with_the_wrong_queue_the_others_are_placed() -> None:
 def test_a_rejected_application_is_submitted_again_as_its_first_pod_says() -> None:
     play = rejected(declaring("p0", "500"), in_queue("p1", "root.wrong"), in_queue("p2", "root.q"))
     play.gone(declaring("p0", "500"))
-    play.tell(v.ApplicationRejected("a", "it does not exist"))
+    play.tell(v.ApplicationRejected(app("a"), "it does not exist"))
     effects = [*play.gone(in_queue("p1", "root.wrong")), *play.wait(2)]
     assert added(effects) == [("root.q", None)]
     assert [ask.key for ask in of(effects, e.Ask)] == ["p2"]
@@ -87,7 +87,7 @@ def test_a_rejected_application_without_the_pods_of_before_is_submitted_again_le
             play.now_ns += SECOND_NS // 2
             effects = play.tell(v.Tick())
         times_s.append(play.now_ns / SECOND_NS)
-        play.tell(v.ApplicationRejected("a", "it does not exist"))
+        play.tell(v.ApplicationRejected(app("a"), "it does not exist"))
     assert times_s == [1, 3, 7, 15, 31, 63, 123, 183]
 
 
@@ -96,9 +96,9 @@ def test_a_corrected_application_that_is_rejected_waits_as_a_new_one() -> None:
     play = rejected(*pods)
     for _ in range(4):
         play.wait(1800)
-        play.tell(v.ApplicationRejected("a", "it does not exist"))
+        play.tell(v.ApplicationRejected(app("a"), "it does not exist"))
     assert added([*play.gone(pods[0]), *play.wait(0)]) == [("root.wrong1", None)], "the last try was long ago"
-    play.tell(v.ApplicationRejected("a", "it does not exist"))
+    play.tell(v.ApplicationRejected(app("a"), "it does not exist"))
     assert added(play.wait(59)) == []
     assert added(play.wait(1)) == [("root.wrong1", None)]
 
@@ -110,7 +110,7 @@ def test_placeholders_of_an_application_that_begins_anew_have_other_keys() -> No
     report = play.start(node(), wrong, declaring("p1", "1"))
     assert [one.queue for one in report.applications] == ["root.wrong"]
     keys = [ask.key for ask in report.asks if ask.is_placeholder]
-    play.tell(v.ApplicationRejected("a", "queue root.wrong does not exist"))
+    play.tell(v.ApplicationRejected(app("a"), "queue root.wrong does not exist"))
     effects = [*play.gone(wrong), *play.wait(2)]
     assert added(effects) == [("root.q", {"vcore": 1000, "pods": 1})]
     again = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
@@ -125,7 +125,7 @@ def test_pods_of_another_user_that_wait_join_an_application_that_has_become_thei
     play = started()
     first = of_user("a0", "ann")
     play.put(first, of_user("b0", "bob"))
-    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
+    play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Running", ""))
     play.gone(first)
     effects = [*play.put(of_user("b1", "bob")), *play.wait(0)]
     assert [ask.key for ask in of(effects, e.Ask)] == ["b1", "b0"]
@@ -137,7 +137,7 @@ def test_the_answer_to_an_earlier_submission_does_not_reject_a_gang_that_is_form
     play.put(wrong)
     play.gone(wrong)
     play.put(declaring("p1", "1"))
-    play.tell(v.ApplicationRejected("a", "queue root.wrong does not exist"))
+    play.tell(v.ApplicationRejected(app("a"), "queue root.wrong does not exist"))
     assert added(play.wait(1)) == [("root.q", {"vcore": 1000, "pods": 1})]
 
 
@@ -146,10 +146,10 @@ def test_timers_of_earlier_waits_do_not_count() -> None:
     quota = {"metadata": {"name": "ns", "annotations": {"schedulerd.io/namespace.quota": '{"cpu": "1"}'}}}
     play.wait(30)
     play.put(convert(Namespace, quota))
-    play.tell(v.ApplicationRejected("a", "queue root.wrong does not exist"))
+    play.tell(v.ApplicationRejected(app("a"), "queue root.wrong does not exist"))
     assert added(play.wait(59)) == []
     assert len(added(play.wait(1))) == 1
-    play.tell(v.ApplicationRejected("a", "queue root.wrong does not exist"))
+    play.tell(v.ApplicationRejected(app("a"), "queue root.wrong does not exist"))
     assert added(play.wait(119)) == []
     assert len(added(play.wait(1))) == 1
 
@@ -173,7 +173,7 @@ def test_the_same_wrong_queue_waits_for_its_turn() -> None:
 def test_corrected_task_groups_count(placeholders: str) -> None:
     play = waiting_gang(placeholders)
     effects = play.put(declaring("p1", "1", placeholders))
-    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
     assert added(effects) == [], "asks of before may be under way"
     effects = play.wait(1)
     assert added(effects) == [("root.q", {"vcore": 1000, "pods": 1})]
@@ -184,7 +184,7 @@ def test_corrected_task_groups_count(placeholders: str) -> None:
 def test_pods_that_declare_a_gang_no_longer_run_without_one() -> None:
     play = waiting_gang("virtual")
     effects = play.put(in_queue("p1", "root.q"))
-    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
     assert added(effects) == [("root.q", None)]
     assert [(ask.key, ask.task_group) for ask in of(effects, e.Ask)] == [("p1", "")]
 
@@ -204,8 +204,8 @@ def test_in_one_step_with_the_end_of_the_last_pod() -> None:
     effects = play.put(first)
     (key,) = (ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
     accepted(play, effects)
-    play.tell(v.ApplicationUpdated("a", "Accepted", ""))
+    play.tell(v.ApplicationUpdated(app("a"), "Accepted", ""))
     effects = play.tell(v.Gone(first), v.Put(declaring("p1", "1")))
-    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
     assert {one.key for one in of(effects, e.ReleaseAsk)} == {"p0", key}
     assert added(play.wait(1)) == [("root.q", {"vcore": 1000, "pods": 1})]

@@ -13,7 +13,7 @@ from schedulerd.kubernetes.cluster.gangs.model import Slot
 from schedulerd.kubernetes.metadata.gangs import is_placeholder
 from schedulerd.kubernetes.metadata.pods import PLACED
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import node, placed
+from tests.kubernetes.builders import app, node, placed
 from tests.kubernetes.cluster.core_world import CoreGangWorld
 from tests.kubernetes.cluster.gang_play import (
     bound_here,
@@ -27,6 +27,7 @@ from tests.kubernetes.cluster.gang_play import (
 )
 from tests.kubernetes.cluster.play import Play, of
 
+APP = app("a")
 KINDS = ["pods", "virtual"]
 MEMBERS = ["w0", "w1", "w2", "w3"]
 
@@ -73,11 +74,11 @@ class World(CoreGangWorld):
 
     @property
     def state(self) -> str:
-        return self.core.partition.applications["a"].state
+        return self.core.partition.applications["ns.a"].state
 
     @property
     def held(self) -> int:
-        return self.core.partition.applications["a"].placeholders
+        return self.core.partition.applications["ns.a"].placeholders
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -121,7 +122,7 @@ def begun(kind: str, *, tells: bool = True) -> tuple[Play, list[str]]:
     play = started()
     pods = [member(name, members=3, placeholders=kind) for name in MEMBERS[:3]]
     effects = play.put(placed(pods[0], "n"), *pods[1:])
-    effects += play.tell(v.ApplicationAccepted("a"), *[v.ApplicationUpdated("a", "Starting", "")] * tells)
+    effects += play.tell(v.ApplicationAccepted(app("a")), *[v.ApplicationUpdated(app("a"), "Starting", "")] * tells)
     effects += play.put(*(made(one) for one in of(effects, e.CreatePod)))
     withdrawn = [one.key for one in of(effects, e.ReleaseAsk)]
     keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder and ask.key not in withdrawn]
@@ -132,19 +133,19 @@ def begun(kind: str, *, tells: bool = True) -> tuple[Play, list[str]]:
 @pytest.mark.parametrize("cause", [v.Cause.PREEMPTED, v.Cause.TIMEOUT])
 def test_a_virtual_placeholder_that_is_preempted_or_gives_way_is_asked_for_again(cause: v.Cause) -> None:
     play, (first, _) = begun("virtual")
-    play.tell(v.Allocated("a", first, "u", "n"))
-    asked, *others = play.tell(v.ReleaseWanted("a", first, "u", cause, ""))
+    play.tell(v.Allocated(app("a"), first, "u", "n"))
+    asked, *others = play.tell(v.ReleaseWanted(app("a"), first, "u", cause, ""))
     assert isinstance(asked, e.Ask)
     assert asked.is_placeholder
-    assert others == [e.ConfirmRelease("u"), e.ReleaseAsk("a", first)]
+    assert others == [e.ConfirmRelease("u"), e.ReleaseAsk(app("a"), first)]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_none_is_made_again_once_all_have_held_room(kind: str) -> None:
     play, keys = begun(kind)
     for key in keys:
-        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
-    effects = play.tell(v.ReleaseWanted("a", keys[0], f"u-{keys[0]}", v.Cause.PREEMPTED, ""))
+        play.tell(v.Allocated(app("a"), key, f"u-{key}", "n"))
+    effects = play.tell(v.ReleaseWanted(app("a"), keys[0], f"u-{keys[0]}", v.Cause.PREEMPTED, ""))
     effects += play.gone(*(own.pod for own in play.cluster.model.pods.values() if own.uid == keys[0]))
     effects += play.wait(100)
     assert of(effects, e.Ask) == []
@@ -155,9 +156,9 @@ def test_none_is_made_again_once_all_have_held_room(kind: str) -> None:
 def test_none_is_made_again_once_the_daemon_has_placed_a_member(kind: str) -> None:
     """Its placeholder was rejected, which the daemon does not count as one that is missing."""
     play, (first, second) = begun(kind)
-    play.tell(v.Allocated("a", first, "u", "n"))
+    play.tell(v.Allocated(app("a"), first, "u", "n"))
     play.allocate("w1", "n")
-    assert of(play.tell(v.ReleaseWanted("a", first, "u", v.Cause.PREEMPTED, "")), e.Ask) == []
+    assert of(play.tell(v.ReleaseWanted(app("a"), first, "u", v.Cause.PREEMPTED, "")), e.Ask) == []
     assert second not in [ask.key for ask in of(play.wait(100), e.Ask)]
 
 
@@ -165,12 +166,12 @@ def test_when_its_time_is_over_no_placeholder_is_made_that_could_not_be_created(
     play = started()
     pods = [member(name, members=3) for name in MEMBERS[:3]]
     play.put(placed(pods[0], "n"), *pods[1:])
-    created = of(play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Starting", "")), e.CreatePod)
+    created = of(play.tell(v.ApplicationAccepted(APP), v.ApplicationUpdated(APP, "Starting", "")), e.CreatePod)
     there, refused = created
     play.put(made(there))
     play.bind(made(there).metadata.uid, "n")
-    play.tell(v.CreateEnded("a", refused.name, v.CreateResult.REFUSED, "exceeded quota"))
-    effects = play.all(v.AskTimedOut("a", made(there).metadata.uid))
+    play.tell(v.CreateEnded(app("a"), refused.name, v.CreateResult.REFUSED, "exceeded quota"))
+    effects = play.all(v.AskTimedOut(app("a"), made(there).metadata.uid))
     assert [ask.key for ask in of(effects, e.Ask)] == ["w1", "w2"]
     (failed,) = (one for one in of(effects, e.RecordEvent) if one.reason == "GangSchedulingFailed")
     assert failed.note.startswith("ResourceReservationTimeout: 1 of 2 placeholders were placed in 100 s")
@@ -179,13 +180,13 @@ def test_when_its_time_is_over_no_placeholder_is_made_that_could_not_be_created(
 
 def test_a_new_daemon_is_told_what_is_left_of_its_time() -> None:
     play, (first, second) = begun("virtual")
-    assert play.cluster.gang_time("a") is None
-    play.tell(v.Allocated("a", first, "u1", "n"))
-    began = play.cluster.gang_time("a")
+    assert play.cluster.gang_time(app("a")) is None
+    play.tell(v.Allocated(app("a"), first, "u1", "n"))
+    began = play.cluster.gang_time(app("a"))
     assert began is not None
     assert began.whole_s == 100
-    play.tell(v.Allocated("a", second, "u2", "n"))
-    assert play.cluster.gang_time("a") is None
+    play.tell(v.Allocated(app("a"), second, "u2", "n"))
+    assert play.cluster.gang_time(app("a")) is None
 
 
 @pytest.mark.parametrize(("first", "is_again"), [(placed, True), (bound_here, False)])
@@ -206,10 +207,10 @@ def test_a_pod_group_of_which_a_member_is_bound_at_a_start(first: Callable[[Pod,
 def test_one_is_made_again_also_if_the_member_that_made_it_run_is_gone(kind: str) -> None:
     """The daemon tells that the application runs when nothing of it runs any longer."""
     play, (first, _) = begun(kind, tells=False)
-    play.tell(v.Allocated("a", first, "u", "n"))
+    play.tell(v.Allocated(app("a"), first, "u", "n"))
     play.gone(placed(member("w0", members=3, placeholders=kind), "n"))
-    play.tell(v.ApplicationUpdated("a", "Starting", ""))
-    effects = play.tell(v.ReleaseWanted("a", first, "u", v.Cause.PREEMPTED, ""))
+    play.tell(v.ApplicationUpdated(app("a"), "Starting", ""))
+    effects = play.tell(v.ReleaseWanted(app("a"), first, "u", v.Cause.PREEMPTED, ""))
     effects += play.gone(*(own.pod for own in play.cluster.model.pods.values() if own.uid == first))
     assert [ask.is_placeholder for ask in of(effects, e.Ask)] == [True]
 
@@ -219,17 +220,17 @@ def test_it_is_complete_also_if_the_placeholders_are_told_before_that_it_runs(ki
     """The daemon tells them on two streams."""
     play, keys = begun(kind, tells=False)
     for key in keys:
-        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
-    play.tell(v.ApplicationUpdated("a", "Starting", ""))
-    assert of(play.tell(v.ReleaseWanted("a", keys[0], f"u-{keys[0]}", v.Cause.PREEMPTED, "")), e.Ask) == []
+        play.tell(v.Allocated(app("a"), key, f"u-{key}", "n"))
+    play.tell(v.ApplicationUpdated(app("a"), "Starting", ""))
+    assert of(play.tell(v.ReleaseWanted(app("a"), keys[0], f"u-{keys[0]}", v.Cause.PREEMPTED, "")), e.Ask) == []
 
 
 @pytest.mark.parametrize("cause", [v.Cause.PREEMPTED, v.Cause.TIMEOUT])
 def test_a_placeholder_pod_on_its_way_out_does_not_make_it_complete(cause: v.Cause) -> None:
     play, (first, second) = begun("pods")
-    play.tell(v.Allocated("a", first, "u", "n"))
-    play.tell(v.ReleaseWanted("a", first, "u", cause, ""))
-    play.tell(v.Allocated("a", second, "u2", "n"))
+    play.tell(v.Allocated(app("a"), first, "u", "n"))
+    play.tell(v.ReleaseWanted(app("a"), first, "u", cause, ""))
+    play.tell(v.Allocated(app("a"), second, "u2", "n"))
     effects = play.gone(*(own.pod for own in play.cluster.model.pods.values() if own.uid == first))
     assert [ask.is_placeholder for ask in of(effects, e.Ask)] == [True], "one stands in for it"
     assert len(of(play.wait(1), e.CreatePod)) == 1
@@ -240,18 +241,18 @@ def test_a_complete_one_is_not_told_that_it_has_failed(kind: str) -> None:
     """The daemon misses the member that has ended, and takes its idle placeholders back after its time."""
     play, keys = begun(kind)
     for key in keys:
-        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
-    effects = play.all(*(v.AskTimedOut("a", key) for key in keys))
+        play.tell(v.Allocated(app("a"), key, f"u-{key}", "n"))
+    effects = play.all(*(v.AskTimedOut(app("a"), key) for key in keys))
     assert [one.reason for one in of(effects, e.RecordEvent)] == []
-    effects = play.tell(*(v.ReleaseWanted("a", key, f"u-{key}", v.Cause.TIMEOUT, "") for key in keys))
+    effects = play.tell(*(v.ReleaseWanted(app("a"), key, f"u-{key}", v.Cause.TIMEOUT, "") for key in keys))
     assert of(effects, e.Ask) == []
 
 
 def test_its_time_may_be_over_while_asks_stand_in_for_all_that_is_missing() -> None:
     play, keys = begun("virtual")
-    first, second = [the_placeholder(play.tell(v.AskRejected("a", key, "no"))).key for key in keys]
-    assert play.all(v.AskTimedOut("a", f"{first}-of-before")) == []
-    effects = play.all(v.AskTimedOut("a", first), v.AskTimedOut("a", second))
+    first, second = [the_placeholder(play.tell(v.AskRejected(app("a"), key, "no"))).key for key in keys]
+    assert play.all(v.AskTimedOut(app("a"), f"{first}-of-before")) == []
+    effects = play.all(v.AskTimedOut(app("a"), first), v.AskTimedOut(app("a"), second))
     assert [one.reason for one in of(effects, e.RecordEvent)] == ["GangSchedulingFailed"]
     assert {one.key for one in of(effects, e.ReleaseAsk)} == {first, second}
     assert of(play.wait(100), e.Ask) == []
@@ -266,13 +267,13 @@ def test_that_its_time_is_over_is_looked_into_once() -> None:
     """The daemon tells it of each placeholder, of which there may be 10,000."""
     play, keys = begun("pods")
     for key in keys:
-        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
-    gang = play.cluster.model.applications["a"].gang
+        play.tell(v.Allocated(app("a"), key, f"u-{key}", "n"))
+    gang = play.cluster.model.applications[app("a")].gang
     assert gang is not None
-    play.tell(v.AskTimedOut("a", keys[0]))
+    play.tell(v.AskTimedOut(app("a"), keys[0]))
     assert gang.shortfall == "", "nothing was short"
     gang.slots = Unread(gang.slots)
-    play.tell(v.AskTimedOut("a", keys[1]))
+    play.tell(v.AskTimedOut(app("a"), keys[1]))
 
 
 def test_pods_of_a_pod_group_say_that_they_were_bound_from_here() -> None:

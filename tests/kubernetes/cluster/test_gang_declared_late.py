@@ -13,8 +13,9 @@ from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.gangs import late_declaration
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import JSON, node, placed, terminating
+from tests.kubernetes.builders import JSON, app, node, placed, terminating
 from tests.kubernetes.cluster.gang_play import accepted, conditions, made, member, started
 from tests.kubernetes.cluster.play import EPOCH_NS, Play, of, own
 
@@ -194,7 +195,7 @@ def test_the_first_pod_owns_the_placeholders_of_one_that_has_no_part_in_the_gang
     play.put(member("d"))
     late = Play()
     late.start(node(), executor(), member("d"), made(created[0]))
-    (again,) = of(late.tell(v.ApplicationAccepted("a")), e.CreatePod)
+    (again,) = of(late.tell(v.ApplicationAccepted(app("a"))), e.CreatePod)
     assert again.name == created[1].name, "a new shim finds them by their owner"
 
 
@@ -202,7 +203,7 @@ def test_a_pod_that_others_have_bound_makes_the_application_with_its_gang() -> N
     play = started()
     play.put(gated(driver()))
     play.put(executor("waits", at=1))
-    gang = play.cluster.model.applications["a"].gang
+    gang = play.cluster.model.applications[app("a")].gang
     assert gang is not None
     assert of(play.put(placed(executor(), "n")), e.AddApplication) == []
     assert [group.left for group in gang.groups.values()] == [1]
@@ -230,7 +231,7 @@ def test_the_order_of_the_lists_at_a_start_does_not_matter() -> None:
 def test_the_age_of_the_pods_at_a_start_does_not_matter() -> None:
     play = Play()
     play.start(node(), executor(), later(driver()))
-    own_gang = play.cluster.model.applications["a"].gang
+    own_gang = play.cluster.model.applications[app("a")].gang
     assert own_gang is not None
     assert own_gang.originator is play.cluster.model.pods["d"], "it owns the placeholders"
 
@@ -255,6 +256,9 @@ def test_nobody_declares_a_gang_for_the_application_of_a_namespace() -> None:
     assert added.placeholder_ask is None
 
 
+BARE = ApplicationIds.BARE
+
+
 def of_user(pod: Pod, user: str) -> Pod:
     annotations = {**(pod.metadata.annotations or {}), "schedulerd.io/user.info": f'{{"user": "{user}"}}'}
     return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
@@ -268,7 +272,7 @@ def of_others(pod: Pod) -> list[Pod]:
 @pytest.mark.parametrize("is_gated", [False, True])
 def test_nobody_declares_a_gang_for_others(other: Pod, is_gated: bool) -> None:
     """Pods of another namespace, or of another user, that name the application wait for its end."""
-    play = Play()
+    play = Play(application_ids=BARE)
     assert play.start(node(), of_user(executor(), "ann"), gated(other) if is_gated else other).applications == ()
     (added,) = of(play.wait(5), e.AddApplication)
     assert (added.tags["namespace"], added.user, added.placeholder_ask) == ("ns", "ann", None)
@@ -276,7 +280,7 @@ def test_nobody_declares_a_gang_for_others(other: Pod, is_gated: bool) -> None:
 
 @pytest.mark.parametrize("other", of_others(gated(driver("other"))))
 def test_a_gang_that_others_declare_ends_no_wait(other: Pod) -> None:
-    play = started()
+    play = started(application_ids=BARE)
     play.put(other)
     assert of(play.put(of_user(executor(), "ann")), e.AddApplication) == []
     (added,) = of(play.put(of_user(driver(), "ann")), e.AddApplication)
@@ -285,7 +289,7 @@ def test_a_gang_that_others_declare_ends_no_wait(other: Pod) -> None:
 
 @pytest.mark.parametrize("other", [*of_others(driver("other")), *of_others(executor("other"))])
 def test_nobody_takes_an_application_whose_first_pod_waits(other: Pod) -> None:
-    play = started()
+    play = started(application_ids=BARE)
     play.put(of_user(executor(), "ann"))
     assert of(play.put(other), e.AddApplication) == []
     assert of(play.put(other), e.AddApplication) == [], "an event of the pod changes nothing"
@@ -295,7 +299,7 @@ def test_nobody_takes_an_application_whose_first_pod_waits(other: Pod) -> None:
     (added,) = of(play.put(of_user(driver(), "ann")), e.AddApplication)
     assert (added.user, added.placeholder_ask) == ("ann", {"vcore": 2000, "pods": 2})
     assert play.cluster.model.waiting_for_declaration == {}
-    assert list(play.cluster.model.applications["a"].others) == ["other"]
+    assert list(play.cluster.model.applications[app("a", "")].others) == ["other"]
 
 
 OF_OTHER_NAMESPACE, OF_OTHER_USER = of_others(placed(executor("other"), "n"))
@@ -305,7 +309,7 @@ OF_OTHER_NAMESPACE, OF_OTHER_USER = of_others(placed(executor("other"), "n"))
     ("other", "at_start"), [(OF_OTHER_NAMESPACE, False), (OF_OTHER_USER, False), (OF_OTHER_USER, True)]
 )
 def test_nobody_takes_it_with_a_pod_that_has_a_node(other: Pod, at_start: bool) -> None:
-    play, mine = Play(), of_user(executor(), "ann")
+    play, mine = Play(application_ids=BARE), of_user(executor(), "ann")
     report = play.start(node(), *([mine, other] if at_start else []))
     effects = [*report.nodes, *play.put(*([] if at_start else [mine, other]))]
     assert play.cluster.model.applications == {}
@@ -315,12 +319,12 @@ def test_nobody_takes_it_with_a_pod_that_has_a_node(other: Pod, at_start: bool) 
     (added,) = of(effects, e.AddApplication)
     assert (added.user, added.placeholder_ask) == ("ann", {"vcore": 2000, "pods": 2})
     joins = other.metadata.namespace == "ns"
-    assert ("other" in play.cluster.model.applications["a"].pods) is joins
+    assert ("other" in play.cluster.model.applications[app("a", "")].pods) is joins
     assert [one.key for update in of(effects, e.UpdateNode) for one in update.existing] == ["other"] * joins
 
 
 def test_a_pod_that_has_a_node_makes_it_when_the_one_that_waited_goes() -> None:
-    play = started()
+    play = started(application_ids=BARE)
     play.put(of_user(executor(), "ann"), OF_OTHER_USER)
     play.gone(of_user(executor(), "ann"))
     effects = play.wait(5)
@@ -331,7 +335,7 @@ def test_a_pod_that_has_a_node_makes_it_when_the_one_that_waited_goes() -> None:
 
 @pytest.mark.parametrize("other", of_others(driver("other")))
 def test_an_application_is_free_when_the_pod_that_waited_goes(other: Pod) -> None:
-    play = started()
+    play = started(application_ids=BARE)
     play.put(of_user(executor(), "ann"), other)
     play.gone(of_user(executor(), "ann"))
     (added,) = of(play.wait(5), e.AddApplication)

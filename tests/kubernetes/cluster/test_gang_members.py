@@ -11,7 +11,7 @@ from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import node, placed
+from tests.kubernetes.builders import app, node, placed
 from tests.kubernetes.cluster.gang_play import (
     accepted,
     conditions,
@@ -41,13 +41,13 @@ def begin(*pods: Pod) -> tuple[Play, list[str]]:
     """A gang that waits, and the keys of its virtual placeholders."""
     play = started()
     asks = of(play.put(*pods), e.Ask)
-    play.tell(v.ApplicationAccepted("a"))
+    play.tell(v.ApplicationAccepted(app("a")))
     return play, [ask.key for ask in asks if ask.is_placeholder]
 
 
 def test_a_placeholder_that_has_no_room_is_withdrawn_for_a_member_that_somebody_binds() -> None:
     play, (first, second) = begin(virtual("w0"), virtual("w1"))
-    play.tell(v.Allocated("a", first, "u", "n"))
+    play.tell(v.Allocated(app("a"), first, "u", "n"))
     effects = play.put(placed(virtual("w0"), "n"))
     assert [one.key for one in of(effects, e.ReleaseAsk)] == ["w0", second]
     assert of(effects, e.ReleaseAllocation) == [], "the room that is held is for the other member"
@@ -59,13 +59,15 @@ def test_a_placeholder_that_has_no_room_is_withdrawn_for_a_member_that_somebody_
 def test_a_placeholder_that_holds_room_is_released_for_a_member_that_somebody_binds() -> None:
     play, keys = begin(virtual("w0"), virtual("w1"))
     for key in keys:
-        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
+        play.tell(v.Allocated(app("a"), key, f"u-{key}", "n"))
     (released,) = of(play.put(placed(virtual("w1"), "n")), e.ReleaseAllocation)
     assert released.key in keys
     assert held(play) == {"g": 1}
     (left,) = play.cluster.model.virtual
-    play.tell(v.AllocationReleased("a", released.key, released.uuid))
-    assert play.tell(v.ReleaseWanted("a", left, f"u-{left}", v.Cause.REPLACED, "")) == [e.ConfirmRelease(f"u-{left}")]
+    play.tell(v.AllocationReleased(app("a"), released.key, released.uuid))
+    assert play.tell(v.ReleaseWanted(app("a"), left, f"u-{left}", v.Cause.REPLACED, "")) == [
+        e.ConfirmRelease(f"u-{left}")
+    ]
     assert [type(one) for one in play.allocate("w0", "n")] == [e.Bind]
     assert held(play) == {}
 
@@ -96,8 +98,8 @@ def test_a_pod_that_is_in_no_task_group_takes_nothing() -> None:
 def test_a_member_takes_one_only_once() -> None:
     play, keys = begin(virtual("w0", 3), virtual("w1", 3), virtual("w2", 3))
     for key in keys:
-        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
-    play.tell(v.ReleaseWanted("a", keys[0], f"u-{keys[0]}", v.Cause.REPLACED, ""))
+        play.tell(v.Allocated(app("a"), key, f"u-{key}", "n"))
+    play.tell(v.ReleaseWanted(app("a"), keys[0], f"u-{keys[0]}", v.Cause.REPLACED, ""))
     play.bind("w0", "n")
     play.put(placed(virtual("w0", 3), "n"))
     assert held(play) == {"g": 2}, "the daemon has taken it away"
@@ -114,8 +116,8 @@ def test_a_member_takes_one_only_once() -> None:
 def test_a_swap_that_is_under_way_for_the_member_counts() -> None:
     play, keys = begin(virtual("w0"), virtual("w1"))
     for key in keys:
-        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
-    play.tell(v.ReleaseWanted("a", keys[0], f"u-{keys[0]}", v.Cause.REPLACED, ""))
+        play.tell(v.Allocated(app("a"), key, f"u-{key}", "n"))
+    play.tell(v.ReleaseWanted(app("a"), keys[0], f"u-{keys[0]}", v.Cause.REPLACED, ""))
     assert of(play.put(placed(virtual("w0"), "n")), e.ReleaseAllocation) == []
     assert list(play.cluster.model.virtual) == [keys[1]], "for the other member"
 
@@ -123,10 +125,10 @@ def test_a_swap_that_is_under_way_for_the_member_counts() -> None:
 def test_a_swap_that_is_under_way_for_another_member_leaves_none_over() -> None:
     play, keys = begin(virtual("w0"), virtual("w1"))
     for key in keys:
-        play.tell(v.Allocated("a", key, f"u-{key}", "n"))
+        play.tell(v.Allocated(app("a"), key, f"u-{key}", "n"))
     (released,) = of(play.put(placed(virtual("w0"), "n")), e.ReleaseAllocation)
     # The daemon had begun to give that room to the other member.
-    assert play.tell(v.ReleaseWanted("a", released.key, released.uuid, v.Cause.REPLACED, "")) == [
+    assert play.tell(v.ReleaseWanted(app("a"), released.key, released.uuid, v.Cause.REPLACED, "")) == [
         e.ConfirmRelease(released.uuid)
     ]
     (left,) = play.cluster.model.virtual
@@ -137,7 +139,7 @@ def test_a_swap_that_is_under_way_for_another_member_leaves_none_over() -> None:
 
 def test_a_placeholder_that_was_rejected_is_not_asked_for_again() -> None:
     play, keys = begin(virtual("w0"), virtual("w1"))
-    standing = next(iter(of(play.tell(v.AskRejected("a", keys[0], "no")), e.Ask)))
+    standing = next(iter(of(play.tell(v.AskRejected(app("a"), keys[0], "no")), e.Ask)))
     effects = play.put(placed(virtual("w0"), "n"))
     assert standing.key in [one.key for one in of(effects, e.ReleaseAsk)]
     assert list(play.cluster.model.virtual) == [keys[1]]
@@ -170,8 +172,8 @@ def test_none_comes_back_when_a_member_that_somebody_had_bound_ends() -> None:
 
 def test_what_the_placeholder_waited_for_shows_no_longer() -> None:
     play, (first, second) = begin(virtual("w0"), virtual("w1"))
-    play.tell(v.Allocated("a", first, "u", "n"))
-    assert conditions(play.all(v.PendingReasonTold("a", second, FAILED))) == [
+    play.tell(v.Allocated(app("a"), first, "u", "n"))
+    assert conditions(play.all(v.PendingReasonTold(app("a"), second, FAILED))) == [
         ("w0", "Unschedulable"),
         ("w1", "Unschedulable"),
     ]
@@ -228,17 +230,17 @@ def grouping_of(*pods: Pod, members: int) -> tuple[Play, list[str]]:
     play = grouping()
     play.put(node("n", cpu="8"), pod_group(members))
     asks = of(play.put(*pods), e.Ask)
-    play.tell(v.ApplicationAccepted("podgroup.ns.pg"))
+    play.tell(v.ApplicationAccepted(app("podgroup.ns.pg")))
     return play, [ask.key for ask in asks if ask.is_placeholder]
 
 
 def test_a_pod_group_that_lacks_a_pod_gives_its_room_back_until_it_has_one() -> None:
     play, keys = grouping_of(grouped("p0"), grouped("p1"), members=2)
-    play.tell(v.Allocated("podgroup.ns.pg", keys[0], "u", "n"))
+    play.tell(v.Allocated(app("podgroup.ns.pg"), keys[0], "u", "n"))
     assert [one.key for one in of(play.gone(grouped("p1")), e.ReleaseAsk)] == ["p1"]
     assert of(play.wait(29), e.RemoveApplication) == []
     effects = play.wait(1)
-    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("podgroup.ns.pg")]
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("podgroup.ns.pg"))]
     assert {one.key for one in of(effects, e.ReleaseAsk)} == {"p0", keys[1]}, "they may be under way"
     assert held(play) == {}
     assert of(play.wait(60), e.AddApplication) == []
@@ -282,9 +284,9 @@ def test_a_pod_group_is_formed_anew_of_other_pods_that_were_there() -> None:
 def test_a_pod_group_that_runs_keeps_no_placeholder_that_no_pod_can_take() -> None:
     play, keys = grouping_of(grouped("p0"), grouped("p1"), grouped("p2"), members=3)
     for key in keys:
-        play.tell(v.Allocated("podgroup.ns.pg", key, f"u-{key}", "n"))
-    play.tell(v.ApplicationUpdated("podgroup.ns.pg", "Running", ""))
-    play.tell(v.ReleaseWanted("podgroup.ns.pg", keys[0], f"u-{keys[0]}", v.Cause.REPLACED, ""))
+        play.tell(v.Allocated(app("podgroup.ns.pg"), key, f"u-{key}", "n"))
+    play.tell(v.ApplicationUpdated(app("podgroup.ns.pg"), "Running", ""))
+    play.tell(v.ReleaseWanted(app("podgroup.ns.pg"), keys[0], f"u-{keys[0]}", v.Cause.REPLACED, ""))
     play.bind("p0", "n")
     play.gone(grouped("p2"))
     effects = play.wait(30)
@@ -314,7 +316,7 @@ def test_a_pod_of_a_pod_group_that_went_with_an_unknown_node_has_no_placeholder_
     play.put(placed(grouped("p1"), "unknown"))
     assert held(play) == {"group-0": 2}, "it counts when its node is known"
     play.gone(placed(grouped("p1"), "unknown"))
-    assert of(play.wait(31), e.RemoveApplication) == [e.RemoveApplication("podgroup.ns.pg")]
+    assert of(play.wait(31), e.RemoveApplication) == [e.RemoveApplication(app("podgroup.ns.pg"))]
     assert held(play) == {}
 
 
@@ -331,7 +333,7 @@ def test_a_pod_of_another_user_takes_no_placeholder(kind: str) -> None:
     effects = play.put(*(of_user(member(name, placeholders=kind), "ann", 0) for name in ("w0", "w1")))
     accepted(play, effects)
     play.put(placed(of_user(member("other", placeholders=kind), "bob", 1), "n"))
-    application = play.cluster.model.applications["a"]
+    application = play.cluster.model.applications[app("a")]
     assert "other" in application.pods
     assert application.gang is not None
     assert [group.left for group in application.gang.groups.values()] == [2]
@@ -341,5 +343,5 @@ def test_a_new_shim_holds_as_much_beside_a_pod_of_another_user() -> None:
     play = Play()
     mine = [of_user(virtual(name, 3), "ann", 0) for name in ("w0", "w1", "w2")]
     play.start(node(), placed(mine[0], "n"), *mine[1:], placed(of_user(virtual("other", 3), "bob", 1), "n"))
-    assert play.cluster.model.applications["a"].user.name == "ann"
+    assert play.cluster.model.applications[app("a")].user.name == "ann"
     assert held(play) == {"g": 2}

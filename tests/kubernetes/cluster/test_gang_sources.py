@@ -22,7 +22,7 @@ from schedulerd.kubernetes.objects.pod_groups import (
     WorkloadGroup,
     WorkloadSpec,
 )
-from tests.kubernetes.builders import node, placed
+from tests.kubernetes.builders import app, node, placed
 from tests.kubernetes.cluster.gang_play import grouped, grouping, member, pod_group, started
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
@@ -34,7 +34,7 @@ def test_pods_of_a_group_wait_for_it_and_for_each_other() -> None:
     play.put(grouped("p1", cpu="2"))
     effects = play.put(grouped("p2"), grouped("p3"))
     (added,) = of(effects, e.AddApplication)
-    assert added.application_id == "podgroup.ns.pg"
+    assert added.application_id == app("podgroup.ns.pg")
     assert added.placeholder_ask == {"vcore": 4000, "pods": 3}
     assert added.gang_style == "Hard", "what the daemon calls it; the pods do not fail"
     asks = of(effects, e.Ask)

@@ -8,7 +8,7 @@ from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import annotated, node, placed
+from tests.kubernetes.builders import annotated, app, node, placed
 from tests.kubernetes.cluster.gang_play import (
     accepted,
     bound_here,
@@ -55,7 +55,7 @@ def test_placeholders_of_yunikorn_are_adopted_if_a_pod_of_the_application_owns_t
     report = play.start(node(), member("w0"), member("w1"), of_yunikorn("tg-1", "w0"), of_yunikorn("tg-2", "other"))
     assert [(ask.key, ask.task_group) for ask in report.asks] == [("tg-1", "g")]
     assert [one.pod.uid for one in of(report.others, e.DeletePod)] == ["tg-2"]
-    (created,) = of(play.tell(v.ApplicationAccepted("a")), e.CreatePod)
+    (created,) = of(play.tell(v.ApplicationAccepted(app("a"))), e.CreatePod)
     assert created.name not in ("tg-1", "tg-2")
 
 
@@ -69,7 +69,7 @@ def test_a_gang_that_ran_before_the_start_makes_no_new_placeholders() -> None:
     report = play.start(node(), bound_here(member("w0", members=5), "n"), member("w1", members=5))
     assert report.applications[0].placeholder_ask is None
     assert [ask.key for ask in report.asks] == ["w1"]
-    assert of(play.tell(v.ApplicationAccepted("a")), e.CreatePod) == []
+    assert of(play.tell(v.ApplicationAccepted(app("a"))), e.CreatePod) == []
 
 
 def test_members_say_that_they_were_bound_from_here() -> None:
@@ -103,7 +103,9 @@ def test_a_gang_of_which_somebody_else_has_bound_a_member_starts_as_a_whole(else
     report = play.start(node(), elsewhere, member("w1", members=3), member("w2", members=3), made(created[0]))
     assert report.applications[0].placeholder_ask == {"vcore": 2000, "pods": 2}
     assert [ask.key for ask in report.asks] == [made(created[0]).metadata.uid], "real pods wait for the other one"
-    (again,) = of(play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", "")), e.CreatePod)
+    (again,) = of(
+        play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Running", "")), e.CreatePod
+    )
     assert [ask.key for ask in of(play.put(made(again)), e.Ask)] == [made(again).metadata.uid, "w1", "w2"]
 
 
@@ -121,8 +123,10 @@ def test_a_gang_of_which_somebody_else_has_bound_a_member_waits_no_longer_than_i
     """Its pods go on without it, with every style."""
     play = Play()
     play.start(node(), placed(member("w0", style=style), "n"), member("w1", style=style))
-    (created,) = of(play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", "")), e.CreatePod)
-    play.tell(v.CreateEnded("a", created.name, v.CreateResult.REFUSED, "exceeded quota"))
+    (created,) = of(
+        play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Running", "")), e.CreatePod
+    )
+    play.tell(v.CreateEnded(app("a"), created.name, v.CreateResult.REFUSED, "exceeded quota"))
     assert of(play.wait(99), e.Ask) == []
     effects = play.wait(1)
     assert [ask.key for ask in of(effects, e.Ask)] == ["w1"]
@@ -136,38 +140,38 @@ def test_a_member_whose_binding_is_under_way_is_none_that_somebody_else_has_boun
     for pod in pods:
         play.bind(pod.metadata.uid, "n")
     play.allocate("w0", "n")
-    play.tell(v.ApplicationUpdated("a", "Completed", ""))
-    assert of(play.tell(v.ApplicationAccepted("a")), e.CreatePod) == []
+    play.tell(v.ApplicationUpdated(app("a"), "Completed", ""))
+    assert of(play.tell(v.ApplicationAccepted(app("a"))), e.CreatePod) == []
 
 
 def test_a_new_daemon_is_told_what_is_left_of_the_time() -> None:
     play = started()
     effects = play.put(member("w0", placeholders="virtual"), member("w1"))
     first, second = (ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
-    assert play.cluster.gang_time("a") is None
+    assert play.cluster.gang_time(app("a")) is None
     play.wait(7)
-    play.tell(v.Allocated("a", first, "u", "n"))
-    known = play.cluster.gang_time("a")
+    play.tell(v.Allocated(app("a"), first, "u", "n"))
+    known = play.cluster.gang_time(app("a"))
     assert known is not None
     assert (known.whole_s, known.began_ns) == (100, 7_000_000_000)
-    play.tell(v.Allocated("a", second, "u1", "n"))
-    assert play.cluster.gang_time("a") is None, "it is complete"
-    assert play.cluster.gang_time("other") is None
+    play.tell(v.Allocated(app("a"), second, "u1", "n"))
+    assert play.cluster.gang_time(app("a")) is None, "it is complete"
+    assert play.cluster.gang_time(app("other")) is None
 
 
 def test_the_time_of_a_virtual_gang_begins_anew_with_a_new_shim() -> None:
     """Its placeholders end with the shim, so its time begins with the first one of the next shim."""
     play = started()
     effects = play.put(member("w0", placeholders="virtual"), member("w1"))
-    play.tell(v.Allocated("a", the_placeholder(effects).key, "u", "n"))
+    play.tell(v.Allocated(app("a"), the_placeholder(effects).key, "u", "n"))
     play.wait(60)
     later = Play()
     later.now_ns = play.now_ns
     report = later.start(node(), member("w0", placeholders="virtual"), member("w1"))
     assert (report.applications[0].gang_timeout_s, report.applications[0].gang_began_s) == (100, 0)
-    assert later.cluster.gang_time("a") is None
-    later.tell(v.Allocated("a", the_placeholder(report.asks).key, "u", "n"))
-    known = later.cluster.gang_time("a")
+    assert later.cluster.gang_time(app("a")) is None
+    later.tell(v.Allocated(app("a"), the_placeholder(report.asks).key, "u", "n"))
+    known = later.cluster.gang_time(app("a"))
     assert known is not None
     assert known.began_ns == play.now_ns
 
@@ -175,9 +179,9 @@ def test_the_time_of_a_virtual_gang_begins_anew_with_a_new_shim() -> None:
 def test_real_pods_wait_again_when_their_application_has_completed() -> None:
     play = started()
     effects = play.put(member("w0", placeholders="virtual"), member("w1"))
-    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
+    play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Running", ""))
     keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
-    effects = play.tell(v.ApplicationUpdated("a", "Completed", ""))
+    effects = play.tell(v.ApplicationUpdated(app("a"), "Completed", ""))
     assert [one.key for one in of(effects, e.ReleaseAsk)] == ["w0", "w1", *keys], "they may be under way"
     assert of(effects, e.AddApplication) == of(play.wait(0.9), e.AddApplication) == [], "it could overtake them"
     effects = play.wait(0.1)
@@ -190,7 +194,7 @@ def test_real_pods_wait_again_when_their_application_has_completed() -> None:
 def test_a_member_that_runs_is_reported_when_its_application_is_added_again() -> None:
     play = started()
     play.put(placed(member("w0"), "n"))
-    play.tell(v.ApplicationRejected("a", "no queue"))
+    play.tell(v.ApplicationRejected(app("a"), "no queue"))
     play.tell(v.NodeRejected("n", "existingAllocations[0] (allocationKey 'w0'): no application", "w0"))
     effects = play.wait(60)
     (added,) = of(effects, e.AddApplication)
@@ -205,13 +209,13 @@ def test_virtual_placeholders_end_with_an_application_that_has_not_started() -> 
     keys = {ask.key for ask in of(effects, e.Ask)}
     effects = play.gone(member("w0"))
     assert {one.key for one in of(effects, e.ReleaseAsk)} == keys, "they may come after the next one of its id"
-    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
     assert play.cluster.model.virtual == {}
 
 
 def test_a_new_daemon_is_told_to_forget_what_only_has_placeholders_left() -> None:
     play, pods = reserving()
-    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
+    play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Accepted", ""))
     for pod in pods:
         play.bind(pod.metadata.uid, "n")
         play.put(placed(pod, "n"))
@@ -219,5 +223,5 @@ def test_a_new_daemon_is_told_to_forget_what_only_has_placeholders_left() -> Non
     assert len(deleted) == 2
     assert play.tell(v.Resynced()) == []
     effects = play.gone(*(placed(pod, "n") for pod in pods))
-    assert effects[-1] == e.RemoveApplication("a")
+    assert effects[-1] == e.RemoveApplication(app("a"))
     assert play.cluster.model.applications == {}

@@ -7,7 +7,7 @@ import pytest
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
-from tests.kubernetes.builders import node
+from tests.kubernetes.builders import app, node
 from tests.kubernetes.cluster.gang_play import made, member
 from tests.kubernetes.cluster.play import of
 from tests.kubernetes.reasons.reader import FAILED, Reader
@@ -26,13 +26,13 @@ def short_gang(kind: str, style: str, waiting: Waiting | None = FAILED) -> tuple
     reader.start(node("n", cpu="8"))
     pods = [member(name, style=style, placeholders=kind) for name in ("w0", "w1")]
     effects = reader.put(*pods)
-    effects += reader.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
+    effects += reader.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Accepted", ""))
     reader.put(*(made(one) for one in of(effects, e.CreatePod)))
     model = reader.cluster.model
     first, second = [uid for uid, own in (*model.pods.items(), *model.virtual.items()) if own.is_placeholder]
-    reader.tell(v.Allocated("a", first, "u", "n"))
+    reader.tell(v.Allocated(app("a"), first, "u", "n"))
     if waiting is not None:
-        reader.all(v.PendingReasonTold("a", second, waiting))
+        reader.all(v.PendingReasonTold(app("a"), second, waiting))
     reader.pass_time(100)
     return reader, second
 
@@ -45,13 +45,13 @@ def failures(effects: list[e.Effect]) -> set[str]:
 @pytest.mark.parametrize("is_ask_first", [True, False])
 def test_a_hard_gang(kind: str, is_ask_first: bool) -> None:
     reader, key = short_gang(kind, "Hard")
-    timed_out = v.AskTimedOut("a", key)
+    timed_out = v.AskTimedOut(app("a"), key)
     if is_ask_first:
         reader.all(timed_out)
-    effects = reader.all(v.ApplicationUpdated("a", "Failing", RAW))
+    effects = reader.all(v.ApplicationUpdated(app("a"), "Failing", RAW))
     if not is_ask_first:
         reader.all(timed_out)
-    effects += reader.all(v.ApplicationUpdated("a", "Failed", RAW))
+    effects += reader.all(v.ApplicationUpdated(app("a"), "Failed", RAW))
     assert failures(effects) == {TEXT + NO_ROOM}
     notes = {
         one.note for one in of(effects, e.RecordEvent) if one.reason in ("ApplicationFailed", "GangSchedulingFailed")
@@ -62,38 +62,38 @@ def test_a_hard_gang(kind: str, is_ask_first: bool) -> None:
 @pytest.mark.parametrize("kind", ["pods", "virtual"])
 def test_a_requeued_gang(kind: str) -> None:
     reader, _ = short_gang(kind, "Requeue")
-    reader.all(v.ApplicationUpdated("a", "Failing", RAW), v.ApplicationUpdated("a", "Failed", RAW))
+    reader.all(v.ApplicationUpdated(app("a"), "Failing", RAW), v.ApplicationUpdated(app("a"), "Failed", RAW))
     reader.pass_time(5)
     assert {reader.told(name)[1] for name in ("w0", "w1")} == {TEXT + NO_ROOM}
 
 
 def test_a_soft_gang() -> None:
     reader, _ = short_gang("pods", "Soft")
-    reader.all(v.ApplicationUpdated("a", "Resuming", RAW))
+    reader.all(v.ApplicationUpdated(app("a"), "Resuming", RAW))
     assert reader.last_event("w0") == ("GangSchedulingFailed", TEXT + NO_ROOM)
 
 
 def test_a_gang_that_waited_for_a_quota() -> None:
     quota = Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.q", "vcore", 4000, 0, 2000, 4000)
     reader, _ = short_gang("virtual", "Hard", quota)
-    effects = reader.all(v.ApplicationUpdated("a", "Failed", RAW))
+    effects = reader.all(v.ApplicationUpdated(app("a"), "Failed", RAW))
     why = "0/1 nodes are available: quota of queue root.q: cpu 4 used + 2 asked is more than max 4."
     assert failures(effects) == {TEXT + why}
 
 
 def test_a_placeholder_of_which_nothing_is_known() -> None:
     reader, key = short_gang("virtual", "Hard", None)
-    effects = reader.all(v.AskTimedOut("a", key), v.ApplicationUpdated("a", "Failed", RAW))
+    effects = reader.all(v.AskTimedOut(app("a"), key), v.ApplicationUpdated(app("a"), "Failed", RAW))
     assert failures(effects) == {TEXT.removesuffix(": ")}
 
 
 def test_any_other_end_is_told_as_the_daemon_says_it() -> None:
     reader, _ = short_gang("pods", "Hard")
-    effects = reader.all(v.ApplicationUpdated("a", "Failed", "queue root.q is gone"))
+    effects = reader.all(v.ApplicationUpdated(app("a"), "Failed", "queue root.q is gone"))
     assert failures(effects) == {"queue root.q is gone"}
 
 
 def test_a_gang_that_was_placed_when_its_time_ended() -> None:
     reader, key = short_gang("pods", "Hard")
-    reader.all(v.Allocated("a", key, "u2", "n"))
-    assert failures(reader.all(v.ApplicationUpdated("a", "Failed", RAW))) == {RAW}
+    reader.all(v.Allocated(app("a"), key, "u2", "n"))
+    assert failures(reader.all(v.ApplicationUpdated(app("a"), "Failed", RAW))) == {RAW}

@@ -7,6 +7,7 @@ import pytest
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
+from tests.kubernetes.builders import app
 from tests.kubernetes.cluster.gang_play import member, started
 from tests.kubernetes.cluster.play import of
 from tests.kubernetes.reasons.reader import FAILED
@@ -22,12 +23,12 @@ def test_the_allocation_of_a_virtual_placeholder(waiting: Waiting | None) -> Non
         pods = [member(f"w{number}", members=members, placeholders="virtual") for number in range(members)]
         effects = play.put(*pods)
         keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
-        play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
+        play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Accepted", ""))
         if waiting is not None:
-            play.tell(*(v.PendingReasonTold("a", key, waiting) for key in keys[-1:]))
+            play.tell(*(v.PendingReasonTold(app("a"), key, waiting) for key in keys[-1:]))
         for key in keys[:-1:2]:
-            play.tell(v.Allocated("a", key, f"u-{key}", "n"))
-        return calls_during(lambda: play.cluster.step(play.now_ns, (v.Allocated("a", keys[1], "u", "n"),)))
+            play.tell(v.Allocated(app("a"), key, f"u-{key}", "n"))
+        return calls_during(lambda: play.cluster.step(play.now_ns, (v.Allocated(app("a"), keys[1], "u", "n"),)))
 
     once = calls(8)
     assert once > 10

@@ -12,7 +12,7 @@ from schedulerd.kubernetes.cluster.model import ApplicationState
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.waiting import UNANSWERED, Rule, State, Waiting
-from tests.kubernetes.builders import containers, node, placed, terminating
+from tests.kubernetes.builders import app, containers, node, placed, terminating
 from tests.kubernetes.cluster.gang_play import (
     accepted,
     conditions,
@@ -77,7 +77,7 @@ def test_a_placeholder_is_deleted_for_its_pod_and_confirmed_when_it_is_gone() ->
     play.bind(key, "n")
     bound = placed(pods[0], "n")
     play.put(bound)
-    (deleted,) = play.tell(v.ReleaseWanted("a", key, f"u-{key}", v.Cause.REPLACED, ""))
+    (deleted,) = play.tell(v.ReleaseWanted(app("a"), key, f"u-{key}", v.Cause.REPLACED, ""))
     assert deleted == e.DeletePod(e.PodName("ns", pods[0].metadata.name, key))
     effects = play.gone(terminating(bound))
     assert effects[0] == e.ConfirmRelease(f"u-{key}")
@@ -95,7 +95,7 @@ def test_a_replaced_placeholder_that_somebody_binds_meanwhile_is_not_made_again(
     play.put(*pods)
     key = pods[0].metadata.uid
     play.allocate(key, "n")
-    play.tell(v.ReleaseWanted("a", key, f"u-{key}", v.Cause.REPLACED, ""))
+    play.tell(v.ReleaseWanted(app("a"), key, f"u-{key}", v.Cause.REPLACED, ""))
     elsewhere = placed(pods[0], "n2")
     assert e.ConfirmRelease(f"u-{key}") in play.put(elsewhere)
     play.gone(terminating(elsewhere))
@@ -108,8 +108,8 @@ def test_a_virtual_swap_needs_no_write() -> None:
     asks = of(effects, e.Ask)
     assert [ask.is_placeholder for ask in asks] == [True, True, False, False]
     key = asks[0].key
-    assert play.tell(v.Allocated("a", key, "u0", "n")) == []
-    assert play.tell(v.ReleaseWanted("a", key, "u0", v.Cause.REPLACED, "")) == [e.ConfirmRelease("u0")]
+    assert play.tell(v.Allocated(app("a"), key, "u0", "n")) == []
+    assert play.tell(v.ReleaseWanted(app("a"), key, "u0", v.Cause.REPLACED, "")) == [e.ConfirmRelease("u0")]
     assert key not in play.cluster.model.virtual
     assert play.cluster.predicates(asks[1].key, "n", allocate=True) is None
     assert play.cluster.predicates("unknown", "n", allocate=True) is not None
@@ -119,7 +119,7 @@ def test_a_refused_creation_is_told_and_tried_again_until_the_time_is_over() -> 
     play = started()
     created = accepted(play, play.put(member("w0"), member("w1")))
     play.put(made(created[0]))
-    refused = v.CreateEnded("a", created[1].name, v.CreateResult.REFUSED, "exceeded quota")
+    refused = v.CreateEnded(app("a"), created[1].name, v.CreateResult.REFUSED, "exceeded quota")
     effects = play.all(refused)
     (event,) = of(effects, e.RecordEvent)[:1]
     assert (event.reason, event.regarding.name, event.is_warning) == ("PlaceholderCreateFailed", "w0", True)
@@ -143,17 +143,17 @@ def test_what_has_the_name_of_a_placeholder_is_looked_at() -> None:
     ended = made(created)
     ended = Pod(ended.metadata, ended.spec, type(ended.status)(phase="Failed"))
     exists = v.CreateResult.EXISTS
-    (deleted,) = play.tell(v.CreateEnded("a", created.name, exists, "", ended))
+    (deleted,) = play.tell(v.CreateEnded(app("a"), created.name, exists, "", ended))
     assert isinstance(deleted, e.DeletePod)
     assert deleted.pod.uid == ended.metadata.uid
-    assert play.tell(v.CreateEnded("a", other.name, exists, "", terminating(made(other)))) == []
+    assert play.tell(v.CreateEnded(app("a"), other.name, exists, "", terminating(made(other)))) == []
     again = of(play.wait(1), e.CreatePod)
     assert [one.name for one in again] == [created.name, other.name]
     foreign = own(created.name)
-    effects = play.all(v.CreateEnded("a", created.name, exists, "", foreign))
+    effects = play.all(v.CreateEnded(app("a"), created.name, exists, "", foreign))
     assert any("is none of this gang" in one.note for one in of(effects, e.RecordEvent))
     assert of(effects, e.DeletePod) == []
-    assert play.tell(v.CreateEnded("a", other.name, exists, "", made(other))) == [], "the watch tells it"
+    assert play.tell(v.CreateEnded(app("a"), other.name, exists, "", made(other))) == [], "the watch tells it"
     assert [one.name for one in of(play.wait(5), e.CreatePod)] == [created.name]
 
 
@@ -164,7 +164,7 @@ def test_the_last_pod_takes_all_placeholders_with_it() -> None:
     play.gone(member("w1"))
     effects = play.gone(member("w0"))
     assert of(effects, e.DeletePod) == [e.DeletePod(e.PodName("ns", pods[0].metadata.name, pods[0].metadata.uid))]
-    assert of(effects, e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
     late = play.put(pods[1])
     assert of(late, e.DeletePod) == [e.DeletePod(e.PodName("ns", pods[1].metadata.name, pods[1].metadata.uid))]
     assert of(late, e.Ask) == []
@@ -174,11 +174,11 @@ def test_the_next_gang_of_an_id_waits_for_the_withdrawals_of_the_one_before() ->
     """The daemon may hear of the new application before it has heard of the asks of the old one."""
     play = started()
     play.put(member("w0", placeholders="virtual"), member("w1", placeholders="virtual"))
-    assert of(play.gone(member("w0"), member("w1")), e.RemoveApplication) == [e.RemoveApplication("a")]
+    assert of(play.gone(member("w0"), member("w1")), e.RemoveApplication) == [e.RemoveApplication(app("a"))]
     assert play.put(member("w2", placeholders="virtual"), member("w3", placeholders="virtual")) == []
     assert play.wait(0.9) == []
     effects = play.wait(0.2)
-    assert [one.application_id for one in of(effects, e.AddApplication)] == ["a"]
+    assert [one.application_id for one in of(effects, e.AddApplication)] == [app("a")]
     assert [ask.is_placeholder for ask in of(effects, e.Ask)] == [True, True, False, False]
     assert play.cluster.model.gangs_removed == {}
 
@@ -187,12 +187,12 @@ def test_an_id_whose_gang_was_removed_long_ago_is_remembered_no_longer() -> None
     play = started()
     play.put(member("w0"))
     play.gone(member("w0"))
-    assert list(play.cluster.model.gangs_removed) == ["a"]
+    assert list(play.cluster.model.gangs_removed) == [app("a")]
     play.wait(2)
     other = own("o", meta={**msgspec.to_builtins(member("o").metadata), "labels": {"applicationId": "b"}})
     play.put(other)
     play.gone(other)
-    assert list(play.cluster.model.gangs_removed) == ["b"]
+    assert list(play.cluster.model.gangs_removed) == [app("b")]
 
 
 def test_hard_pods_fail_once_and_successors_wait() -> None:
@@ -223,15 +223,15 @@ def placeholders_of(play: Play, style: str) -> list[Pod]:
 
 def fail(play: Play) -> list[e.Effect]:
     """The time of the gang is over at the daemon."""
-    effects = play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
-    effects += play.tell(v.ApplicationUpdated("a", "Failing", "no room"))
-    return effects + play.tell(v.ApplicationUpdated("a", "Failed", "no room"))
+    effects = play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Accepted", ""))
+    effects += play.tell(v.ApplicationUpdated(app("a"), "Failing", "no room"))
+    return effects + play.tell(v.ApplicationUpdated(app("a"), "Failed", "no room"))
 
 
 def test_a_soft_gang_that_the_daemon_gives_up_gives_its_placeholders_back() -> None:
     play, pods = reserving()
-    play.tell(v.ApplicationAccepted("a"))
-    effects = play.tell(v.ApplicationUpdated("a", "Resuming", "no room"))
+    play.tell(v.ApplicationAccepted(app("a")))
+    effects = play.tell(v.ApplicationUpdated(app("a"), "Resuming", "no room"))
     assert {one.pod.uid for one in of(effects, e.DeletePod)} == {pod.metadata.uid for pod in pods}
     play.gone(*pods)
     assert of(play.wait(100), e.CreatePod) == [], "and none is made again"
@@ -248,7 +248,7 @@ def test_requeued_pods_wait_twice_as_long_each_time() -> None:
         for pod in list(play.cluster.model.pods.values()):
             if pod.is_placeholder:
                 play.gone(pod.pod)
-        assert play.cluster.model.applications["a"].state is ApplicationState.WAITING
+        assert play.cluster.model.applications[app("a")].state is ApplicationState.WAITING
         assert of(play.wait(seconds - 1), e.AddApplication) == []
         again = play.wait(2)
         assert len(of(again, e.AddApplication)) == 1
@@ -263,19 +263,19 @@ def test_what_a_virtual_gang_waits_for_shows_on_all_its_pods() -> None:
     first, second = (ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
 
     def told(key: str, waiting: Waiting) -> list[tuple[str, str]]:
-        return conditions(play.all(v.PendingReasonTold("a", key, waiting)))
+        return conditions(play.all(v.PendingReasonTold(app("a"), key, waiting)))
 
     quota = Waiting(State.QUOTA_BLOCKED, rule=Rule.QUOTA, queue="root.q", resource="vcore", asked=2000, max=1000)
     assert told(first, quota) == [("w0", "SchedulingSkipped"), ("w1", "SchedulingSkipped")]
     play.wait(11)
-    play.tell(v.Allocated("a", second, "u", "n"))
+    play.tell(v.Allocated(app("a"), second, "u", "n"))
     both = [("w0", "Unschedulable"), ("w1", "Unschedulable")]
     assert told(first, Waiting(State.UNSCHEDULABLE)) == both, "not only as many as are missing"
     play.wait(11)
     assert told("w0", Waiting(State.AWAITING_GANG)) == []
     third = play.all(v.Put(member("w2")))
     assert conditions([*third, *play.all(v.Tick())]) == [("w2", "Unschedulable")]
-    play.tell(v.Allocated("a", first, "u1", "n"))
+    play.tell(v.Allocated(app("a"), first, "u1", "n"))
     assert conditions(play.all(v.Tick())) == []
     shown = {uid: own.reason.current for uid, own in play.cluster.model.pods.items()}
     own_reasons = {"w0": Waiting(State.AWAITING_GANG), "w1": UNANSWERED, "w2": None}
@@ -298,21 +298,21 @@ def test_a_virtual_placeholder_that_gives_way_is_asked_for_anew_before_it_is_con
     play = started()
     effects = play.put(member("w0", placeholders="virtual"), member("w1"))
     key = next(ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
-    play.tell(v.Allocated("a", key, "u", "n"))
-    again, confirmed, withdrawn = play.tell(v.ReleaseWanted("a", key, "u", v.Cause.TIMEOUT, "gives way"))
+    play.tell(v.Allocated(app("a"), key, "u", "n"))
+    again, confirmed, withdrawn = play.tell(v.ReleaseWanted(app("a"), key, "u", v.Cause.TIMEOUT, "gives way"))
     assert isinstance(again, e.Ask)
     assert again.key != key
-    assert (confirmed, withdrawn) == (e.ConfirmRelease("u"), e.ReleaseAsk("a", key))
-    play.tell(v.Allocated("a", again.key, "u2", "n"))
-    assert play.tell(v.AskTimedOut("a", again.key)) == []
-    assert play.tell(v.ReleaseWanted("a", again.key, "u2", v.Cause.TIMEOUT, ""))[0] == e.ConfirmRelease("u2")
+    assert (confirmed, withdrawn) == (e.ConfirmRelease("u"), e.ReleaseAsk(app("a"), key))
+    play.tell(v.Allocated(app("a"), again.key, "u2", "n"))
+    assert play.tell(v.AskTimedOut(app("a"), again.key)) == []
+    assert play.tell(v.ReleaseWanted(app("a"), again.key, "u2", v.Cause.TIMEOUT, ""))[0] == e.ConfirmRelease("u2")
     assert again.key not in play.cluster.model.virtual
 
 
 def test_a_gang_that_the_daemon_rejects_waits_with_its_reason() -> None:
     play = started()
     assert of(play.put(member("w0"), member("w1")), e.CreatePod) == []
-    effects = play.all(v.ApplicationRejected("a", "the gang could never be placed"))
+    effects = play.all(v.ApplicationRejected(app("a"), "the gang could never be placed"))
     assert [(one.regarding.name, one.reason) for one in of(effects, e.RecordEvent)] == [
         ("w0", "ApplicationRejected"),
         ("w1", "ApplicationRejected"),
@@ -334,7 +334,7 @@ def test_a_gang_with_more_members_than_the_setting_runs_without_a_gang() -> None
 def test_a_placeholder_pod_that_comes_too_late_for_its_gang_is_deleted() -> None:
     play = started()
     created = accepted(play, play.put(member("w0"), member("w1")))
-    play.tell(v.ApplicationUpdated("a", "Failed", "no"))
+    play.tell(v.ApplicationUpdated(app("a"), "Failed", "no"))
     (deleted,) = of(play.put(made(created[0])), e.DeletePod)
     assert deleted.pod.name == created[0].name
 
@@ -342,10 +342,10 @@ def test_a_placeholder_pod_that_comes_too_late_for_its_gang_is_deleted() -> None
 def test_an_application_that_has_completed_is_added_at_once_if_a_pod_of_it_runs() -> None:
     play = started()
     play.put(member("w0", placeholders="virtual"))
-    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
+    play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Running", ""))
     play.put(placed(member("w0", placeholders="virtual"), "n"))
     play.put(member("w1", placeholders="virtual"))
-    effects = play.tell(v.ApplicationUpdated("a", "Completed", ""))
+    effects = play.tell(v.ApplicationUpdated(app("a"), "Completed", ""))
     assert of(effects, e.ReleaseAsk)
     assert len(of(effects, e.AddApplication)) == 1
 
@@ -357,7 +357,7 @@ def test_nodes_are_counted_for_the_placeholder_that_has_no_room() -> None:
     declared = {"schedulerd.io/task-groups": json.dumps([group]), "schedulerd.io/placeholders": "virtual"}
     driver = own("driver", meta={"labels": {"applicationId": "a"}, "annotations": declared})
     key = next(ask.key for ask in of(play.put(driver), e.Ask))
-    effects = play.all(v.PendingReasonTold("a", key, Waiting(State.UNSCHEDULABLE)))
+    effects = play.all(v.PendingReasonTold(app("a"), key, Waiting(State.UNSCHEDULABLE)))
     (said,) = of([*effects, *play.all(v.Tick())], e.PatchPodCondition)
     assert (said.pod.name, said.reason) == ("driver", "Unschedulable")
     assert said.message == (
@@ -370,13 +370,13 @@ def test_pods_show_no_longer_what_their_last_placeholder_waited_for_once_that_is
     play = started()
     effects = play.put(member("w0", members=1, placeholders="virtual"))
     key = the_placeholder(effects).key
-    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
+    play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Accepted", ""))
     blocked = Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.q", "vcore", 4000, 0, 2000, 4000)
-    gang = play.cluster.model.applications["a"].gang
+    gang = play.cluster.model.applications[app("a")].gang
     assert gang is not None
     for other in (FAILED, blocked):
-        play.all(v.PendingReasonTold("a", key, other))
+        play.all(v.PendingReasonTold(app("a"), key, other))
         assert len(gang.held_back) + len(gang.without_room) == 1
     assert gang.shown == blocked
-    play.tell(v.Allocated("a", key, "u", "n"))
+    play.tell(v.Allocated(app("a"), key, "u", "n"))
     assert gang.shown is None

@@ -12,7 +12,7 @@ from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, Bind, Rec
 from schedulerd.kubernetes.cluster.events import ApplicationAccepted
 from schedulerd.kubernetes.cluster.model import PodState
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import annotated, node, placed
+from tests.kubernetes.builders import annotated, app, node, placed
 from tests.kubernetes.cluster.gang_play import member
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
@@ -35,7 +35,7 @@ def play() -> Play:
     play = Play()
     play.start(node("n"))
     play.put(by("ann", "p", ("x", "y")))
-    play.tell(ApplicationAccepted("a"))
+    play.tell(ApplicationAccepted(app("a")))
     return play
 
 
@@ -57,13 +57,13 @@ def test_a_pod_of_another_user_waits_until_the_application_has_ended(play: Play)
 def test_a_pod_that_waits_and_goes_leaves_nothing(play: Play) -> None:
     play.put(by("bob", "q"))
     play.gone(by("bob", "q"))
-    assert play.cluster.model.applications["a"].others == {}
+    assert play.cluster.model.applications[app("a")].others == {}
 
 
 @pytest.mark.parametrize("user", ["ann", "", EXECUTOR])
 def test_pods_of_the_user_of_none_and_of_a_service_account_of_the_namespace_join(play: Play, user: str) -> None:
     effects = play.all_put(by(user, "q", ("y", "x")))
-    assert the_ask(effects).application_id == "a"
+    assert the_ask(effects).application_id.name == "a"
     assert warnings(effects) == []
 
 
@@ -86,7 +86,7 @@ def test_pods_that_name_no_application_join_that_of_their_namespace_with_a_warni
     play.start(node("n"))
     play.put(by("ann", "p", app=""))
     effects = play.all_put(by("bob", "q", app=label))
-    assert the_ask(effects).application_id == "yunikorn-ns-autogen"
+    assert the_ask(effects).application_id.name == "yunikorn-ns-autogen"
     (warning,) = warnings(effects)
     assert warning == ("UserIgnored", "user 'bob' is ignored: application 'yunikorn-ns-autogen' is one of user 'ann'")
 
@@ -125,7 +125,7 @@ def test_a_gated_pod_of_the_other_user_does_not_matter() -> None:
     play = Play()
     gated = at(0, by("bob", "g", schedulingGates=[{"name": "later"}]))
     play.start(node("n"), gated, at(1, by("ann", "p")), at(5, by("bob", "q", nodeName="n")))
-    assert play.cluster.model.applications["a"].user.name == "ann"
+    assert play.cluster.model.applications[app("a")].user.name == "ann"
 
 
 def test_who_owns_an_application_at_a_start_is_what_it_was_before() -> None:
@@ -133,7 +133,7 @@ def test_who_owns_an_application_at_a_start_is_what_it_was_before() -> None:
     before.start(node("n"))
     before.put(at(1, by("ann", "p")))
     before.put(at(5, by("bob", "q", nodeName="n")))
-    assert before.cluster.model.applications["a"].user.name == "ann"
+    assert before.cluster.model.applications[app("a")].user.name == "ann"
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,7 @@ def test_other_pods_do_not_keep_it(older: Pod) -> None:
     """One that is no older, has no part in it yet, or names another one."""
     play = Play()
     play.start(node("n"), older, at(5, by("bob", "q", nodeName="n")))
-    assert play.cluster.model.applications["a"].user.name == "bob"
+    assert play.cluster.model.applications[app("a")].user.name == "bob"
 
 
 def test_a_pod_that_the_shim_before_has_bound_owns_its_application_before_an_older_one_that_waits() -> None:
@@ -170,7 +170,7 @@ def test_a_pod_that_waits_and_turns_up_on_a_node_joins(play: Play) -> None:
     play.put(by("bob", "q"))
     (update,) = play.put(by("bob", "q", nodeName="n"))
     assert [one.key for one in update.existing] == ["q"]  # type: ignore[union-attr]
-    assert play.cluster.model.applications["a"].others == {}
+    assert play.cluster.model.applications[app("a")].others == {}
 
 
 def test_members_of_a_gang_are_pods_of_one_user() -> None:

@@ -8,7 +8,7 @@ from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.model import PodState
 from schedulerd.kubernetes.reasons.waiting import State, Waiting
-from tests.kubernetes.builders import node, placed
+from tests.kubernetes.builders import app, node, placed
 from tests.kubernetes.cluster.gang_play import made, member, started
 from tests.kubernetes.cluster.play import Play, of, own
 from tests.kubernetes.reasons.reader import FAILED, Reader
@@ -20,9 +20,9 @@ def failed_gang() -> tuple[Play, list[e.FailPod]]:
     """Two pods of a Hard gang whose time is over."""
     play = started()
     pods = [member(name, style="Hard") for name in ("w0", "w1")]
-    effects = play.put(*pods) + play.tell(v.ApplicationAccepted("a"))
+    effects = play.put(*pods) + play.tell(v.ApplicationAccepted(app("a")))
     play.put(*(made(one) for one in of(effects, e.CreatePod)))
-    return play, of(play.tell(v.ApplicationUpdated("a", "Failed", "no room")), e.FailPod)
+    return play, of(play.tell(v.ApplicationUpdated(app("a"), "Failed", "no room")), e.FailPod)
 
 
 def test_a_pod_is_failed_again_until_it_has_ended() -> None:

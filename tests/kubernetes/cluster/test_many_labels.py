@@ -6,10 +6,10 @@ from schedulerd.core import checks
 from schedulerd.kubernetes.cluster.asking import TAGS_LENGTH_MAX
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition, RecordEvent
 from schedulerd.kubernetes.cluster.events import AskRejected
-from tests.kubernetes.builders import node
+from tests.kubernetes.builders import app, node
 from tests.kubernetes.cluster.play import Play, of, own
 
-APP = "yunikorn-ns-autogen"
+APP = app("yunikorn-ns-autogen")
 LABELS = {f"{number:03}{'k' * 250}/l": "v" * 63 for number in range(200)}
 
 

@@ -19,7 +19,7 @@ from schedulerd.kubernetes.metadata.pods import (
 from schedulerd.kubernetes.objects.cluster import Namespace, PriorityClass
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import node_affinity, pod
+from tests.kubernetes.builders import app, node_affinity, pod
 
 YUNIKORN = "yunikorn.apache.org/"
 OWN = "schedulerd.io/"
@@ -46,13 +46,13 @@ def marked(labels: dict[str, str] | None = None, annotations: dict[str, str] | N
     ],
 )
 def test_the_application_id(labels: dict[str, str], annotations: dict[str, str], expected: str) -> None:
-    assert read_metadata(marked(labels, annotations)).application_id == expected
+    assert read_metadata(marked(labels, annotations)).application_id == app(expected)
 
 
 def test_pods_without_an_application_can_be_one_each() -> None:
-    assert read_metadata(marked(), one_application_per_pod=True).application_id == "ns-p"
+    assert read_metadata(marked(), one_application_per_pod=True).application_id == app("ns-p")
     given = marked({"applicationId": "a"})
-    assert read_metadata(given, one_application_per_pod=True).application_id == "a"
+    assert read_metadata(given, one_application_per_pod=True).application_id == app("a")
 
 
 def test_values_that_are_ignored_are_told() -> None:

@@ -15,10 +15,10 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.metadata.namespaces import NamespaceTags, namespace_tags
 from schedulerd.kubernetes.objects.cluster import Namespace
 from schedulerd.kubernetes.objects.decode import convert
-from tests.kubernetes.builders import node
+from tests.kubernetes.builders import app, node
 from tests.kubernetes.cluster.play import Play, of, own
 
-APP = "yunikorn-ns-autogen"
+APP = app("yunikorn-ns-autogen")
 MOST = "namespace.resourcemaxapps"
 
 
@@ -60,11 +60,11 @@ def test_annotations_are_read_once_for_all_applications(monkeypatch: pytest.Monk
     monkeypatch.setattr(objects, "namespace_tags", counted)
     play = Play()
     play.start(node("n"), space("2"))
-    apps = [f"a{number}" for number in range(20)]
-    play.put(*(own(app, meta={"labels": {"applicationId": app}}) for app in apps))
-    play.tell(*(ApplicationAccepted(app) for app in apps))
-    assert len(of(play.put(space("3")), AddApplication)) == len(apps)
-    play.tell(*(ApplicationAccepted(app) for app in apps))
+    names = [f"a{number}" for number in range(20)]
+    play.put(*(own(name, meta={"labels": {"applicationId": name}}) for name in names))
+    play.tell(*(ApplicationAccepted(app(name)) for name in names))
+    assert len(of(play.put(space("3")), AddApplication)) == len(names)
+    play.tell(*(ApplicationAccepted(app(name)) for name in names))
     assert len(read) == 2
 
 

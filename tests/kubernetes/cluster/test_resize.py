@@ -8,7 +8,7 @@ import pytest
 from schedulerd.kubernetes.cluster.effects import Ask, ReleaseAllocation, ReleaseAsk, UpdateNode
 from schedulerd.kubernetes.cluster.events import BindEnded, BindResult
 from schedulerd.kubernetes.objects.pod import Pod, PodStatus
-from tests.kubernetes.builders import node, placed
+from tests.kubernetes.builders import app, node, placed
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
 
@@ -60,7 +60,7 @@ def test_a_pod_that_was_reported_is_resized_with_its_node(play: Play) -> None:
     (update,) = play.put(placed(own("p", cpu="2"), "n"))
     assert isinstance(update, UpdateNode)
     assert [(one.uuid, one.resources) for one in update.existing] == [("p", amounts(2000))]
-    assert play.gone(placed(own("p", cpu="2"), "n"))[0] == ReleaseAllocation("yunikorn-ns-autogen", "p", "p")
+    assert play.gone(placed(own("p", cpu="2"), "n"))[0] == ReleaseAllocation(app("yunikorn-ns-autogen"), "p", "p")
 
 
 def test_a_pod_counts_with_what_it_has_until_it_has_given_it_back(play: Play) -> None:
@@ -75,7 +75,7 @@ def test_a_resize_that_may_come_after_the_end_of_the_allocation_is_withdrawn(pla
     play.bind("p", "n")
     play.put(placed(own("p", cpu="2"), "n"))
     effects = play.gone(node("n", cpu="4"))
-    assert of(effects, ReleaseAsk) == [ReleaseAsk("yunikorn-ns-autogen", "p")]
+    assert of(effects, ReleaseAsk) == [ReleaseAsk(app("yunikorn-ns-autogen"), "p")]
 
 
 def test_an_ask_that_is_under_way_is_not_the_last_word_about_a_pod_that_is_found_larger(play: Play) -> None:

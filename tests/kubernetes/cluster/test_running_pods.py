@@ -27,10 +27,10 @@ from schedulerd.kubernetes.cluster.events import (
     ReleaseWanted,
     ReportBegun,
 )
-from tests.kubernetes.builders import node, placed
+from tests.kubernetes.builders import app, node, placed
 from tests.kubernetes.cluster.play import Play, of, own, the_ask, the_node
 
-APP = "yunikorn-ns-autogen"
+APP = app("yunikorn-ns-autogen")
 AMOUNTS = {"vcore": 1000, "pods": 1}
 
 

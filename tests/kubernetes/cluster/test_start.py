@@ -26,11 +26,11 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.objects.pod import Pod, PodCondition
 from schedulerd.kubernetes.reasons.waiting import State, Waiting
-from tests.kubernetes.builders import bound, containers, node, placed
+from tests.kubernetes.builders import app, bound, containers, node, placed
 from tests.kubernetes.cluster.play import EPOCH_NS, Play, own, the_ask, the_node
 from tests.kubernetes.reasons.reader import FAILED, Reader
 
-APP = "yunikorn-ns-autogen"
+APP = app("yunikorn-ns-autogen")
 
 
 def test_everything_is_reported_by_age() -> None:
@@ -44,7 +44,7 @@ def test_everything_is_reported_by_age() -> None:
         node("m"),
         placed(own("ended", meta={"labels": {"applicationId": "over"}}), "nowhere"),
     )
-    assert [added.application_id for added in report.applications] == [APP, "old"]
+    assert [added.application_id for added in report.applications] == [APP, app("old")]
     assert report.applications[0].tags["application.create.force"] == "true"
     assert "application.create.force" not in report.applications[1].tags
     assert [ask.key for ask in report.asks] == ["old", "young"]

@@ -10,8 +10,9 @@ import pytest
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.applications import FORCE_CREATE_TAG
+from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import placed
+from tests.kubernetes.builders import app, placed
 from tests.kubernetes.cluster.gang_play import accepted, made, member, started, the_placeholder
 from tests.kubernetes.cluster.play import Play, of, own
 
@@ -33,9 +34,9 @@ def waiting(kind: str) -> tuple[Play, str, Pod | None]:
     if pod is not None:
         effects = play.put(pod)
     key = next(ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
-    play.tell(v.ApplicationUpdated("a", "Accepted", ""))
+    play.tell(v.ApplicationUpdated(app("a"), "Accepted", ""))
     if pod is None:
-        play.tell(v.Allocated("a", key, "u", "n"))
+        play.tell(v.Allocated(app("a"), key, "u", "n"))
     else:
         play.bind(key, "n")
         play.put(placed(pod, "n"))
@@ -49,7 +50,7 @@ def test_an_equal_pod_that_comes_with_the_end_of_the_last_one_gets_placeholders(
     old, new = (member(name, members=1, placeholders=kind) for name in ("w0", "w1"))
     play.all(v.Gone(old), v.Put(new))
     if pod is None:
-        (again,) = (ask for ask in of(play.tell(v.AllocationReleased("a", key, "u")), e.Ask) if ask.is_placeholder)
+        (again,) = (ask for ask in of(play.tell(v.AllocationReleased(app("a"), key, "u")), e.Ask) if ask.is_placeholder)
         assert again.key != key
         return
     (created,) = of([*play.gone(placed(pod, "n")), *play.wait(1)], e.CreatePod)
@@ -59,7 +60,7 @@ def test_an_equal_pod_that_comes_with_the_end_of_the_last_one_gets_placeholders(
 def test_a_placeholder_that_is_lost_with_the_last_pod_is_not_asked_for_again() -> None:
     play, key, _ = waiting("virtual")
     old = member("w0", members=1, placeholders="virtual")
-    effects = play.tell(v.Gone(old), v.AllocationReleased("a", key, "u"))
+    effects = play.tell(v.Gone(old), v.AllocationReleased(app("a"), key, "u"))
     assert [ask.key for ask in of(effects, e.Ask)] == [f"{key}-stand-in"]
     assert {one.key for one in of(effects, e.ReleaseAsk)} == {key, f"{key}-stand-in", "w0"}
 
@@ -67,7 +68,7 @@ def test_a_placeholder_that_is_lost_with_the_last_pod_is_not_asked_for_again() -
 def test_a_gang_whose_last_pod_placeholder_and_successor_come_together_waits_for_the_placeholder() -> None:
     play, key, _ = waiting("virtual")
     old, new = (member(name, members=1, placeholders="virtual") for name in ("w0", "w1"))
-    asks = of(play.tell(v.Gone(old), v.AllocationReleased("a", key, "u"), v.Put(new)), e.Ask)
+    asks = of(play.tell(v.Gone(old), v.AllocationReleased(app("a"), key, "u"), v.Put(new)), e.Ask)
     assert [ask.is_placeholder for ask in asks] == [True, False, True], "one stands in before the real pod is asked for"
 
 
@@ -85,10 +86,10 @@ def test_a_late_end_of_the_application_of_before_fails_no_pod_of_its_successor()
     play = started()
     old = named("p")
     play.put(old)
-    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
+    play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Running", ""))
     play.gone(old)
     play.put(member("w0", members=1, style="Hard"))
-    assert play.all(v.ApplicationUpdated("a", "Failed", "its queue was removed")) == []
+    assert play.all(v.ApplicationUpdated(app("a"), "Failed", "its queue was removed")) == []
     assert len(of(play.wait(1), e.AddApplication)) == 1
 
 
@@ -97,23 +98,23 @@ def test_that_the_application_of_before_is_forgotten_is_nothing_to_its_successor
     """The daemon says so three days after its end, and its id may be in use."""
     play = started()
     play.put(named("p"))
-    play.tell(v.ApplicationAccepted("a"))
+    play.tell(v.ApplicationAccepted(app("a")))
     if not is_quiet:
-        play.tell(v.ApplicationUpdated("a", "Running", ""))
-    assert play.all(v.ApplicationUpdated("a", "Expired", "expireApplication")) == []
+        play.tell(v.ApplicationUpdated(app("a"), "Running", ""))
+    assert play.all(v.ApplicationUpdated(app("a"), "Expired", "expireApplication")) == []
     assert of(play.wait(120), e.AddApplication) == []
-    assert play.cluster.model.applications["a"].has_started is not is_quiet
+    assert play.cluster.model.applications[app("a")].has_started is not is_quiet
 
 
 def test_a_repeated_ask_of_a_placeholder_is_withdrawn_when_its_application_is_forgotten() -> None:
-    play = started()
+    play = started(application_ids=ApplicationIds.BARE)
     effects = play.put(member("w0", members=1, placeholders="virtual"), named("p", "bob", "other"))
     key = the_placeholder(effects).key
-    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Accepted", ""))
-    assert [ask.key for ask in of(play.tell(v.AskReleased("a", key)), e.Ask)] == [key]
-    play.tell(v.Allocated("a", key, "u", "n"))
+    play.tell(v.ApplicationAccepted(app("a", "")), v.ApplicationUpdated(app("a", ""), "Accepted", ""))
+    assert [ask.key for ask in of(play.tell(v.AskReleased(app("a", ""), key)), e.Ask)] == [key]
+    play.tell(v.Allocated(app("a", ""), key, "u", "n"))
     effects = play.tell(
-        v.Gone(member("w0", members=1, placeholders="virtual")), v.ApplicationUpdated("a", "Failed", "")
+        v.Gone(member("w0", members=1, placeholders="virtual")), v.ApplicationUpdated(app("a", ""), "Failed", "")
     )
     assert [one.user for one in of(effects, e.AddApplication)] == ["bob"]
     assert key in {one.key for one in of(effects, e.ReleaseAsk)}
@@ -123,33 +124,33 @@ def test_a_pod_of_another_user_does_not_stay_when_the_application_becomes_somebo
     play = started()
     first = named("p0")
     play.put(first, named("p1", "ann"), named("p2", "bob"))
-    play.tell(v.ApplicationRejected("a", "no"))
+    play.tell(v.ApplicationRejected(app("a"), "no"))
     effects = [*play.gone(first), *play.wait(1)]
     assert [one.user for one in of(effects, e.AddApplication)] == ["ann"]
     assert [ask.key for ask in of(effects, e.Ask)] == ["p1"]
-    assert "p2" in play.cluster.model.applications["a"].others
+    assert "p2" in play.cluster.model.applications[app("a")].others
 
 
 def test_pods_that_wait_for_an_application_without_pods_come_at_once_when_the_daemon_does_not_take_it() -> None:
     play = started()
     first = named("p0", "ann")
     play.put(first, named("p1", "bob"))
-    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
+    play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Running", ""))
     play.gone(first)
-    effects = play.tell(v.ReportBegun(("a",), ()), v.ApplicationRejected("a", "no such queue"))
+    effects = play.tell(v.ReportBegun((app("a"),), ()), v.ApplicationRejected(app("a"), "no such queue"))
     assert [(one.user, one.tags["namespace"]) for one in of(effects, e.AddApplication)] == [("bob", "ns")]
 
 
 def test_a_pod_with_a_node_joins_the_application_when_it_becomes_one_of_its_namespace() -> None:
-    play = started()
+    play = started(application_ids=ApplicationIds.BARE)
     first = named("x", namespace="ns1")
     play.put(first)
-    play.tell(v.ApplicationAccepted("a"), v.ApplicationUpdated("a", "Running", ""))
+    play.tell(v.ApplicationAccepted(app("a", "")), v.ApplicationUpdated(app("a", ""), "Running", ""))
     play.put(placed(named("y0", namespace="ns2"), "n"))
     play.gone(first)
     play.put(named("y1", namespace="ns2"))
     play.wait(1)
-    assert list(play.cluster.model.applications["a"].pods) == ["y1", "y0"]
+    assert list(play.cluster.model.applications[app("a", "")].pods) == ["y1", "y0"]
 
 
 def test_a_pod_that_was_kept_by_one_that_is_gone_does_not_wait_for_ever() -> None:

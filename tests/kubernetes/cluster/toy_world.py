@@ -14,6 +14,7 @@ from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import annotated, node, placed, terminating
@@ -29,9 +30,9 @@ class ToyDaemon:
 
     random: random.Random
     said: deque[v.Event] = field(default_factory=deque)
-    applications: set[str] = field(default_factory=set)
+    applications: set[ApplicationId] = field(default_factory=set)
     asks: dict[str, e.Ask] = field(default_factory=dict)
-    allocations: dict[str, tuple[str, str, str]] = field(default_factory=dict)
+    allocations: dict[str, tuple[ApplicationId, str, str]] = field(default_factory=dict)
     """By UUID: application, key, node."""
     leaving: set[str] = field(default_factory=set)
     """UUIDs that are wanted back."""
@@ -98,7 +99,7 @@ class ToyDaemon:
                 self.applications.discard(application_id)
                 self.said.append(v.ApplicationUpdated(application_id, "Completed", ""))
 
-    def forget(self, application_id: str) -> None:
+    def forget(self, application_id: ApplicationId) -> None:
         self.applications.discard(application_id)
         for key in [key for key, ask in self.asks.items() if ask.application_id == application_id]:
             del self.asks[key]

@@ -17,12 +17,12 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.pod_volumes import WriteKey, Written
 from schedulerd.kubernetes.objects.storage import PersistentVolume, PersistentVolumeClaim
 from schedulerd.kubernetes.predicates.storage import BOUND_ANNOTATION, SELECTED_NODE_ANNOTATION
-from tests.kubernetes.builders import node
+from tests.kubernetes.builders import app, node
 from tests.kubernetes.cluster.play import Play, of, own
 from tests.kubernetes.storage_builders import claim, uses, volume
 
 P, Q = PodName("ns", "p", "p"), PodName("ns", "q", "q")
-APP = "yunikorn-ns-autogen"
+APP = app("yunikorn-ns-autogen")
 DRIVER = "disks.example.com"
 SELECTOR = "schedulerd.io/node-selector"
 

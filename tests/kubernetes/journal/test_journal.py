@@ -39,6 +39,7 @@ from schedulerd.kubernetes.journal.header import FORMAT, Header
 from schedulerd.kubernetes.journal.recorded_cluster import RecordedCluster
 from schedulerd.kubernetes.journal.replay import NotReproduced, replay
 from schedulerd.kubernetes.journal.writer import JournalWriter
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
 from tests.kubernetes.builders import bound, node, pod
 from tests.unit.journal.build import Disk
@@ -165,6 +166,8 @@ def _instances(type_: Any) -> Any:
     origin, arguments = typing.get_origin(type_), typing.get_args(type_)
     if type_ is str:
         return "text"
+    if type_ is ApplicationId:
+        return ApplicationId("ns", "text")
     if type_ in (int, bool):
         return type_(1)
     if origin is tuple and arguments[-1] is ...:

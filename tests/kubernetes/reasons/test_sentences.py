@@ -10,11 +10,11 @@ from schedulerd.kubernetes.cluster.events import Allocated, ApplicationRejected,
 from schedulerd.kubernetes.objects.pod import PodCondition, PodStatus
 from schedulerd.kubernetes.reasons.amounts import amount_text
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
-from tests.kubernetes.builders import bound, containers, daemon_set, for_node, node, owned_by_daemon_set
+from tests.kubernetes.builders import app, bound, containers, daemon_set, for_node, node, owned_by_daemon_set
 from tests.kubernetes.cluster.play import own
 from tests.kubernetes.reasons.reader import FAILED, Reader
 
-APP = "yunikorn-ns-autogen"
+APP = app("yunikorn-ns-autogen")
 TAINTED = [{"key": "t", "effect": "NoSchedule"}]
 
 

@@ -21,6 +21,7 @@ from schedulerd.kubernetes.cluster.gangs import life, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.membership import spend
 from schedulerd.kubernetes.cluster.gangs.model import SlotState
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 
 
 def allocated(model: Model, event: Allocated) -> bool:
@@ -137,7 +138,7 @@ def told(model: Model, event: PendingReasonTold) -> None:
         waiting.virtual_told(model, own, event.waiting)
 
 
-def _virtual(model: Model, key: str, application_id: str) -> OwnPod | None:
+def _virtual(model: Model, key: str, application_id: ApplicationId) -> OwnPod | None:
     own = model.virtual.get(key)
     if own is None or own.application is None or own.application.id != application_id:
         return None

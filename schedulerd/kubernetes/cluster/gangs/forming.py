@@ -90,7 +90,7 @@ def _make_slots(model: Model, application: Application, gang: Gang, real: list[O
             if gang.was_complete:  # members that are not there may have ended
                 number = min(unbound, number)
         for index in range(number):
-            name = placeholder_name(gang.originator.uid, application.id, group.name, index)
+            name = placeholder_name(gang.originator.uid, application.id.name, group.name, index)
             gang.add_slot(group.name, index, name)
 
 

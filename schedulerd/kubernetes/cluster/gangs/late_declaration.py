@@ -19,6 +19,7 @@ from schedulerd.kubernetes.cluster.gangs import declaration
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.pods import default_application_ids
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
@@ -34,7 +35,7 @@ _OVER_NS = -1
 
 def why_waits(model: Model, own: OwnPod) -> Waiting | None:
     """What the pod waits for before it can join its application; None if nothing."""
-    if (why := why_kept(model, own)) is not None:
+    if (why := joining.foreign_id(model, own) or why_kept(model, own)) is not None:
         return why
     if own.declares_gang or own.group is not None:
         problem = declaration.check(model, own) or declaration.missing_group(model, own)
@@ -56,7 +57,7 @@ def missing_declaration(model: Model, own: OwnPod) -> str:
     if _has_waited(model, own):
         return ""
     return (
-        f"waits a few seconds for the pod that declares task group {group!r} of application {application_id!r}, "
+        f"waits a few seconds for the pod that declares task group {group!r} of application {application_id.name!r}, "
         "and is scheduled without a gang if there is none"
     )
 
@@ -92,7 +93,7 @@ def _wait(model: Model, own: OwnPod, due_ns: int) -> None:
     model.timers.set(due_ns, Due.DECLARATION, own.uid)
 
 
-def _is_over(model: Model, application_id: str, uid: str) -> bool:
+def _is_over(model: Model, application_id: ApplicationId, uid: str) -> bool:
     return model.waiting_for_declaration[application_id][uid] == _OVER_NS
 
 
@@ -106,8 +107,8 @@ def due(model: Model, own: OwnPod) -> None:
 def _is_shared(own: OwnPod) -> bool:
     """Another pod may declare a gang for the application of this one."""
     application_id = own.metadata.application_id
-    is_of_namespace = application_id in default_application_ids(own.pod.metadata.namespace)
-    return not is_of_namespace and not application_id.endswith(f"-{own.uid}")
+    is_of_namespace = application_id.name in default_application_ids(own.pod.metadata.namespace)
+    return not is_of_namespace and not application_id.name.endswith(f"-{own.uid}")
 
 
 def why_kept(model: Model, own: OwnPod) -> Waiting | None:
@@ -128,7 +129,7 @@ def why_kept(model: Model, own: OwnPod) -> Waiting | None:
 
 def declaring(model: Model, application: Application) -> list[OwnPod]:
     """Pods that declare task groups for the application and may join it, oldest first."""
-    if application.id in default_application_ids(application.namespace):
+    if application.id.name in default_application_ids(application.namespace):
         return []
     uids = model.declaring.get(application.id, {})
     pods = [own for uid in uids if (own := model.pods.get(uid)) is not None]

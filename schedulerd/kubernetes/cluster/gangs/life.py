@@ -13,6 +13,7 @@ from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, GangTime, GroupKey
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import GangStyle
 from schedulerd.kubernetes.reasons.waiting import held
 
@@ -38,7 +39,7 @@ def review(model: Model) -> None:
             waiting.show(model, application)
 
 
-def due(model: Model, application_id: str) -> None:
+def due(model: Model, application_id: ApplicationId) -> None:
     """A wait is over."""
     if application_id in model.applications:
         model.gangs_due[application_id] = None
@@ -146,7 +147,7 @@ def group_changed(model: Model, key: GroupKey) -> None:
             model.gangs_due[application.id] = None
 
 
-def gang_time(model: Model, application_id: str) -> GangTime | None:
+def gang_time(model: Model, application_id: ApplicationId) -> GangTime | None:
     """What a new daemon has to know of the time of a gang; None if it has not begun, or does not count any longer."""
     application = model.applications.get(application_id)
     gang = application.gang if application is not None else None

@@ -38,7 +38,8 @@ def own_pod(model: Model, pod: Pod, metadata: PodMetadata) -> OwnPod:
         return OwnPod(pod.metadata.uid, pod, metadata, is_placeholder=True)
     key = declaration.group_key(model, pod)
     if key is not None:
-        metadata = replace(metadata, application_id=declaration.application_id(key))
+        of_group = metadata.application_id._replace(name=declaration.application_id(key))
+        metadata = replace(metadata, application_id=of_group)
     own = OwnPod(pod.metadata.uid, pod, metadata, group=key, declares_gang=declares_task_groups(pod.metadata))
     declaration.note_pod(model, own)
     return own
@@ -102,7 +103,7 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
     gang = application.gang
     if gang is None and own.declares_gang and not own.has_told_gang:
         own.has_told_gang = True
-        note = f"the task groups are ignored: application {application.id!r} was added without a gang before"
+        note = f"the task groups are ignored: application {application.id.name!r} was added without a gang before"
         model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
     if gang is None:
         return

@@ -121,11 +121,11 @@ def _create(model: Model, application: Application, gang: Gang, slot: Slot) -> N
     originator, declared = gang.originator, gang.groups[slot.group].declared
     assert originator is not None
     assert declared is not None
-    rename(gang, slot, placeholder_pods.name(originator.uid, application.id, slot.group, slot.index))
+    rename(gang, slot, placeholder_pods.name(originator.uid, application.id.name, slot.group, slot.index))
     body = placeholder_pods.body(
         slot.name,
         originator.pod,
-        application.id,
+        application.id.name,
         application.queue,
         declared,
         gang.annotations,
@@ -142,7 +142,8 @@ def _ask(model: Model, application: Application, gang: Gang, slot: Slot) -> None
     group, key = gang.groups[slot.group], slot.name if not slot.tries else f"{slot.name}-{slot.tries}"
     slot.tries += 1
     pod = _like(model, application, gang, group, key)
-    own = OwnPod(pod.metadata.uid, pod, read_metadata(pod), is_placeholder=True, slot=slot, task_group=slot.group)
+    said = read_metadata(pod, ids=model.settings.application_ids)
+    own = OwnPod(pod.metadata.uid, pod, said, is_placeholder=True, slot=slot, task_group=slot.group)
     own.application = application
     slot.own, slot.state = own, SlotState.THERE
     model.virtual[key] = own
@@ -162,7 +163,7 @@ def _like(model: Model, application: Application, gang: Gang, group: Group, key:
     body = placeholder_pods.body(
         key,
         gang.originator.pod,
-        application.id,
+        application.id.name,
         application.queue,
         group.declared,
         gang.annotations,
