@@ -155,7 +155,8 @@ def _parameters(metadata: ObjectMeta) -> tuple[GangParameters, list[str]]:
 
 
 def task_groups(metadata: ObjectMeta, members_max: int = MEMBERS_MAX) -> tuple[TaskGroup, ...]:
-    """The task groups, with so many members together at most; none if nothing is declared. Raises InvalidGang."""
+    """The task groups that have a minimum, with so many members together at most; none if nothing is declared. Pods of
+    a group whose minMember is 0 belong to no group: the others are the gang. Raises InvalidGang."""
     text = annotation(metadata, TASK_GROUPS)
     if not text:
         return ()
@@ -173,7 +174,7 @@ def task_groups(metadata: ObjectMeta, members_max: int = MEMBERS_MAX) -> tuple[T
         raise InvalidGang(f"more than {members_max} members")
     if any(amount > _INT64_MAX for amount in whole(groups).values()):
         raise InvalidGang("the sum of minResource is above 2^63-1")
-    return groups
+    return tuple(group for group in groups if group.members)
 
 
 def whole(groups: tuple[TaskGroup, ...]) -> dict[str, int]:
@@ -193,8 +194,8 @@ def _task_group(number: int, declared: dict[str, Any]) -> TaskGroup:
     where = f"task group {name[:80]!r}"
     if len(name) > NAME_CHARACTERS_MAX:
         raise InvalidGang(f"{where}: the name has more than {NAME_CHARACTERS_MAX} characters")
-    if not isinstance(members, int) or isinstance(members, bool) or not 0 < members < 2**31:
-        raise InvalidGang(f"{where}: minMember is not a whole number above 0")
+    if not isinstance(members, int) or isinstance(members, bool) or not 0 <= members < 2**31:
+        raise InvalidGang(f"{where}: minMember is not a whole number of 0 or more")
     if not isinstance(quantities, dict) or not quantities:
         raise InvalidGang(f"{where} has no minResource")
     template = {key: known[key] for key in (*_TEMPLATE_MAPS, *_TEMPLATE_SPEC) if known.get(key)}

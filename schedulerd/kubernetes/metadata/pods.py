@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from schedulerd.kubernetes.metadata import foreign
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId, ApplicationIds
 from schedulerd.kubernetes.metadata.names import (
     ALLOW_PREEMPTION,
@@ -60,7 +61,7 @@ def read_metadata(
     metadata = pod.metadata
     application, queue = find(metadata, APP_ID, APP_ID_LABELS), find(metadata, QUEUE, QUEUE_LABELS)
     user, user_problem = _user(annotation(metadata, USER_INFO))
-    problems = [*_ignored(application, "application id"), *_ignored(queue, "queue")]
+    problems = [*_ignored(application, "application id"), *_ignored(queue, "queue"), *foreign.ignored(metadata)]
     if user_problem:
         problems.append(user_problem)
     namespace = metadata.namespace if ids is ApplicationIds.NAMESPACED else ""

@@ -39,6 +39,14 @@ def test_task_groups_are_read_whatever_the_case_of_their_keys() -> None:
     assert gangs.whole((group,)) == {"vcore": 1000, "pods": 2}
 
 
+def test_a_group_without_a_minimum_is_no_part_of_the_gang() -> None:
+    groups = gangs.task_groups(declared(GROUP, {**GROUP, "name": "workers", "minMember": 0}))
+    assert [group.name for group in groups] == ["g"]
+    assert gangs.task_groups(declared({**GROUP, "minMember": 0})) == ()
+    with pytest.raises(gangs.InvalidGang, match="no minResource"):
+        gangs.task_groups(declared(GROUP, {"name": "workers", "minMember": 0}))
+
+
 def test_the_own_prefix_wins() -> None:
     both = ObjectMeta(
         annotations={
@@ -58,7 +66,7 @@ def test_the_own_prefix_wins() -> None:
         ({"name": ""}, "no name"),
         ({"name": ["g"] * 9}, "^task group 1 has no name$"),
         ({"name": "n" * 254}, "^task group 'n{80}': the name has more than 253 characters$"),
-        ({"minMember": 0}, "minMember"),
+        ({"minMember": -1}, "minMember"),
         ({"minMember": True}, "minMember"),
         ({"minMember": "3"}, "minMember"),
         ({"minResource": None}, "no minResource"),
@@ -176,6 +184,7 @@ def test_the_body_of_a_placeholder() -> None:
         "schedulerd.io/queue": "root.q",
     }
     assert about["annotations"] == {
+        "cluster-autoscaler.kubernetes.io/safe-to-evict": "true",
         "c": "d",
         "e": "f",
         "sidecar.istio.io/inject": "false",

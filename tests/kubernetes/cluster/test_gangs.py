@@ -61,6 +61,31 @@ def test_long_task_groups_are_copied_neither_to_placeholders_nor_to_the_applicat
     assert max(len(json.dumps(one.body)) for one in created) < 2_000
 
 
+def test_an_autoscaler_may_remove_nodes_with_placeholders() -> None:
+    play = Play()
+    play.start(node("n"))
+    play.put(member("p"))
+    created = of(play.tell(v.ApplicationAccepted("a")), e.CreatePod)
+    said = {one.body["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] for one in created}
+    assert said == {"true"}
+
+
+def test_pods_of_a_group_without_a_minimum_run_when_the_gang_does() -> None:
+    group = {"minResource": {"cpu": "1"}}
+    groups = json.dumps([{**group, "name": "head", "minMember": 1}, {**group, "name": "workers", "minMember": 0}])
+
+    def of_group(name: str, group: str) -> Pod:
+        said = {"schedulerd.io/task-groups": groups, "schedulerd.io/task-group-name": group}
+        return own(name, meta={"labels": {"applicationId": "a"}, "annotations": said})
+
+    play = Play()
+    play.start(node("n"))
+    play.put(of_group("head", "head"), of_group("worker", "workers"))
+    (created,) = of(play.tell(v.ApplicationAccepted("a")), e.CreatePod)
+    asks = of(play.put(made(created)), e.Ask)
+    assert {(ask.key, ask.task_group) for ask in asks if not ask.is_placeholder} == {("head", "head"), ("worker", "")}
+
+
 def test_a_placeholder_is_asked_for_with_the_size_that_the_server_returned() -> None:
     play = started()
     (created, _) = accepted(play, play.put(member("w0"), member("w1")))

@@ -63,6 +63,17 @@ def test_values_that_are_ignored_are_told() -> None:
     assert read_metadata(marked({"queue": "root.b"})).problems == ()
 
 
+def test_what_a_pod_says_to_other_schedulers_is_told() -> None:
+    said = marked({"volcano.sh/queue-name": "q"}, {"scheduling.k8s.io/group-name": "job-1"})
+    group, queue = read_metadata(said).problems
+    assert group.startswith(
+        "scheduling.k8s.io/group-name 'job-1' is for Volcano and is ignored: the pod has no gang here"
+    )
+    assert queue == "volcano.sh/queue-name 'q' is for Volcano and is ignored: the label queue names the queue here"
+    groups = {"scheduling.k8s.io/group-name": "job-1", YUNIKORN + "task-group-name": "g"}
+    assert read_metadata(marked({"volcano.sh/queue-name": "q", "queue": "root.q"}, groups)).problems == ()
+
+
 @pytest.mark.parametrize(
     ("text", "user", "problem"),
     [

@@ -350,7 +350,7 @@ async def test_unusable_task_groups_are_told_and_the_pods_run(world: World) -> N
     await world.node("n", cpu="4")
     await world.start()
     unusable = gang(1)
-    unusable["annotations"]["yunikorn.apache.org/task-groups"] = '[{"name": "workers", "minMember": 0}]'
+    unusable["annotations"]["yunikorn.apache.org/task-groups"] = '[{"name": "workers", "minMember": -1}]'
     waits = {"labels": {"queue": "root.default"}, "annotations": {**unusable["annotations"]}}
     waits["annotations"]["schedulerd.io/on-invalid-gang"] = "fail"
     await world.pod("runs", metadata=unusable)

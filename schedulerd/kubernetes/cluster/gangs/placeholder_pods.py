@@ -22,6 +22,7 @@ _GROUP_CHARACTERS = 20
 _HASH_CHARACTERS = 10
 _NOT_ALLOWED = re.compile(r"[^a-z0-9]+")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_MAY_BE_EVICTED = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _NO_SIDECAR = "sidecar.istio.io/inject"
 
 
@@ -71,6 +72,7 @@ def _labels_and_annotations(
     template = group.template
     labels = {**template.get("labels", {}), _NO_SIDECAR: "false"}
     annotations = {
+        _MAY_BE_EVICTED: "true",  # an autoscaler keeps nodes with pods that no controller would make again
         **template.get("annotations", {}),
         **gang_annotations,
         _NO_SIDECAR: "false",
