@@ -65,7 +65,7 @@ def test_an_autoscaler_may_remove_nodes_with_placeholders() -> None:
     play = Play()
     play.start(node("n"))
     play.put(member("p"))
-    created = of(play.tell(v.ApplicationAccepted("a")), e.CreatePod)
+    created = of(play.tell(v.ApplicationAccepted(app("a"))), e.CreatePod)
     said = {one.body["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] for one in created}
     assert said == {"true"}
 
@@ -81,7 +81,7 @@ def test_pods_of_a_group_without_a_minimum_run_when_the_gang_does() -> None:
     play = Play()
     play.start(node("n"))
     play.put(of_group("head", "head"), of_group("worker", "workers"))
-    (created,) = of(play.tell(v.ApplicationAccepted("a")), e.CreatePod)
+    (created,) = of(play.tell(v.ApplicationAccepted(app("a"))), e.CreatePod)
     asks = of(play.put(made(created)), e.Ask)
     assert {(ask.key, ask.task_group) for ask in asks if not ask.is_placeholder} == {("head", "head"), ("worker", "")}
 
