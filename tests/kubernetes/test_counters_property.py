@@ -12,6 +12,7 @@ from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates import counters as counters_module
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.plugins import ALL
+from schedulerd.kubernetes.predicates.pod_info import PodInfo
 from schedulerd.kubernetes.predicates.refusal import Code, Refusal, Refusals
 from schedulerd.kubernetes.predicates.topology_counts import SpreadCounter, TopologyCounter, counts_node
 from tests.kubernetes import builders
@@ -110,14 +111,20 @@ def check_counters(view: ClusterView) -> None:
             facts = [node.facts for node in view.state.nodes.values() if node.facts is not None]
             values = {one.labels[counter.topology_key] for one in facts if counts_node(counter.eligibility, one)}
             assert counter.minimum() == min((sums[value] for value in values), default=0)
-            assert set(counter.domains.nodes) == values
+            assert set(counter.values) == values
+
+
+def _counts(view: ClusterView, counter: TopologyCounter, pod: PodInfo) -> bool:
+    if pod.is_terminating and counter.eligibility is not None:
+        return False
+    return counter.key is not None and view.state.counters.selects(counter.key.filters, pod)
 
 
 def _recount(view: ClusterView, counter: TopologyCounter) -> tuple[Counter[str], Counter[str]]:
     on_nodes: Counter[str] = Counter()
     sums: Counter[str] = Counter()
     for node in view.state.nodes.values():
-        matching = sum(view.state.counters.matches(counter, pod) for pod in node.pods.values())
+        matching = sum(_counts(view, counter, pod) for pod in node.pods.values())
         on_nodes[node.name] = matching
         value = counter.value_at(node.facts)
         if value is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from schedulerd.kubernetes.predicates import inter_pod_affinity, node_ports, pod_topology_spread, topology_counts
+from schedulerd.kubernetes.predicates import inter_pod_affinity, pod_topology_spread, topology_counts
 from schedulerd.kubernetes.predicates.anti_affinity_index import AntiAffinityIndex
 from schedulerd.kubernetes.predicates.cluster_state import Gone
 from schedulerd.kubernetes.predicates.counters import Counters, PodGroup
@@ -27,7 +27,7 @@ def nothing(*_: Any) -> None:
 
 
 def counts_any_node(eligibility: Any, facts: Any) -> bool:
-    return all(key in facts.labels for key in eligibility.topology_keys)
+    return all(key in facts.labels for key in eligibility.nodes.topology_keys)
 
 
 def only_live(self: PodGroup, counter: Any) -> Any:
@@ -50,8 +50,10 @@ def names_only(self: NamespaceScope, namespace: str, labels: Any) -> bool:
     return namespace in self.names
 
 
-def counts_terminating(self: Counters, counter: Any, pod: Any) -> bool:
-    return counter.key is not None and self.selects(counter.key.filters, pod)
+def counts_terminating(self: Any, counter: Any, pod: Any) -> int:
+    if counter.key is None:
+        return int(pod.anti_affinity.count(counter.term))
+    return int(self._cluster.counters.selects(counter.key.filters, pod))
 
 
 MUTANTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
@@ -65,8 +67,8 @@ MUTANTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
     "new counters miss pods that are being deleted": (PodGroup, "counted_by", only_live),
     "pods with unusual labels find no counters": (SelectorIndex, "candidates", without_namespaces),
     "victims still count": (Gone, "counted", lambda self, counter: {}),
-    "victims that are being deleted are taken off twice": (Counters, "matches", counts_terminating),
-    "victims keep their ports": (node_ports, "_freed", lambda port, node, gone: {}),
+    "victims that are being deleted are taken off twice": (Gone, "_times", counts_terminating),
+    "victims keep their ports": (Gone, "ports_on", lambda self, node: {}),
     "every pod is the first of its group": (inter_pod_affinity, "_is_first_of_group", lambda *_: True),
     "no pod is the first of its group": (inter_pod_affinity, "_is_first_of_group", lambda *_: False),
     "victims do not lower the minimum": (
@@ -76,7 +78,7 @@ MUTANTS: dict[str, tuple[Any, str, Callable[..., Any]]] = {
             counter.by_value.get(value, 0)
             + constraint.counts_itself
             - (gone.counted(counter).get(value, 0) if gone is not None else 0),
-            counter.minimum() if len(counter.domains.nodes) >= constraint.min_domains else 0,
+            counter.minimum() if len(counter.values) >= constraint.min_domains else 0,
         ),
     ),
 }

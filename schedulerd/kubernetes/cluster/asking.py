@@ -23,6 +23,7 @@ from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.pods import may_be_preempted, may_preempt
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.pod_resources import pod_requests
+from schedulerd.kubernetes.predicates import demands
 from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
@@ -55,6 +56,9 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         return
     if pod.spec.scheduling_gates:
         withdraw(model, own, PodState.HELD)  # the API server says why, in a condition of its own
+        return
+    if why_not := demands.excess(pod.spec):
+        hold(model, own, held(why_not, "SpecTooLarge", is_about_nodes=False))  # no further node would help
         return
     try:
         resources = amounts_asked(pod)

@@ -91,6 +91,16 @@ class Cluster:
         effects, model.effects = model.effects, []
         return effects
 
+    @property
+    def work(self) -> int:
+        """What judgements have cost so far, in judgements of pods that say nothing of nodes."""
+        return self.model.view.state.work
+
+    def prepare(self, key: str) -> bool:
+        """One step of the work before a question about the pod of this ask can be answered; False if nothing is left
+        of it. Nobody has to call this, but others may run between its steps."""
+        return questions.prepare(self.model, key)
+
     def predicates(self, key: str, node: str, *, allocate: bool) -> str | None:
         """Why the pod of this ask may not run on the node; None if it may."""
         return questions.predicates(self.model, key, node, allocate=allocate)

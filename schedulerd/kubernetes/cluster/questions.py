@@ -12,6 +12,13 @@ from schedulerd.kubernetes.predicates.words import reasons
 UNKNOWN_POD = "the pod is not known"
 
 
+def prepare(model: Model, key: str) -> bool:
+    """One step of what has to be done before a question about the pod can be answered; False if nothing is left of
+    that. It changes no answer."""
+    own = model.pods.get(key) or model.virtual.get(key)
+    return own is not None and model.view.prepare(own.pod)
+
+
 def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | None:
     """Why the pod may not run on the node; None if it may."""
     own = model.pods.get(key) or model.virtual.get(key)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from schedulerd.kubernetes.predicates.anti_affinity_index import AntiAffinityIndex, TermHolders
 from schedulerd.kubernetes.predicates.counters import Counters
@@ -10,7 +11,7 @@ from schedulerd.kubernetes.predicates.node_state import NodeState
 from schedulerd.kubernetes.predicates.pod_info import PendingPod, PodInfo
 from schedulerd.kubernetes.predicates.refused_pods import RefusedPods
 from schedulerd.kubernetes.predicates.storage import ClaimKey, Storage
-from schedulerd.kubernetes.predicates.terms import AffinityTerm, SpreadConstraint
+from schedulerd.kubernetes.predicates.terms import AffinityTerm, PodFilters, SpreadConstraint, pod_filters
 from schedulerd.kubernetes.predicates.topology_counts import CounterKey, SpreadCounter, TopologyCounter
 
 
@@ -25,51 +26,68 @@ class ClusterState:
         self.claim_users: dict[ClaimKey, int] = {}
         """How many pods on nodes use a claim."""
         self.refused = RefusedPods(self.counters)
+        self.judged = 0
+        """What judgements have cost so far, in judgements of pods without constraints."""
+
+    @property
+    def work(self) -> int:
+        """What questions have cost so far: about a ten-thousandth of a second each."""
+        return self.judged + self.counters.work // 8
 
 
 class JudgedPod:
-    """A pod with the counters that its constraints need. Whoever makes one calls `release` when it is done."""
+    """A pod with the counters that its constraints need. Whoever makes one calls `release` when it is done.
 
-    __slots__ = ("_against", "_version", "affinity", "anti_affinity", "info", "pod", "spread")
+    It is ready once `advance` has said so: to make a counter, all groups of pods of the cluster may have to be looked
+    at, and a pod has many, so others may run in between.
+    """
+
+    __slots__ = ("_acquiring", "_against", "_version", "affinity", "anti_affinity", "info", "pod", "spread")
 
     def __init__(self, pod: PendingPod, cluster: ClusterState) -> None:
         self.pod = pod
         self.info = pod.info
-        self.affinity: Sequence[tuple[AffinityTerm, TopologyCounter]] = ()
-        self.anti_affinity: Sequence[tuple[AffinityTerm, TopologyCounter]] = ()
-        self.spread: Sequence[tuple[SpreadConstraint, SpreadCounter]] = ()
+        self.affinity: list[TopologyCounter] = []
+        """Of all terms that have the same topology key: each needs a pod that matches all terms."""
+        self.anti_affinity: list[TopologyCounter] = []
+        self.spread: list[tuple[SpreadConstraint, SpreadCounter]] = []
+        self._acquiring: Iterator[None] | None = None
         if pod.affinity or pod.info.anti_affinity or pod.spread:
-            self._acquire(pod, cluster.counters)
+            self._acquiring = self._acquire(pod, cluster.counters)
         self._against: tuple[TermHolders, ...] = ()
         self._version = -1
 
-    def _acquire(self, pod: PendingPod, counters: Counters) -> None:
-        self.affinity = [
-            (term, counters.acquire(CounterKey(pod.affinity_filters, term.topology_key, None))) for term in pod.affinity
-        ]
-        self.anti_affinity = [
-            (term, counters.acquire(CounterKey((term.pods,), term.topology_key, None)))
-            for term in pod.info.anti_affinity
-        ]
-        self.spread = [
-            (
-                constraint,
-                counters.acquire_spread(
-                    CounterKey((constraint.pods,), constraint.topology_key, constraint.eligibility)
-                ),
-            )
-            for constraint in pod.spread
-        ]
+    def advance(self) -> bool:
+        """Makes the next counter; False if it has all of them."""
+        if self._acquiring is None:
+            return False
+        if next(self._acquiring, self) is self:
+            self._acquiring = None
+        return True
+
+    def _acquire(self, pod: PendingPod, counters: Counters) -> Iterator[None]:
+        if pod.affinity_filters is not None:
+            for topology_key in dict.fromkeys(term.topology_key for term in pod.affinity):
+                self.affinity.append(counters.acquire(CounterKey(pod.affinity_filters, topology_key, None)))
+                yield
+        for term in pod.info.anti_affinity:
+            self.anti_affinity.append(counters.acquire(CounterKey(pod_filters((term.pods,)), term.topology_key, None)))
+            yield
+        for constraint in pod.spread:
+            key = CounterKey(pod_filters((constraint.pods,)), constraint.topology_key, constraint.eligibility)
+            self.spread.append((constraint, counters.acquire_spread(key)))
+            yield
 
     def release(self, cluster: ClusterState) -> None:
-        if not (self.affinity or self.anti_affinity or self.spread):
-            return
-        held: Iterable[TopologyCounter] = (
-            counter for constraints in (self.affinity, self.anti_affinity, self.spread) for _, counter in constraints
-        )
-        for counter in held:
+        self._acquiring = None
+        for counter in (*self.affinity, *self.anti_affinity, *(counter for _, counter in self.spread)):
             assert counter.key is not None
             cluster.counters.release(counter.key)
+
+    def work(self) -> int:
+        """What it costs to judge it on one node, where a pod without constraints costs 1."""
+        constraints = len(self.affinity) + len(self.anti_affinity) + len(self.spread) + len(self._against)
+        return self.pod.work + constraints // 8
 
     def against(self, cluster: ClusterState) -> tuple[TermHolders, ...]:
         """The anti-affinity terms of known pods that match this one."""
@@ -88,10 +106,23 @@ class Gone:
         self.pods: dict[str, tuple[PodInfo, NodeState]] = {}
         """By uid."""
         self._sums: dict[TopologyCounter, dict[str, int]] = {}
+        self._matches: dict[tuple[PodFilters, str], bool] = {}
+        """By uid. All affinity terms of a pod have the same filters."""
+        self._terms: dict[str, Counter[AffinityTerm]] = {}
+        """How often a pod has a term, by uid."""
+        self.claim_users: dict[ClaimKey, int] = {}
+        """How many of them use a claim."""
+        self._ports: dict[NodeState, dict[tuple[str, int], Counter[str]]] = {}
 
     def add(self, pod: PodInfo, node: NodeState) -> None:
+        if pod.uid in self.pods:
+            return
         self.pods[pod.uid] = (pod, node)
-        self._sums.clear()
+        for counter, sums in self._sums.items():
+            self._count(counter, sums, pod, node)
+        self._ports.pop(node, None)
+        for name in {use.name for use in pod.claims}:
+            self.claim_users[pod.namespace, name] = self.claim_users.get((pod.namespace, name), 0) + 1
 
     def on(self, node: NodeState) -> list[PodInfo]:
         return [pod for pod, its_node in self.pods.values() if its_node is node]
@@ -102,13 +133,35 @@ class Gone:
         if sums is None:
             sums = self._sums[counter] = {}
             for pod, node in self.pods.values():
-                times = self._times(counter, pod)
-                value = counter.value_at(node.facts) if times else None
-                if value is not None:
-                    sums[value] = sums.get(value, 0) + times
+                self._count(counter, sums, pod, node)
         return sums
+
+    def ports_on(self, node: NodeState) -> Mapping[tuple[str, int], Counter[str]]:
+        """How many of them use a port of the node, by protocol and port, and by address."""
+        found = self._ports.get(node)
+        if found is None:
+            found = self._ports[node] = {}
+            for pod in self.on(node):
+                for port in pod.ports:
+                    found.setdefault((port.protocol, port.port), Counter())[port.address] += 1
+        return found
+
+    def _count(self, counter: TopologyCounter, sums: dict[str, int], pod: PodInfo, node: NodeState) -> None:
+        value = counter.value_at(node.facts)
+        times = self._times(counter, pod) if value is not None else 0
+        if value is not None and times:
+            sums[value] = sums.get(value, 0) + times
 
     def _times(self, counter: TopologyCounter, pod: PodInfo) -> int:
         if isinstance(counter, TermHolders):
-            return pod.anti_affinity.count(counter.term)
-        return int(self._cluster.counters.matches(counter, pod))
+            terms = self._terms.get(pod.uid)
+            if terms is None:
+                terms = self._terms[pod.uid] = Counter(pod.anti_affinity)
+            return terms[counter.term]
+        if counter.key is None or (pod.is_terminating and counter.eligibility is not None):
+            return 0
+        key = (counter.key.filters, pod.uid)
+        matches = self._matches.get(key)
+        if matches is None:
+            matches = self._matches[key] = self._cluster.counters.selects(counter.key.filters, pod)
+        return int(matches)

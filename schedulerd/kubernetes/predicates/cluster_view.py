@@ -9,6 +9,7 @@ from schedulerd.kubernetes.predicates.callbacks import UNREADABLE, callback_plug
 from schedulerd.kubernetes.predicates.cluster_contents import ClusterContents
 from schedulerd.kubernetes.predicates.cluster_state import Gone, JudgedPod
 from schedulerd.kubernetes.predicates.disruption_budgets import Exceeded
+from schedulerd.kubernetes.predicates.known_pod import KnownPod
 from schedulerd.kubernetes.predicates.node_classes import NodeClass, class_of
 from schedulerd.kubernetes.predicates.plugins import ALL, FOR_PLAIN, Plugin
 from schedulerd.kubernetes.predicates.pod_info import PendingPod, PodInfo, read_info, read_pending
@@ -42,6 +43,16 @@ class ClusterView(ClusterContents):
         finally:
             if not is_kept:
                 judged.release(self.state)
+
+    def prepare(self, pod: Pod) -> bool:
+        """One step of what has to be done before the pod can be judged; False if nothing is left of that. Nobody has to
+        call this: `judge` does what is left."""
+        known = self._pods.get(pod.metadata.uid)
+        return known is not None and known.pod is pod and known.prepare(self.state)
+
+    def work(self, pod: Pod) -> int:
+        """What it costs to judge the pod on one node, where a pod that says nothing of nodes costs 1."""
+        return self._pending(pod).work
 
     def note_refused(
         self, key: str, pod: Pod, node_name: str, refusals: Refusals, *, ignores_pods: bool = False
@@ -137,6 +148,7 @@ class ClusterView(ClusterContents):
             return _UNKNOWN_NODE
         if judged.pod.problem is not None:
             return (Refusal(UNREADABLE, Kind.UNRESOLVABLE, Code.MALFORMED, judged.pod.problem),)
+        self.state.judged += judged.work()
         found: Refusals = ()
         if plugins is ALL and judged.pod.is_plain:
             plugins = FOR_PLAIN
@@ -152,7 +164,8 @@ class ClusterView(ClusterContents):
         """What questions about the pod need, and whether it is kept for the next question."""
         known = self._pods.get(pod.metadata.uid)
         if known is None or known.pod is not pod:
-            return JudgedPod(read_pending(pod, read_info(pod)), self.state), False
+            known = KnownPod(pod, read_info(pod))
+            return known.judged_by(self.state)[0], False
         return known.judged_by(self.state)
 
     def _gone(self, pod: Pod, uids: Iterable[str]) -> Gone | None:

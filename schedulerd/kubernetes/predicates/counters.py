@@ -1,8 +1,9 @@
 """The counters of all constraints in use, and the pods they count.
 
 Pods with the same namespace and labels are one group: a new counter is filled from groups, not from pods, and a pod
-that comes or goes changes the counters of its group. A counter is in use while a waiting pod has it. Up to
-`_IDLE_COUNTERS_MAX` more are kept, as pods of one template come in waves.
+that comes or goes changes the counters of its group. Counters with the same filters have one selection of groups: a pod
+with many affinity terms has as many counters, and the groups are compared with its filters once. A counter is in use
+while a waiting pod has it. Up to `_IDLE_COUNTERS_MAX` more are kept, as pods of one template come in waves.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _GroupKey = frozenset[tuple[str, str]]
 class PodGroup:
     """Pods on nodes with the same namespace and labels."""
 
-    __slots__ = ("counters", "key", "labels", "live", "namespace", "terminating")
+    __slots__ = ("key", "labels", "live", "namespace", "selections", "terminating")
 
     def __init__(self, namespace: str, labels: Mapping[str, str], key: _GroupKey) -> None:
         self.namespace = namespace
@@ -33,7 +34,8 @@ class PodGroup:
         """Pods by node name."""
         self.terminating: dict[str, int] = {}
         """Pods that are being deleted, by node name."""
-        self.counters: dict[TopologyCounter, None] = {}
+        self.selections: dict[Selection, None] = {}
+        """Those that have the group."""
 
     def counted_by(self, counter: TopologyCounter) -> Iterator[tuple[str, int]]:
         """Node names with the pods of the group that the counter counts there."""
@@ -42,18 +44,41 @@ class PodGroup:
             yield from self.terminating.items()
 
 
+class Selection:
+    """The groups whose pods match some filters, and all counters of these pods."""
+
+    __slots__ = ("counters", "filters", "groups")
+
+    def __init__(self, filters: PodFilters) -> None:
+        self.filters = filters
+        self.groups: dict[PodGroup, None] = {}
+        self.counters: dict[TopologyCounter, None] = {}
+
+    def add(self, group: PodGroup) -> None:
+        self.groups[group] = None
+        group.selections[self] = None
+
+    def remove(self, group: PodGroup) -> None:
+        del self.groups[group]
+        del group.selections[self]
+
+
 class Counters:
     def __init__(self, nodes: Mapping[str, NodeState], namespaces: Mapping[str, Mapping[str, str]]) -> None:
+        self.work = 0
+        """Groups that were compared with filters or counted so far: what makes a counter cost time."""
         self._nodes = nodes
         self._namespaces = namespaces
         self._counters: dict[CounterKey, TopologyCounter] = {}
         self._users: dict[CounterKey, int] = {}
         self._idle: dict[CounterKey, None] = {}
         """Counters without users, those idle for longest first."""
-        self._index: SelectorIndex[TopologyCounter] = SelectorIndex()
+        self._selections: dict[PodFilters, Selection] = {}
+        """Each has a counter."""
+        self._index: SelectorIndex[Selection] = SelectorIndex()
         self._groups: dict[str, dict[_GroupKey, PodGroup]] = {}
         """By namespace and labels."""
-        self._domains: dict[tuple[Eligibility, str], Domains] = {}
+        self._domains: dict[Eligibility, Domains] = {}
 
     @property
     def in_use(self) -> int:
@@ -95,9 +120,10 @@ class Counters:
         """The pod came to the node (1) or left it (-1)."""
         group = self._group(pod)
         change(group.terminating if pod.is_terminating else group.live, node.name, by)
-        for counter in group.counters:
-            if not pod.is_terminating or counter.eligibility is None:
-                counter.pods_changed(node.name, node.facts, by)
+        for selection in group.selections:
+            for counter in selection.counters:
+                if not pod.is_terminating or counter.eligibility is None:
+                    counter.pods_changed(node.name, node.facts, by)
         if not group.live and not group.terminating:
             self._forget(group)
 
@@ -112,20 +138,14 @@ class Counters:
     def namespace_changed(self, namespace: str) -> None:
         """The labels of the namespace are others now: selectors for namespaces may find its pods, or no longer."""
         for group in self._groups.get(namespace, {}).values():
-            before, after = group.counters, self._matching(group)
-            for counter in before:
-                if counter not in after:
-                    self._fill(counter, group, -1)
-            for counter in after:
-                if counter not in before:
-                    self._fill(counter, group, 1)
-            group.counters = after
-
-    def matches(self, counter: TopologyCounter, pod: PodInfo) -> bool:
-        """The counter counts such a pod."""
-        if pod.is_terminating and counter.eligibility is not None:
-            return False
-        return counter.key is not None and self.selects(counter.key.filters, pod)
+            after = self._matching(group)
+            for selection in [one for one in group.selections if one not in after]:
+                self._fill(selection.counters, group, -1)
+                selection.remove(group)
+            for selection in after:
+                if selection not in group.selections:
+                    self._fill(selection.counters, group, 1)
+                    selection.add(group)
 
     def selects(self, filters: PodFilters, pod: PodInfo) -> bool:
         return self._selects(filters, pod.namespace, pod.labels)
@@ -139,20 +159,31 @@ class Counters:
 
     def _made(self, key: CounterKey) -> TopologyCounter:
         counter = self._new(key)
-        self._index.add(counter, key.filters)
-        for group in self._groups_of(key.filters):
-            if self._selects(key.filters, group.namespace, group.labels):
-                group.counters[counter] = None
-                self._fill(counter, group, 1)
+        selection = self._selections.get(key.filters)
+        if selection is None:
+            selection = self._selections[key.filters] = self._selected(key.filters)
+        selection.counters[counter] = None
+        for group in selection.groups:
+            self._fill((counter,), group, 1)
         return counter
+
+    def _selected(self, filters: PodFilters) -> Selection:
+        selection = Selection(filters)
+        self._index.add(selection, filters)
+        for group in self._groups_of(filters):
+            self.work += 1
+            if self._selects(filters, group.namespace, group.labels):
+                selection.add(group)
+        return selection
 
     def _new(self, key: CounterKey) -> TopologyCounter:
         if key.eligibility is None:
             return TopologyCounter(key.topology_key, None, key)
-        domains = self._domains.get((key.eligibility, key.topology_key))
+        domains = self._domains.get(key.eligibility)
         if domains is None:
-            domains = self._domains[key.eligibility, key.topology_key] = Domains(key.eligibility, key.topology_key)
+            domains = self._domains[key.eligibility] = Domains(key.eligibility)
             for node in self._nodes.values():
+                self.work += 1
                 domains.node_changed(None, node.facts)
         domains.users += 1
         return SpreadCounter(key, domains)
@@ -160,14 +191,18 @@ class Counters:
     def _drop(self, key: CounterKey) -> None:
         counter = self._counters.pop(key)
         del self._idle[key]
-        self._index.remove(counter, key.filters)
-        for group in self._groups_of(key.filters):
-            group.counters.pop(counter, None)
+        selection = self._selections[key.filters]
+        del selection.counters[counter]
+        if not selection.counters:
+            del self._selections[key.filters]
+            self._index.remove(selection, key.filters)
+            for group in list(selection.groups):
+                selection.remove(group)
         if isinstance(counter, SpreadCounter):
             domains = counter.domains
             domains.users -= 1
             if domains.users == 0:
-                del self._domains[domains.eligibility, domains.topology_key]
+                del self._domains[domains.eligibility]
 
     def _groups_of(self, filters: PodFilters) -> Iterator[PodGroup]:
         """Groups that may match: those of the named namespaces, if no namespace is selected by labels."""
@@ -178,15 +213,17 @@ class Counters:
         for namespace in namespaces:
             yield from self._groups.get(namespace, {}).values()
 
-    def _fill(self, counter: TopologyCounter, group: PodGroup, sign: int) -> None:
-        for name, pods in group.counted_by(counter):
-            counter.pods_changed(name, self._nodes[name].facts, sign * pods)
+    def _fill(self, counters: Iterable[TopologyCounter], group: PodGroup, sign: int) -> None:
+        for counter in counters:
+            for name, pods in group.counted_by(counter):
+                self.work += 1
+                counter.pods_changed(name, self._nodes[name].facts, sign * pods)
 
-    def _matching(self, group: PodGroup) -> dict[TopologyCounter, None]:
+    def _matching(self, group: PodGroup) -> dict[Selection, None]:
         return {
-            counter: None
-            for counter in self._index.candidates(group.namespace, group.labels)
-            if counter.key is not None and self._selects(counter.key.filters, group.namespace, group.labels)
+            selection: None
+            for selection in self._index.candidates(group.namespace, group.labels)
+            if self._selects(selection.filters, group.namespace, group.labels)
         }
 
     def _group(self, pod: PodInfo) -> PodGroup:
@@ -197,11 +234,14 @@ class Counters:
         group = groups.get(key)
         if group is None:
             group = groups[key] = PodGroup(pod.namespace, pod.labels, key)
-            group.counters = self._matching(group)
+            for selection in self._matching(group):
+                selection.add(group)
         return group
 
     def _forget(self, group: PodGroup) -> None:
         groups = self._groups[group.namespace]
         del groups[group.key]
+        for selection in list(group.selections):
+            selection.remove(group)
         if not groups:
             del self._groups[group.namespace]

@@ -22,9 +22,9 @@ def judge(pod: JudgedPod, facts: NodeFacts, node: NodeState, cluster: ClusterSta
         unmet = _unmet_affinity(pod, facts, cluster, gone)
         if unmet is not None:
             return (Refusal(NAME, Kind.UNRESOLVABLE, Code.POD_AFFINITY, (unmet,)),)
-    for term, counter in pod.anti_affinity:
+    for counter in pod.anti_affinity:
         if _pods_at(counter, facts, gone):
-            return (Refusal(NAME, Kind.UNSCHEDULABLE, Code.POD_ANTI_AFFINITY, (term.topology_key,)),)
+            return (Refusal(NAME, Kind.UNSCHEDULABLE, Code.POD_ANTI_AFFINITY, (counter.topology_key,)),)
     for holders in pod.against(cluster):
         if _pods_at(holders, facts, gone):
             return (Refusal(NAME, Kind.UNSCHEDULABLE, Code.EXISTING_ANTI_AFFINITY, (holders.topology_key,)),)
@@ -33,10 +33,10 @@ def judge(pod: JudgedPod, facts: NodeFacts, node: NodeState, cluster: ClusterSta
 
 def _unmet_affinity(pod: JudgedPod, facts: NodeFacts, cluster: ClusterState, gone: Gone | None) -> str | None:
     """Topology key of the first term that is not met. A node without a term's label never meets it."""
-    missing = next((term.topology_key for term, _ in pod.affinity if term.topology_key not in facts.labels), None)
+    missing = next((one.topology_key for one in pod.affinity if one.topology_key not in facts.labels), None)
     if missing is not None:
         return missing
-    unmet = next((term.topology_key for term, counter in pod.affinity if not _pods_at(counter, facts, gone)), None)
+    unmet = next((counter.topology_key for counter in pod.affinity if not _pods_at(counter, facts, gone)), None)
     if unmet is not None and _is_first_of_group(pod, cluster, gone):
         return None
     return unmet
@@ -44,10 +44,11 @@ def _unmet_affinity(pod: JudgedPod, facts: NodeFacts, cluster: ClusterState, gon
 
 def _is_first_of_group(pod: JudgedPod, cluster: ClusterState, gone: Gone | None) -> bool:
     """No pod that matches all terms is on a node with any of their labels, and the pod matches them itself."""
-    for _, counter in pod.affinity:
+    for counter in pod.affinity:
         if counter.total > (sum(gone.counted(counter).values()) if gone is not None else 0):
             return False
-    return cluster.counters.selects(pod.pod.affinity_filters, pod.info)
+    filters = pod.pod.affinity_filters
+    return filters is not None and cluster.counters.selects(filters, pod.info)
 
 
 def _pods_at(counter: TopologyCounter, facts: NodeFacts, gone: Gone | None) -> int:

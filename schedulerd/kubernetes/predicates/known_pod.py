@@ -19,7 +19,7 @@ class KnownPod:
         self.node: NodeState | None = None
         """Where it runs or is assumed."""
         self._judged: JudgedPod | None = None
-        """What its questions need, from the first question until it has a node."""
+        """What its questions need, from the first question until it has a node; not all of it is there at first."""
         self._pending: PendingPod | None = None
         """What was read of it for questions, as long as it has no node."""
 
@@ -32,13 +32,23 @@ class KnownPod:
             self._pending = pending
         return pending
 
+    def prepare(self, cluster: ClusterState) -> bool:
+        """One step of what has to be done before questions can be answered; False if nothing is left of that."""
+        if self.node is not None:
+            return False
+        if self._judged is None:
+            self._judged = JudgedPod(self.read_pending(), cluster)
+        return self._judged.advance()
+
     def judged_by(self, cluster: ClusterState) -> tuple[JudgedPod, bool]:
         """What questions about the pod need, and whether it is kept for the next question."""
-        if self._judged is not None:
-            return self._judged, True
-        judged = JudgedPod(self.read_pending(), cluster)
-        if self.node is None:
-            self._judged = judged
+        judged = self._judged
+        if judged is None:
+            judged = JudgedPod(self.read_pending(), cluster)
+            if self.node is None:
+                self._judged = judged
+        while judged.advance():
+            pass
         return judged, self.node is None
 
     def stop_judging(self, cluster: ClusterState) -> None:

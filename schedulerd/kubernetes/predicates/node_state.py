@@ -39,8 +39,8 @@ class NodeState:
         self.requested: dict[str, int] = {}
         self.ports: dict[tuple[str, int], dict[str, int]] = {}
         """By protocol and port: how many pods use it on which address."""
-        self.disks: dict[str, PodInfo] = {}
-        """Pods with disks that cannot be shared, by uid."""
+        self.disks: dict[tuple[str, ...], dict[str, bool]] = {}
+        """Disks that cannot be shared, by what they are: uids of the pods that have them, and whether they write."""
         self.claims: dict[tuple[str, str], int] = {}
         """By namespace and claim: how many pods use it."""
 
@@ -51,13 +51,17 @@ class NodeState:
     def add(self, pod: PodInfo) -> None:
         self.pods[pod.uid] = pod
         self._count(pod, 1)
-        if pod.disks:
-            self.disks[pod.uid] = pod
+        for disk in pod.disks:
+            self.disks.setdefault(disk.key, {})[pod.uid] = disk.is_written
 
     def remove(self, pod: PodInfo) -> None:
         del self.pods[pod.uid]
         self._count(pod, -1)
-        self.disks.pop(pod.uid, None)
+        for disk in pod.disks:
+            users = self.disks[disk.key]
+            del users[pod.uid]
+            if not users:
+                del self.disks[disk.key]
 
     def _count(self, pod: PodInfo, by: int) -> None:
         requested = self.requested

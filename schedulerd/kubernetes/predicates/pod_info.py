@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from schedulerd.kubernetes.objects.pod import Container, Pod, PodSpec
 from schedulerd.kubernetes.objects.volumes import Volume
 from schedulerd.kubernetes.pod_resources import is_sidecar, pod_requests
-from schedulerd.kubernetes.predicates import node_requirement, tolerations
+from schedulerd.kubernetes.predicates import demands, node_requirement, tolerations
 from schedulerd.kubernetes.predicates.node_requirement import NodeRequirement
 from schedulerd.kubernetes.predicates.selectors import MalformedSelector
 from schedulerd.kubernetes.predicates.terms import (
@@ -18,6 +18,7 @@ from schedulerd.kubernetes.predicates.terms import (
     PodFilters,
     SpreadConstraint,
     affinity_terms,
+    pod_filters,
     readable_terms,
     spread_constraints,
 )
@@ -42,6 +43,16 @@ class ClaimUse(NamedTuple):
     """The claim is made for the pod, and has to be owned by it."""
 
 
+class Disk(NamedTuple):
+    """A disk that two pods of a node may not share, unless all of them only read it."""
+
+    key: tuple[str, ...]
+    """Kind and name; with RBD also the monitor, one of several."""
+    volume: str
+    """Its name in the pod."""
+    is_written: bool
+
+
 class PodInfo(msgspec.Struct, eq=False, gc=False):
     """A pod in the form in which others are held against it."""
 
@@ -54,8 +65,8 @@ class PodInfo(msgspec.Struct, eq=False, gc=False):
     ports: tuple[HostPort, ...]
     anti_affinity: tuple[AffinityTerm, ...]
     claims: tuple[ClaimUse, ...]
-    disks: tuple[Volume, ...]
-    """Volumes of a kind that two pods of a node may not share."""
+    disks: tuple[Disk, ...]
+    """Each once."""
     problem: tuple[str, str] | None = None
     """Its requests cannot be read: the field, and why."""
 
@@ -73,15 +84,16 @@ class PendingPod(msgspec.Struct, eq=False, gc=False):
     has_device_claims: bool
     problem: tuple[str, str] | None
     """Field that cannot be read, and why."""
-    affinity_filters: PodFilters = ()
+    work: int
+    """What it costs to judge it on one node, in pods that say nothing of nodes."""
+    affinity_filters: PodFilters | None = None
+    """What a pod has to match to meet all affinity terms; None without any."""
 
     @property
     def is_plain(self) -> bool:
         """It has no host ports, volumes that matter, spread constraints or claims of devices, as most pods."""
         info = self.info
         return not (info.ports or info.claims or info.disks or self.spread or self.has_device_claims)
-
-    """What a pod has to match to meet all affinity terms."""
 
 
 def read_info(pod: Pod) -> PodInfo:
@@ -103,7 +115,7 @@ def read_info(pod: Pod) -> PodInfo:
         ports=_host_ports(spec),
         anti_affinity=() if affinity is None else readable_terms(pod, affinity.pod_anti_affinity),
         claims=_claims(pod) if spec.volumes else (),
-        disks=tuple(volume for volume in spec.volumes if _is_disk(volume)) if spec.volumes else (),
+        disks=_disks(spec.volumes) if spec.volumes else (),
         problem=problem,
     )
 
@@ -135,7 +147,8 @@ def read_pending(pod: Pod, info: PodInfo) -> PendingPod:
         spread=spread,
         has_device_claims=bool(spec.resource_claims),
         problem=problem,
-        affinity_filters=tuple(sorted({term.pods for term in wanted}, key=repr)) if wanted else (),
+        work=demands.work(spec),
+        affinity_filters=pod_filters(term.pods for term in wanted) if wanted else None,
     )
 
 
@@ -174,10 +187,23 @@ def _claims(pod: Pod) -> tuple[ClaimUse, ...]:
     return tuple(found)
 
 
-def _is_disk(volume: Volume) -> bool:
-    return (
-        volume.gce_persistent_disk is not None
-        or volume.aws_elastic_block_store is not None
-        or volume.iscsi is not None
-        or volume.rbd is not None
-    )
+def _disks(volumes: Iterable[Volume]) -> tuple[Disk, ...]:
+    found: dict[tuple[str, ...], Disk] = {}
+    for disk in (disk for volume in volumes for disk in _disks_of(volume)):
+        known = found.get(disk.key)
+        if known is None or (disk.is_written and not known.is_written):
+            found[disk.key] = disk
+    return tuple(found.values())
+
+
+def _disks_of(volume: Volume) -> Iterator[Disk]:
+    gce, ebs, iscsi, rbd = volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
+    if gce is not None:
+        yield Disk(("gce", gce.pd_name), volume.name, not gce.read_only)
+    if ebs is not None:
+        yield Disk(("ebs", ebs.volume_id), volume.name, True)
+    if iscsi is not None:
+        yield Disk(("iscsi", iscsi.iqn), volume.name, not iscsi.read_only)
+    if rbd is not None:
+        for monitor in rbd.monitors or ():
+            yield Disk(("rbd", rbd.pool, rbd.image, monitor), volume.name, not rbd.read_only)

@@ -39,4 +39,4 @@ def _counts(constraint: SpreadConstraint, counter: SpreadCounter, value: str, go
         pods -= leaving.get(value, 0)
         for other, fewer in leaving.items():
             minimum = min(minimum, counter.by_value[other] - fewer)
-    return pods, minimum if len(counter.domains.nodes) >= constraint.min_domains else 0
+    return pods, minimum if len(counter.values) >= constraint.min_domains else 0

@@ -72,10 +72,10 @@ def _of_pod(pod: JudgedPod, node: str, refusal: Refusal, cluster: ClusterState, 
         case Code.POD_AFFINITY:
             # Without any pod that matches, the first of a group may start where it likes.
             kinds = _ANY_OTHER_COUNT if ignores_pods else (What.FIRST, What.NONE_LEFT)
-            yield from _of_counters((counter for _, counter in pod.affinity), kinds)
+            yield from _of_counters(pod.affinity, kinds)
             yield Change(What.NAMESPACE, namespace)  # the pod may match its own terms then
         case Code.POD_ANTI_AFFINITY:
-            yield from _of_counters((counter for _, counter in pod.anti_affinity), _FEWER)
+            yield from _of_counters(pod.anti_affinity, _FEWER)
         case Code.EXISTING_ANTI_AFFINITY:
             yield from _of_counters((one for one in pod.against(cluster) if one.total), _FEWER)
             yield Change(What.NAMESPACE, namespace)

@@ -175,4 +175,4 @@ class RefusedPods:
 
 
 def _levels(counter: SpreadCounter) -> tuple[int, int]:
-    return counter.minimum(), len(counter.domains.nodes)
+    return counter.minimum(), len(counter.values)

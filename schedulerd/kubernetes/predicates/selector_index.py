@@ -7,11 +7,11 @@ which every pod has.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeAlias, TypeVar
 
 from schedulerd.kubernetes.predicates.selectors import IN
-from schedulerd.kubernetes.predicates.terms import PodFilter, PodFilters
+from schedulerd.kubernetes.predicates.terms import PodFilter
 
 _Entry = TypeVar("_Entry")
 
@@ -28,11 +28,11 @@ class SelectorIndex(Generic[_Entry]):
     def __init__(self) -> None:
         self._entries: dict[FileKey, dict[_Entry, None]] = {}
 
-    def add(self, entry: _Entry, filters: PodFilters) -> None:
+    def add(self, entry: _Entry, filters: Iterable[PodFilter]) -> None:
         for key in file_keys(filters):
             self._entries.setdefault(key, {})[entry] = None
 
-    def remove(self, entry: _Entry, filters: PodFilters) -> None:
+    def remove(self, entry: _Entry, filters: Iterable[PodFilter]) -> None:
         for key in file_keys(filters):
             entries = self._entries[key]
             del entries[entry]
@@ -49,8 +49,9 @@ class SelectorIndex(Generic[_Entry]):
             yield from find((namespace, key, value), ())
 
 
-def file_keys(filters: PodFilters) -> tuple[FileKey, ...]:
+def file_keys(filters: Iterable[PodFilter]) -> tuple[FileKey, ...]:
     """Where to file what selects by all of these; nowhere if that selects nothing."""
+    filters = tuple(filters)
     if any(one.selector.matches_nothing for one in filters):
         return ()
     return min((_keys(one) for one in filters), key=_exactness)

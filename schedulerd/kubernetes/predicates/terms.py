@@ -6,11 +6,13 @@ documentation "Inter-pod affinity and anti-affinity", "Pod Topology Spread Const
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from schedulerd.kubernetes.objects.affinity import PodAffinity, PodAffinityTerm, TopologySpreadConstraint
 from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.predicates.demands import TERMS_MAX
 from schedulerd.kubernetes.predicates.node_requirement import NodeRequirement
 from schedulerd.kubernetes.predicates.selectors import IN, MalformedSelector, Requirement, Selector, compiled
 from schedulerd.kubernetes.predicates.tolerations import Tolerated
@@ -39,8 +41,31 @@ class PodFilter(NamedTuple):
         return self.scope.covers(namespace, namespace_labels) and self.selector.matches(labels)
 
 
-PodFilters: TypeAlias = tuple[PodFilter, ...]
-"""All of them are to match. In canonical order; never empty."""
+class PodFilters:
+    """Pods that all of these filters match. Made by `pod_filters`, which gives the same object for equal filters: it is
+    part of the keys of counters, of which a pod with many terms has many."""
+
+    __slots__ = ("__weakref__", "_filters")
+
+    def __init__(self, filters: tuple[PodFilter, ...]) -> None:
+        self._filters = filters
+
+    def __iter__(self) -> Iterator[PodFilter]:
+        return iter(self._filters)
+
+
+def pod_filters(filters: Iterable[PodFilter]) -> PodFilters:
+    """In canonical order; there has to be one."""
+    key = tuple(filters)
+    if len(key) > 1:
+        key = tuple(sorted(set(key), key=repr))
+    found = _FILTERS.get(key)
+    if found is None:
+        found = _FILTERS[key] = PodFilters(key)
+    return found
+
+
+_FILTERS: WeakValueDictionary[tuple[PodFilter, ...], PodFilters] = WeakValueDictionary()
 
 
 class AffinityTerm(NamedTuple):
@@ -48,7 +73,7 @@ class AffinityTerm(NamedTuple):
     pods: PodFilter
 
 
-class Eligibility(NamedTuple):
+class NodesCounted(NamedTuple):
     """Which nodes count for a spread constraint: with all these labels, and by the policies that are honoured."""
 
     topology_keys: tuple[str, ...]
@@ -56,6 +81,28 @@ class Eligibility(NamedTuple):
     """None: nodes that the pod's node affinity refuses count as well."""
     tolerations: tuple[Tolerated, ...] | None
     """None: nodes with taints that the pod does not tolerate count as well."""
+
+
+class Eligibility:
+    """Which nodes count for a spread constraint. Made by `eligibility`, which gives the same object for equal ones: all
+    constraints of a pod ask it about the same nodes."""
+
+    __slots__ = ("__weakref__", "latest", "nodes")
+
+    def __init__(self, nodes: NodesCounted) -> None:
+        self.nodes = nodes
+        self.latest: list[tuple[object, bool]] = []
+        """What was found last, of two nodes at most."""
+
+
+def eligibility(nodes: NodesCounted) -> Eligibility:
+    found = _ELIGIBILITIES.get(nodes)
+    if found is None:
+        found = _ELIGIBILITIES[nodes] = Eligibility(nodes)
+    return found
+
+
+_ELIGIBILITIES: WeakValueDictionary[NodesCounted, Eligibility] = WeakValueDictionary()
 
 
 class SpreadConstraint(NamedTuple):
@@ -76,9 +123,12 @@ def affinity_terms(pod: Pod, affinity: PodAffinity | None) -> tuple[AffinityTerm
 
 
 def readable_terms(pod: Pod, affinity: PodAffinity | None) -> tuple[AffinityTerm, ...]:
-    """As `affinity_terms`; none if one cannot be read, as kube-scheduler has it for pods that run already."""
+    """As `affinity_terms`; none if one cannot be read, as kube-scheduler has it for pods that run already. At most as
+    many as a pod may have that is placed from here."""
+    if affinity is None or not affinity.required:
+        return ()
     try:
-        return affinity_terms(pod, affinity)
+        return tuple(_affinity_term(pod, term) for term in affinity.required[:TERMS_MAX])
     except MalformedSelector:
         return ()
 
@@ -118,10 +168,12 @@ def _spread_constraint(
         source.max_skew,
         1 if source.min_domains is None else source.min_domains,
         selector.matches(labels),
-        Eligibility(
-            keys,
-            requirement if (source.node_affinity_policy or _HONOR) == _HONOR else None,
-            tolerations if (source.node_taints_policy or _IGNORE) == _HONOR else None,
+        eligibility(
+            NodesCounted(
+                keys,
+                requirement if (source.node_affinity_policy or _HONOR) == _HONOR else None,
+                tolerations if (source.node_taints_policy or _IGNORE) == _HONOR else None,
+            )
         ),
     )
 

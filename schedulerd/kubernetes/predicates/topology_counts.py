@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, change
-from schedulerd.kubernetes.predicates.terms import Eligibility, PodFilters
+from schedulerd.kubernetes.predicates.terms import Eligibility, NodesCounted, PodFilters
 from schedulerd.kubernetes.predicates.tolerations import first_untolerated
 
 
@@ -79,11 +79,13 @@ class TopologyCounter:
 class SpreadCounter(TopologyCounter):
     """Also knows the smallest count over all values that counting nodes have."""
 
-    __slots__ = ("_levels", "_lowest", "domains")
+    __slots__ = ("_levels", "_lowest", "domains", "values")
 
     def __init__(self, key: CounterKey, domains: Domains) -> None:
         super().__init__(key.topology_key, key.eligibility, key)
         self.domains = domains
+        self.values = domains.values[key.topology_key]
+        """The values that counting nodes have, with the number of these nodes."""
         self._levels: dict[int, int] = {}
         """How many values have a count, by the count."""
         self._lowest: int | None = None
@@ -91,7 +93,7 @@ class SpreadCounter(TopologyCounter):
 
     def minimum(self) -> int:
         """0 if a value has no matching pod, or if there is no value at all."""
-        if len(self.by_value) < len(self.domains.nodes) or not self.by_value:
+        if len(self.by_value) < len(self.values) or not self.by_value:
             return 0
         if self._lowest is None:
             self._lowest = min(self._levels)
@@ -114,29 +116,40 @@ class SpreadCounter(TopologyCounter):
 
 
 class Domains:
-    """The values of a label that counting nodes have, with the number of these nodes. Shared by many counters."""
+    """The values that counting nodes have, by label, with the number of these nodes. Shared by all counters for which
+    the same nodes count."""
 
-    __slots__ = ("eligibility", "nodes", "topology_key", "users")
+    __slots__ = ("eligibility", "users", "values")
 
-    def __init__(self, eligibility: Eligibility, topology_key: str) -> None:
+    def __init__(self, eligibility: Eligibility) -> None:
         self.eligibility = eligibility
-        self.topology_key = topology_key
-        self.nodes: dict[str, int] = {}
+        self.values: dict[str, dict[str, int]] = {key: {} for key in eligibility.nodes.topology_keys}
         self.users = 0
 
     def node_changed(self, old: NodeFacts | None, new: NodeFacts | None) -> None:
         for facts, by in ((old, -1), (new, 1)):
             if facts is not None and counts_node(self.eligibility, facts):
-                change(self.nodes, facts.labels[self.topology_key], by)
+                for key, nodes in self.values.items():
+                    change(nodes, facts.labels[key], by)
 
 
 def counts_node(eligibility: Eligibility, facts: NodeFacts) -> bool:
-    """The node has all labels that the pod's spread constraints name, and passes the policies that are honoured."""
+    """The node has all labels that the pod's spread constraints name, and passes the policies that are honoured. All
+    constraints of a pod ask this about one node after the other, or about a node before and after a change."""
+    for known, counts in eligibility.latest:
+        if known is facts:
+            return counts
+    counts = _counts_node(eligibility.nodes, facts)
+    eligibility.latest = [(facts, counts), *eligibility.latest[:1]]
+    return counts
+
+
+def _counts_node(nodes: NodesCounted, facts: NodeFacts) -> bool:
     labels: Mapping[str, str] = facts.labels
-    for key in eligibility.topology_keys:
+    for key in nodes.topology_keys:
         if key not in labels:
             return False
-    requirement, tolerated = eligibility.requirement, eligibility.tolerations
+    requirement, tolerated = nodes.requirement, nodes.tolerations
     if requirement is not None and not requirement.matches(facts.name, labels):
         return False
     return tolerated is None or not facts.taints or first_untolerated(facts.taints, tolerated) is None

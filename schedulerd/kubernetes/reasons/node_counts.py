@@ -26,7 +26,7 @@ NODE_NS = 40_000
 BURST_NS = SECOND_NS // 20
 """So much may be judged at once."""
 SLICE = 500
-"""Nodes judged before others may run."""
+"""Nodes judged before others may run: fewer if the pod says much of nodes, as each of them then costs more."""
 
 _OTHER_NODE = Refusal("NodeAffinity", Kind.UNRESOLVABLE, Code.NODE_AFFINITY)
 
@@ -104,9 +104,10 @@ class NodeCounts:
                 break
             running = self._running
             assert running is not None
-            judged = running.advance(SLICE)
+            cost = self._view.work(running.pod)
+            judged = running.advance(max(1, SLICE // cost))
             self.nodes_judged += judged
-            self._free_ns = max(self._free_ns, now_ns) + NODE_NS * max(1, judged)
+            self._free_ns = max(self._free_ns, now_ns) + NODE_NS * max(1, judged) * cost
             if running.is_over:
                 self._running = None
                 changed += self._end(running, now_ns)
@@ -163,7 +164,7 @@ class _Count:
         self.key = key
         self.version = version
         """Of the cluster when it began."""
-        self._pod = pod
+        self.pod = pod
         self._view = view
         self._words = words
         names = view.node_names
@@ -184,7 +185,7 @@ class _Count:
         """Judges so many further nodes, if there are; how many it has."""
         names = self._names[self._judged : self._judged + nodes]
         self._judged += len(names)
-        refused = self._view.judge_all(self._pod, names=names)
+        refused = self._view.judge_all(self.pod, names=names)
         self._refused += len(refused)
         for refusals in refused.values():
             words = self._said.get(refusals)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from typing import TypeVar
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import (
@@ -39,6 +40,7 @@ from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
 from schedulerd.kubernetes.shim.application_ids import from_daemon
 from schedulerd.kubernetes.shim.gang_times import left_ms
+from schedulerd.kubernetes.shim.pace import Pace
 from schedulerd.kubernetes.shim.pending_reasons import waiting_of
 
 _CAUSES: dict[si_pb2.TerminationType.ValueType, Cause] = {
@@ -50,6 +52,7 @@ _CAUSES: dict[si_pb2.TerminationType.ValueType, Cause] = {
 LOG = logging.getLogger(__name__)
 
 Handle = Callable[[list[Event]], None]
+T = TypeVar("T")
 
 
 class DaemonLink(ResourceManager):
@@ -61,8 +64,10 @@ class DaemonLink(ResourceManager):
         handle: Handle,
         wanted: Callable[[AllocationRelease], None],
         clock: Callable[[], float] | None = None,
+        pace: Pace | None = None,
     ) -> None:
-        """`clock`, in seconds, is the one by which the cluster is stepped: that of the running loop, if it is None."""
+        """`clock`, in seconds, is the one by which the cluster is stepped: that of the running loop, if it is None.
+        Without a `pace` every question is answered at once."""
         self.applications_awaited: AnswersAwaited[ApplicationId] = AnswersAwaited()
         self.nodes_awaited: AnswersAwaited[str] = AnswersAwaited()
         self._cluster = cluster
@@ -70,6 +75,7 @@ class DaemonLink(ResourceManager):
         self._handle = handle
         self._wanted = wanted
         self._clock = clock
+        self._pace = pace
 
     def take_nodes(self, response: si_pb2.NodeResponse) -> None:
         events: list[Event] = [NodeAccepted(one.nodeID) for one in response.accepted]
@@ -104,15 +110,29 @@ class DaemonLink(ResourceManager):
         events += [AskRejected(self._id(one.applicationID), one.allocationKey, one.reason) for one in response.rejected]
         self._handle(events)
 
-    def predicates(self, call: PredicatesCall) -> str | None:
+    def predicates(self, call: PredicatesCall) -> str | Awaitable[str | None] | None:
         args = call.args
-        return self._cluster.predicates(args.allocationKey, args.nodeID, allocate=args.allocate)
-
-    def preemption_predicates(self, call: PreemptionPredicatesCall) -> int | None:
-        args = call.args
-        return self._cluster.preemption_predicates(
-            args.allocationKey, args.nodeID, list(args.preemptAllocationKeys), args.startIndex
+        return self._answer(
+            args.allocationKey,
+            lambda: self._cluster.predicates(args.allocationKey, args.nodeID, allocate=args.allocate),
         )
+
+    def preemption_predicates(self, call: PreemptionPredicatesCall) -> int | Awaitable[int | None] | None:
+        args = call.args
+        return self._answer(
+            args.allocationKey,
+            lambda: self._cluster.preemption_predicates(
+                args.allocationKey, args.nodeID, list(args.preemptAllocationKeys), args.startIndex
+            ),
+        )
+
+    def _answer(self, key: str, answer: Callable[[], T]) -> T | Awaitable[T]:
+        return answer() if self._pace is None else self._pace.run(self._steps(key, answer))
+
+    def _steps(self, key: str, answer: Callable[[], T]) -> Generator[None, None, T]:
+        while self._cluster.prepare(key):
+            yield
+        return answer()
 
     def on_pending_reasons(self, reasons: Sequence[PendingReason]) -> None:
         ids = self._ids

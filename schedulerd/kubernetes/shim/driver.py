@@ -15,6 +15,7 @@ from schedulerd.kubernetes.shim.api_writer import ApiWriter
 from schedulerd.kubernetes.shim.binding_times import BindingTimes
 from schedulerd.kubernetes.shim.daemon_link import DaemonLink
 from schedulerd.kubernetes.shim.daemon_writer import DaemonWriter
+from schedulerd.kubernetes.shim.pace import Pace
 
 NS = 1_000_000_000
 REPORT_SLICE = 500
@@ -40,7 +41,8 @@ class Driver:
         self._api = ApiWriter(pool, recorder, self._handle_late)
         self._daemon: DaemonWriter | None = None
         self._performers = dict(self._api.performers)
-        self.link = DaemonLink(cluster, self.handle, self._note_wanted)
+        pace = Pace(lambda: cluster.work, self._loop.call_soon)
+        self.link = DaemonLink(cluster, self.handle, self._note_wanted, pace=pace)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_ns: int | None = None
         self._is_closed = False

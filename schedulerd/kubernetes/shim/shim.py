@@ -39,6 +39,7 @@ from schedulerd.kubernetes.shim.watches import (
     Watched,
     cluster_events,
     gang_sources,
+    in_parts,
     is_synced,
     reflectors,
     unlisted,
@@ -50,7 +51,7 @@ from schedulerd.kubernetes.shim.watches import (
 LOG = logging.getLogger(__name__)
 
 BATCH_EVENTS_MAX = 2_000
-"""Watch events of one step, unless one batch has more."""
+"""Watch events of one step; a pod that says much of nodes counts as several."""
 HANDOVER_SECONDS = 1.0
 """For writes that are under way when a leader is told to end: the next one waits for the lease."""
 UNREGISTER_SECONDS = 1.0
@@ -278,7 +279,7 @@ class Shim:
         missing = {str(one.resource) for one in watched}
         while missing:
             resource, told = await self._queue.get()
-            driver.handle(list(cluster_events(resource, told)))
+            await _take(driver, list(cluster_events(resource, told)))
             if is_synced(told):
                 missing.discard(str(resource))
 
@@ -288,13 +289,20 @@ class Shim:
             events: list[Event] = list(cluster_events(*await self._queue.get()))
             while len(events) < BATCH_EVENTS_MAX and len(self._queue):
                 events.extend(cluster_events(*self._queue.get_nowait()))
-            driver.handle(events)
+            await _take(driver, events)
             if client is not None:
                 await client.drain()
 
     def _counts(self) -> str:
         model = self.cluster.model
         return f"{len(model.nodes.known)} nodes, {len(model.pods)} pods to schedule, {len(model.namespaces)} namespaces"
+
+
+async def _take(driver: Driver, events: list[Event]) -> None:
+    """Steps the cluster with these events: in one step, unless they say very much."""
+    for part in in_parts(events, BATCH_EVENTS_MAX):
+        driver.handle(part)
+        await asyncio.sleep(0)
 
 
 async def _unregister(client: Client) -> None:

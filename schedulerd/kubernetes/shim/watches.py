@@ -40,6 +40,7 @@ from schedulerd.kubernetes.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from schedulerd.kubernetes.predicates import demands
 
 NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
 """Of pods: one that ends is told as deleted."""
@@ -165,6 +166,22 @@ def cluster_events(resource: Resource, told: list[WatchEvent]) -> Iterator[Event
             yield Gone(event.object)
         elif resource == r.DAEMON_SETS:
             yield DaemonSetsListed(is_allowed=not event.is_forbidden)
+
+
+def in_parts(events: list[Event], work_max: int) -> Iterator[list[Event]]:
+    """The events in their order, in parts that cost no more than this, or have one event. An event costs 1, and that of
+    a pod more if the pod says much of nodes."""
+    part: list[Event] = []
+    left = work_max
+    for event in events:
+        cost = demands.work(event.object.spec) if isinstance(event, Put) and isinstance(event.object, Pod) else 1
+        if part and cost > left:
+            yield part
+            part, left = [], work_max
+        part.append(event)
+        left -= cost
+    if part:
+        yield part
 
 
 def is_synced(told: list[WatchEvent]) -> bool:

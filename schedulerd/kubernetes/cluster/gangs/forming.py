@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from schedulerd.kubernetes.cluster import applications, asking, joining
 from schedulerd.kubernetes.cluster.gangs import members, membership
 from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age, known_group, why_unknown
@@ -81,14 +83,17 @@ def _count_bound(model: Model, gang: Gang, bound: list[OwnPod]) -> None:
 
 def _make_slots(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> None:
     assert gang.originator is not None
+    has_begun = gang.kind is PlaceholderKind.VIRTUAL and gang.source is GangSource.ANNOTATIONS and gang.has_run
+    unbound, bound = (
+        Counter(asking.task_group_of(model, own) for own in real if has_begun and bool(own.node) is has_node)
+        for has_node in (False, True)
+    )
     for group in gang.groups.values():
         number = group.members
-        if gang.kind is PlaceholderKind.VIRTUAL and gang.source is GangSource.ANNOTATIONS and gang.has_run:
-            of_group = [own for own in real if asking.task_group_of(model, own) == group.name]
-            unbound = sum(not own.node for own in of_group)
-            number = max(0, number - (len(of_group) - unbound))
+        if has_begun:
+            number = max(0, number - bound[group.name])
             if gang.was_complete:  # members that are not there may have ended
-                number = min(unbound, number)
+                number = min(unbound[group.name], number)
         for index in range(number):
             name = placeholder_name(gang.originator.uid, application.id.name, group.name, index)
             gang.add_slot(group.name, index, name)

@@ -53,10 +53,12 @@ def give_up_surplus(model: Model, application: Application, gang: Gang) -> None:
     gang.has_counted = False
     for name in _groups_with_one_less(model, application, gang):
         _count_in(gang, name)
-    for group in list(gang.groups.values()):
-        if group.left + group.placed > group.slots:
-            # Some may be on their way out: a swap may have been under way for one of these very pods.
-            _give_up(model, application, gang, group.name, len(_left(gang, group.name)) + group.placed - group.slots)
+    surplus = [group for group in gang.groups.values() if group.left + group.placed > group.slots]
+    left = _left(gang) if surplus else {}
+    for group in surplus:
+        # Some may be on their way out: a swap may have been under way for one of these very pods.
+        of_group = left.get(group.name, [])
+        _give_up(model, application, gang, of_group, len(of_group) + group.placed - group.slots)
 
 
 def lacks_successors(model: Model, application: Application, gang: Gang) -> bool:
@@ -71,8 +73,9 @@ def lacks_successors(model: Model, application: Application, gang: Gang) -> bool
     too_many = {group: group.left - taken[group.name] for group in gang.groups.values()}
     if not gang.has_run:
         return any(number > 0 for number in too_many.values())
+    left = _left(gang)
     for group, number in too_many.items():
-        _give_up(model, application, gang, group.name, number)
+        _give_up(model, application, gang, left.get(group.name, []), number)
     return False
 
 
@@ -93,15 +96,18 @@ def _count_in(gang: Gang, name: str) -> None:
         group.placed += 1
 
 
-def _give_up(model: Model, application: Application, gang: Gang, name: str, number: int) -> None:
-    left = sorted(_left(gang, name), key=_use)
-    for slot in left[: max(0, number)]:
+def _give_up(model: Model, application: Application, gang: Gang, left: list[Slot], number: int) -> None:
+    for slot in sorted(left, key=_use)[: max(0, number)]:
         slots.give_up(model, application, gang, slot)
 
 
-def _left(gang: Gang, name: str) -> list[Slot]:
-    of_group = [slot for slot in gang.slots.values() if slot.group == name and slot.state is not SlotState.SPENT]
-    return [slot for slot in of_group if slot.own is None or is_made_again(gang, slot.own)]
+def _left(gang: Gang) -> dict[str, list[Slot]]:
+    """By task group."""
+    found: dict[str, list[Slot]] = {}
+    for slot in gang.slots.values():
+        if slot.state is not SlotState.SPENT and (slot.own is None or is_made_again(gang, slot.own)):
+            found.setdefault(slot.group, []).append(slot)
+    return found
 
 
 def _use(slot: Slot) -> tuple[bool, bool, int]:

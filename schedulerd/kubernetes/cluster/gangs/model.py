@@ -214,6 +214,8 @@ class Gang:
     gives way is made again."""
     has_failed_pods: bool = False
     """Hard: happens once."""
+    refusal_told: str = ""
+    """Why a placeholder could not be created, as the last event about that says."""
     short_since_ns: int | None = None
     """Since when a placeholder could not be created."""
     first_placed_ns: int | None = None

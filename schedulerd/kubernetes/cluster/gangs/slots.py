@@ -106,9 +106,10 @@ def create_ended(model: Model, event: CreateEnded) -> None:
             elif event.pod.metadata.deletion_timestamp is None:
                 return  # the watch tells it
         case CreateResult.EXISTS:
-            _tell(model, gang, slot, f"pod {event.name!r} exists and is none of this gang")
+            _tell(model, gang, slot, f"pod {event.name!r} exists and is none of this gang", event.name)
         case _:
-            _tell(model, gang, slot, f"placeholder {event.name!r} could not be created: {event.message}")
+            note = f"placeholder {event.name!r} could not be created: {event.message}"
+            _tell(model, gang, slot, note, event.message)
     slot.state = SlotState.WANTED
     back_off(model, application, slot)
     if gang.short_since_ns is None:
@@ -267,11 +268,12 @@ def _is_ours(gang: Gang, pod: Pod) -> bool:
     return metadata.is_placeholder(pod.metadata) and any(owner.uid == uid for owner in owners)
 
 
-def _tell(model: Model, gang: Gang, slot: Slot, note: str) -> None:
-    """An event of the originator, and the conditions of all pods of the gang, show what the server says."""
+def _tell(model: Model, gang: Gang, slot: Slot, note: str, cause: str) -> None:
+    """An event of the originator, and the conditions of all pods of the gang, show what the server says. It says the
+    same of all placeholders that a quota keeps out: that is one event."""
     if slot.problem == note or gang.originator is None:
         return
-    is_new = all(one.problem != note for one in gang.slots.values())
     slot.problem = note
-    if is_new:
+    if gang.refusal_told != cause:
+        gang.refusal_told = cause
         model.record(gang.originator, "PlaceholderCreateFailed", "CreatingPlaceholders", note, is_warning=True)
