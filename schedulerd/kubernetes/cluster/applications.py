@@ -156,7 +156,7 @@ def remove_and_wait(model: Model, application: Application, problem: Waiting) ->
 
 
 def _made(model: Model, own: OwnPod) -> Application:
-    application = joining.made_by(own)
+    application = joining.made_by(model, own)
     model.applications[application.id] = application
     application.pods[own.uid] = own
     application.gang = _gang(model, application, own)
@@ -186,7 +186,7 @@ def _left_waiting(model: Model, application: Application, left: OwnPod) -> list[
     first = _first_to_place(application)
     if first is None or left.is_placeholder or left.failure is not None or _follows_another_pod(first):
         return []
-    if _origin(joining.made_by(first)) != _origin(application):
+    if _origin(joining.made_by(model, first)) != _origin(application):
         pause_ns = _backed_off(CORRECTED_FIRST_NS, application.corrections, RETRY_FIRST_NS)
         _try_again(model, application, max(model.now_ns, application.submitted_ns + pause_ns))
     return []
@@ -215,7 +215,7 @@ def _says_something_else(model: Model, application: Application, own: OwnPod) ->
     """As its first pod it would make another application."""
     if _follows_another_pod(own):
         return False
-    made = joining.made_by(own)
+    made = joining.made_by(model, own)
     if _origin(made) != _origin(application):
         return True
     if own.group is not None:
@@ -229,7 +229,7 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
     if application.state not in (ApplicationState.FORMING, ApplicationState.WAITING):
         model.effects.append(RemoveApplication(application.id))
     membership.forget(model, application)
-    old_gang, made = application.gang, joining.made_by(first)
+    old_gang, made = application.gang, joining.made_by(model, first)
     application.namespace, application.queue, application.user = made.namespace, made.queue, made.user
     application.pods[first.uid] = first
     application.others.pop(first.uid, None)

@@ -28,10 +28,28 @@ _NAMESPACE_ID = re.compile(r"yunikorn-(.+-autogen|.{47,})")
 _UID_LENGTH = 36
 
 
-def made_by(own: OwnPod) -> Application:
+def made_by(model: Model, own: OwnPod) -> Application:
     """The application that the pod makes known as its first one."""
     said = own.metadata
-    return Application(said.application_id, own.pod.metadata.namespace, said.queue, said.user or User(NOBODY))
+    return Application(said.application_id, own.pod.metadata.namespace, said.queue, _user(model, own))
+
+
+def _user(model: Model, own: OwnPod) -> User:
+    """The user that the pod names. One that names none, or a service account of its namespace, has the user of the pod
+    that owns it: Spark's driver makes executors, which may be in a PodGroup without the driver."""
+    user = own.metadata.user
+    if user is not None and not _is_service_account(user, own):
+        return user
+    for reference in own.pod.metadata.owner_references or ():
+        owner = model.pods.get(reference.uid) if reference.kind == "Pod" else None
+        if owner is not None and owner.pod.metadata.namespace == own.pod.metadata.namespace and owner.metadata.user:
+            return owner.metadata.user
+    return user or User(NOBODY)
+
+
+def _is_service_account(user: User, own: OwnPod) -> bool:
+    """The user is a service account of the namespace of the pod."""
+    return user.name.startswith(f"{_SERVICE_ACCOUNT}:{own.pod.metadata.namespace}:")
 
 
 def refusal(model: Model, application: Application, own: OwnPod, *, is_known: bool = True) -> Waiting | None:
@@ -83,7 +101,7 @@ def joins_after(model: Model, own: OwnPod, older: OwnPod) -> bool:
     somebody else has bound it."""
     if is_placed(own.pod) or _created(older) >= _created(own):
         return False
-    return is_of_other_user(model, made_by(own), older)
+    return is_of_other_user(model, made_by(model, own), older)
 
 
 def _created(own: OwnPod) -> int:
@@ -109,4 +127,4 @@ def _other_user(application: Application, own: OwnPod) -> str:
     user = own.metadata.user
     if user is None or user.name == application.user.name:
         return ""
-    return "" if user.name.startswith(f"{_SERVICE_ACCOUNT}:{own.pod.metadata.namespace}:") else user.name
+    return "" if _is_service_account(user, own) else user.name

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, Bind, RecordEvent
 from schedulerd.kubernetes.cluster.events import ApplicationAccepted
 from schedulerd.kubernetes.cluster.model import PodState
+from schedulerd.kubernetes.objects.meta import OwnerReference
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import annotated, app, node, placed
 from tests.kubernetes.cluster.gang_play import member
@@ -98,6 +99,25 @@ def test_a_setting_lets_pods_of_other_users_join() -> None:
     effects = play.all_put(by("bob", "q"))
     assert the_ask(effects).key == "q"
     assert [reason for reason, _ in warnings(effects)] == ["UserIgnored"]
+
+
+def owned_by_the_driver(play: Play, user: str) -> str:
+    """The user of the application of a pod that ann's driver has made, and that names this user."""
+    play.put(by("ann", "driver", app="driver"))
+    pod = by(user, "executor", app="group")
+    owner = OwnerReference("v1", "Pod", "driver", "driver")
+    play.put(replace(pod, metadata=replace(pod.metadata, owner_references=(owner,))))
+    return play.cluster.model.applications[app("group")].user.name
+
+
+@pytest.mark.parametrize("user", ["", EXECUTOR])
+def test_executors_have_the_user_of_the_driver_that_owns_them(play: Play, user: str) -> None:
+    assert owned_by_the_driver(play, user) == "ann"
+
+
+@pytest.mark.parametrize("user", ["bob", "system:serviceaccount:elsewhere:spark"])
+def test_a_pod_that_names_a_user_of_its_own_does_not_get_that_of_its_owner(play: Play, user: str) -> None:
+    assert owned_by_the_driver(play, user) == user
 
 
 def test_pods_that_run_are_reported_whoever_made_them() -> None:

@@ -64,7 +64,7 @@ def missing_declaration(model: Model, own: OwnPod) -> str:
 
 def _is_declared(model: Model, own: OwnPod) -> bool:
     """For each user once until another pod declares a gang: pods of others that do may be thousands."""
-    made = joining.made_by(own)
+    made = joining.made_by(model, own)
     undeclared_for = model.undeclared_for.setdefault(made.id, set())
     if (made.namespace, made.user) in undeclared_for:
         return False
@@ -121,7 +121,7 @@ def why_kept(model: Model, own: OwnPod) -> Waiting | None:
     first, due_ns = next(iter(waiting.items()))
     if first == own.uid or _is_over(model, application_id, first):
         return None
-    why = joining.refusal(model, joining.made_by(model.pods[first]), own, is_known=False)
+    why = joining.refusal(model, joining.made_by(model, model.pods[first]), own, is_known=False)
     if why is not None and waiting.get(own.uid, _OVER_NS) == _OVER_NS:
         _wait(model, own, max(due_ns, model.now_ns + SECOND_NS))  # the first one may go before
     return why
