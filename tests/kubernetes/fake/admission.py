@@ -28,6 +28,14 @@ PHASES = {
     "persistentvolumeclaims": "Pending",
 }
 
+GATED = {
+    "type": "PodScheduled",
+    "status": "False",
+    "reason": "SchedulingGated",
+    "message": "Scheduling is blocked due to non-empty scheduling gates",
+}
+"""Without a time, as the server writes it."""
+
 
 def admit_new(kind: Kind, thing: Object, priority_classes: dict[tuple[str, str], Object]) -> None:
     """Defaults and checks an object that is to be created. Raises `Failure`."""
@@ -52,13 +60,18 @@ def admit_new(kind: Kind, thing: Object, priority_classes: dict[tuple[str, str],
         thing["status"] = {"phase": PHASES[kind.plural]}
         if kind.plural == "pods":
             thing["status"]["qosClass"] = _quality(thing)
+            if _gates(thing["spec"]):
+                thing["status"]["conditions"] = [dict(GATED)]
 
 
 def admit_changed(kind: Kind, before: Object, after: Object) -> None:
     """Checks an update of the object itself. Raises `Failure`."""
     name, group = after["metadata"]["name"], kind.group
     causes: list[Cause] = []
-    if kind.plural == "pods" and _frozen(before["spec"]) != _frozen(after["spec"]):
+    if kind.plural == "pods" and (new := _gates(after["spec"]) - _gates(before["spec"])):
+        text = f"Forbidden: only deletion is allowed, but found new scheduling gate '{min(new)}'"
+        causes.append(("FieldValueForbidden", "spec.schedulingGates", text))
+    elif kind.plural == "pods" and _frozen(before["spec"]) != _frozen(after["spec"]):
         text = "Forbidden: pod updates may not change fields other than `spec.containers[*].image`"
         causes.append(("FieldValueForbidden", "spec", text))
     elif kind.plural == "events":
@@ -174,6 +187,11 @@ def _quality(pod: Object) -> str:
     return "Burstable" if any(one.get("requests") for one in amounts) else "BestEffort"
 
 
+def _gates(spec: Object) -> set[str]:
+    return {one["name"] for one in spec.get("schedulingGates") or ()}
+
+
 def _frozen(spec: Object) -> Object:
-    rest = {key: value for key, value in spec.items() if key not in ("tolerations", "activeDeadlineSeconds")}
+    free = ("tolerations", "activeDeadlineSeconds", "schedulingGates")
+    rest = {key: value for key, value in spec.items() if key not in free}
     return {**rest, "containers": [{**one, "image": ""} for one in rest.get("containers") or ()]}

@@ -96,6 +96,8 @@ class Operations:
             raise conflict("pods/binding", name, f"pod {name} is being deleted, cannot be assigned to a host")
         if pod["spec"].get("nodeName"):
             raise conflict("pods/binding", name, f'pod {name} is already assigned to node "{pod["spec"]["nodeName"]}"')
+        if pod["spec"].get("schedulingGates"):
+            raise conflict("pods/binding", name, f"pod {name} has non-empty .spec.schedulingGates")
         pod = copy.deepcopy(pod)
         pod["spec"]["nodeName"] = target["name"]
         pod["metadata"].setdefault("annotations", {}).update(metadata.get("annotations") or {})
