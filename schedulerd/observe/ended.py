@@ -72,6 +72,13 @@ class Ended:
         known = self._applications.get((rm_id, partition, application_id, ""))
         return _sentence(f"Application {application_id}", known, now_ns)
 
+    def ids_of_namespaces(self, rm_id: str, partition: str, given: str, namespace: str) -> dict[str, None]:
+        """Ids NAMESPACE.ID of which something is known, by the id that pods give: `given`. '' is any namespace."""
+        names = (name for known in (self._applications, self._asks) for name in known)
+        ids = (name[2] for name in names if name[:2] == (rm_id, partition) and name[2].endswith(f".{given}"))
+        found = (one for one in ids if one.partition(".")[2] == given)
+        return dict.fromkeys(one for one in found if not namespace or one.startswith(f"{namespace}."))
+
     def _remember(self, fact: Any, told: _Told, wall_ns: int) -> None:
         key = getattr(fact, "allocation_key", "")
         name = fact.rm_id, fact.partition, fact.application_id, key

@@ -107,6 +107,9 @@ class AskWhere(Where):
     """Which ask."""
 
     application: Name
+    """Its id, or the id that pods of one namespace give it."""
+    namespace: Name = ""
+    """Of these pods; may be left out if no other namespace has an application of that id."""
     ask: Name = ""
     """Its allocation key; may be left out if the application has one ask."""
 
@@ -122,6 +125,9 @@ class ApplicationWhere(Where):
     """Which application."""
 
     application: Name
+    """Its id, or the id that pods of one namespace give it."""
+    namespace: Name = ""
+    """Of these pods; may be left out if no other namespace has an application of that id."""
 
 
 class QueueWhere(Where):
@@ -171,6 +177,15 @@ class _Explaining:
     def place(self, where: Where) -> Place:
         """Raises `HTTPException` with 404."""
         return finding.place(self.sources.scheduler, where)
+
+    async def application_id(self, found: Place, given: str, namespace: str) -> str:
+        """The application that is meant, also of those that are remembered. Raises `HTTPException` with 404."""
+        name = await self.finish(found, finding.application_id(found, given, namespace))
+        if name in found.partition.applications or name in found.partition.terminated_by_id:
+            return name
+        rm_id, partition = found.rm.rm_id, found.partition.name
+        ids = self.sources.ended.ids_of_namespaces(rm_id, partition, given, namespace)
+        return finding.only(ids, given) if ids else name
 
     async def finish(self, found: Place, work: Generator[None, None, ResultT]) -> ResultT:
         """Runs work on a partition. Raises `HTTPException` with 404 if it is dropped meanwhile, or 503."""
@@ -262,12 +277,13 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
     async def explain_an_ask(where: Annotated[AskWhere, Query()]) -> Response:
         """Why an ask waits."""
         found = explaining.place(where)
-        application = found.partition.applications.get(where.application)
+        name = await explaining.application_id(found, where.application, where.namespace)
+        application = found.partition.applications.get(name)
         if where.ask and (application is None or where.ask not in application.asks):
-            ended = await explaining.ended_ask(found, where.application, where.ask)
+            ended = await explaining.ended_ask(found, name, where.ask)
             if ended is not None:
                 return ended
-        application = finding.application(found, where.application)
+        application = finding.application(found, name)
         if not where.ask and len(application.asks) != 1:
             raise HTTPException(422, f"ask: the application has {len(application.asks)} asks; name one of them")
         key = where.ask or next(iter(application.asks))
@@ -285,11 +301,12 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
     async def explain_an_application(where: Annotated[ApplicationWhere, Query()]) -> Response:
         """What an application waits for, or what has become of it."""
         found = explaining.place(where)
-        if where.application not in found.partition.applications:
-            ended = await explaining.ended_application(found, where.application)
+        name = await explaining.application_id(found, where.application, where.namespace)
+        if name not in found.partition.applications:
+            ended = await explaining.ended_application(found, name)
             if ended is not None:
                 return ended
-        return await explaining.application(found, finding.application(found, where.application))
+        return await explaining.application(found, finding.application(found, name))
 
     @router.get("/explain/queue", response_model=QueueAnswer)
     async def explain_a_queue(where: Annotated[QueueWhere, Query()]) -> Response:

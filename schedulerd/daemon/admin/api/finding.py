@@ -3,6 +3,7 @@ says what there is."""
 
 from __future__ import annotations
 
+from collections.abc import Generator, Mapping
 from itertools import islice
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ from schedulerd.core.step_context import ResourceManager
 
 NAME_LENGTH_MAX = 1_024
 """Characters of a name in a query."""
+_APPLICATIONS_A_TURN = 2_000
+_NAMESPACE_TAG = "namespace"
 _NAMED_MAX = 10
 """Names that an error lists."""
 
@@ -71,6 +74,48 @@ def is_current(scheduler: Scheduler, found: Place) -> bool:
     """Whether the partition is still the one of its resource manager: state that was dropped must not be read on."""
     rm = scheduler.cluster.resource_managers.get(found.rm.rm_id)
     return rm is found.rm and rm.partitions.get(found.partition.name) is found.partition
+
+
+def application_id(found: Place, given: str, namespace: str = "") -> Generator[None, None, str]:
+    """The application that is meant: the id of one, or the id that pods of one namespace give it, which is NAMESPACE.ID
+    here. Of an application that is not known, what was given. Stops after every `_APPLICATIONS_A_TURN`. Raises
+    `HTTPException` with 404 if several namespaces have one."""
+    living, ended = found.partition.applications, found.partition.terminated_by_id
+    if namespace and ((whole := f"{namespace}.{given}") in living or whole in ended):
+        return whole
+    for known in (living, ended):
+        if given in known:
+            return given
+        if namespace:
+            continue
+        ids = yield from ids_of_namespaces(known, given)
+        if ids:
+            return only(ids, given)
+    return given
+
+
+def only(ids: dict[str, None], given: str) -> str:
+    """Raises `HTTPException` with 404 if there are several."""
+    if len(ids) > 1:
+        raise HTTPException(404, f"application: several namespaces have {shown(given)}; name one of {_some(ids)}")
+    return next(iter(ids))
+
+
+def ids_of_namespaces(
+    known: Mapping[str, Application | RejectedApplication], given: str
+) -> Generator[None, None, dict[str, None]]:
+    """The applications that pods of namespaces give this id. Stops after every `_APPLICATIONS_A_TURN`."""
+    found: dict[str, None] = {}
+    if not given:
+        return found
+    ending = f".{given}"
+    for number, one in enumerate(list(known.values()), 1):
+        if number % _APPLICATIONS_A_TURN == 0:
+            yield
+        name = one.application_id
+        if name.endswith(ending) and name == one.spec.tags.get(_NAMESPACE_TAG, "") + ending:
+            found[name] = None
+    return found
 
 
 def application(found: Place, application_id: str) -> Application:

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Query, Request
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -41,18 +41,29 @@ _ADAPTERS: dict[type, TypeAdapter[Any]] = {
 MakeListing = Callable[..., Listing[Any]]
 
 
+class _ApplicationWhere(Where):
+    """In which partition and namespace."""
+
+    namespace: str = Field(default="", max_length=finding.NAME_LENGTH_MAX)
+    """Of its pods; may be left out if no other namespace has an application of that id."""
+
+
 class _Pages:
     """Answers lists."""
 
-    def __init__(self, sources: ApiSources, lists: Shared) -> None:
+    def __init__(self, sources: ApiSources, answers: Answers, lists: Shared) -> None:
         self._sources = sources
+        self._answers = answers
         self._lists = lists
 
-    def of(self, query: PageQuery, make: MakeListing, kind: type) -> Response:
+    async def of(self, query: PageQuery, make: MakeListing, kind: type) -> Response:
         """A page of the listing that `make` makes, of models of this kind."""
         found = finding.place(self._sources.scheduler, query)
         if path := getattr(query, "queue", ""):
             finding.queue(found, path)  # a queue that is mistyped is no queue without anything in it
+        if isinstance(query, listings.ApplicationQuery) and query.application:
+            work = finding.application_id(found, query.application, getattr(query, "namespace", ""))
+            query = query.model_copy(update={"application": await self._answers.finish(work)})
         projection = Projection(found, self._sources.clocks().epoch_ns)
         listing = make(found, query, projection, partial(finding.is_current, self._sources.scheduler, found))
         return PageAnswer(self._sources.queries, self._lists, listing, query, _ADAPTERS[kind])
@@ -61,7 +72,7 @@ class _Pages:
 def routes(sources: ApiSources, answers: Answers, lists: Shared) -> Router:
     """The router of these routes. `lists` bounds the pages that are written at a time."""
     router = Router()
-    pages = _Pages(sources, lists)
+    pages = _Pages(sources, answers, lists)
     _add_lists(router, pages)
     _add_objects(router, sources, answers)
     return router
@@ -71,47 +82,47 @@ def _add_lists(router: Router, pages: _Pages) -> None:
     @router.get("/queues", response_model=Page[m.QueueItem], tags=["queues"])
     async def list_queues(query: Annotated[listings.QueueQuery, Query()]) -> Response:
         """The queue tree, parents before their children."""
-        return pages.of(query, listings.queues, m.QueueItem)
+        return await pages.of(query, listings.queues, m.QueueItem)
 
     @router.get("/limits", response_model=Page[m.LimitItem], tags=["queues"])
     async def list_limits(query: Annotated[listings.QueueQuery, Query()]) -> Response:
         """Limits of users and groups, by queue."""
-        return pages.of(query, listings.limits, m.LimitItem)
+        return await pages.of(query, listings.limits, m.LimitItem)
 
     @router.get("/users", response_model=Page[m.UserItem], tags=["queues"])
     async def list_users(query: Annotated[listings.UserQuery, Query()]) -> Response:
         """What users, and groups that count for limits, use in each queue."""
-        return pages.of(query, listings.users, m.UserItem)
+        return await pages.of(query, listings.users, m.UserItem)
 
     @router.get("/applications", response_model=Page[m.ApplicationItem], tags=["applications"])
     async def list_applications(query: Annotated[listings.ApplicationListQuery, Query()]) -> Response:
         """Applications in the order of submission."""
-        return pages.of(query, listings.applications, m.ApplicationItem)
+        return await pages.of(query, listings.applications, m.ApplicationItem)
 
     @router.get("/asks", response_model=Page[m.AskItem], tags=["applications"])
     async def list_asks(query: Annotated[listings.AskQuery, Query()]) -> Response:
         """Asks in the order of submission of their applications."""
-        return pages.of(query, listings.asks, m.AskItem)
+        return await pages.of(query, listings.asks, m.AskItem)
 
     @router.get("/gangs", response_model=Page[m.GangItem], tags=["applications"])
     async def list_gangs(query: Annotated[listings.GangQuery, Query()]) -> Response:
         """Gangs in the order of submission of their applications."""
-        return pages.of(query, listings.gangs, m.GangItem)
+        return await pages.of(query, listings.gangs, m.GangItem)
 
     @router.get("/nodes", response_model=Page[m.NodeItem], tags=["nodes"])
     async def list_nodes(query: Annotated[listings.NodeQuery, Query()]) -> Response:
         """Nodes by id."""
-        return pages.of(query, listings.nodes, m.NodeItem)
+        return await pages.of(query, listings.nodes, m.NodeItem)
 
     @router.get("/reservations", response_model=Page[m.ReservationItem], tags=["nodes"])
     async def list_reservations(query: Annotated[listings.ReservationQuery, Query()]) -> Response:
         """Reservations, oldest first."""
-        return pages.of(query, listings.reservations, m.ReservationItem)
+        return await pages.of(query, listings.reservations, m.ReservationItem)
 
     @router.get("/preemptions", response_model=Page[m.PreemptionItem], tags=["nodes"])
     async def list_preemptions(query: Annotated[listings.ReservationQuery, Query()]) -> Response:
         """Allocations that are being preempted, and for which asks."""
-        return pages.of(query, listings.preemptions, m.PreemptionItem)
+        return await pages.of(query, listings.preemptions, m.PreemptionItem)
 
 
 def _add_objects(router: Router, sources: ApiSources, answers: Answers) -> None:
@@ -127,10 +138,14 @@ def _add_objects(router: Router, sources: ApiSources, answers: Answers) -> None:
         return await answers.one(request, _ADAPTERS[m.QueueItem], shows.queue(finding.queue(found, path)))
 
     @router.get("/applications/{application:name}", response_model=m.ApplicationDetail, tags=["applications"])
-    async def get_application(request: Request, application: str, where: Annotated[Where, Query()]) -> Response:
-        """One application with its state log."""
-        found, shows = projection(where)
-        one = shows.application_detail(finding.application(found, application))
+    async def get_application(
+        request: Request, application: str, where: Annotated[_ApplicationWhere, Query()]
+    ) -> Response:
+        """One application with its state log, by its id, or by the id that pods of one namespace give it."""
+        found = finding.place(sources.scheduler, where)
+        name = await answers.finish(finding.application_id(found, application, where.namespace))
+        found, shows = projection(where)  # it may be dropped by now
+        one = shows.application_detail(finding.application(found, name))
         return await answers.one(request, _ADAPTERS[m.ApplicationDetail], one)
 
     @router.get("/nodes/{node:name}", response_model=m.NodeItem, tags=["nodes"])

@@ -48,6 +48,7 @@ class ApplicationQuery(PageQuery):
     """Filters of applications, and of what belongs to them."""
 
     application: Name = ""
+    """Its id, or the id that pods of one namespace give it, if no other namespace has one of that id."""
     queue: Name = ""
     """Only in this queue and below."""
     user: Name = ""

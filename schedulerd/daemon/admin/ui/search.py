@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import NamedTuple
 
 from schedulerd.core.explain.rules.ask import pod_of
-from schedulerd.daemon.admin.api.finding import Place
+from schedulerd.daemon.admin.api.finding import Place, ids_of_namespaces
 from schedulerd.daemon.admin.ui.addresses import Addresses
 from schedulerd.daemon.admin.ui.texts import visible
 
@@ -36,6 +36,9 @@ def search(place: Place, links: Addresses, wanted: str) -> Generator[None, None,
         exact.append(Found("node", visible(wanted), links.node(wanted), ""))
     if wanted in partition.applications or wanted in partition.terminated_by_id:
         exact.append(Found("application", visible(wanted), links.application(wanted), ""))
+    of_namespaces = yield from ids_of_namespaces(partition.applications, wanted)
+    if len(of_namespaces) == 1:
+        exact += [Found("application", visible(one), links.application(one), "") for one in of_namespaces]
     if (queue := partition.root.find(wanted)) is not None:
         exact.append(Found("queue", visible(queue.written), links.queue(queue.written), ""))
     if exact:

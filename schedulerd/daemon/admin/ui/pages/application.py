@@ -15,6 +15,7 @@ from schedulerd.core.explain.values import ApplicationExplanation, Position
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.gang import TaskGroup
 from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.daemon.admin.api.finding import application_id
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.pages.application_rows import STATE_KINDS
 from schedulerd.daemon.admin.ui.pages.head import add_head
@@ -39,7 +40,7 @@ _TAGS_SHOWN = 12
 
 def view(context: Context) -> Generator[None, None, View]:
     """The view. Raises `HTTPException` if there is no such application."""
-    name = context.params.get("id", "")
+    name = yield from application_id(context.place, context.params.get("id", ""))
     partition = context.place.partition
     found = partition.applications.get(name) or partition.terminated_by_id.get(name)
     if found is None:

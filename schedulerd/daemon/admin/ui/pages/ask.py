@@ -13,6 +13,7 @@ from schedulerd.core.explain.rules.ask import explain_ask, pod_of
 from schedulerd.core.explain.values import AskExplanation, NodeSurvey, QuotaLevel
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
+from schedulerd.daemon.admin.api.finding import application_id
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.pages.head import add_head
 from schedulerd.daemon.admin.ui.pages.stories import Story, add_events
@@ -32,7 +33,8 @@ _LISTS = ("why", "counts", "near", "quotas", "uses", "reservations", "candidates
 
 def view(context: Context) -> Generator[None, None, View]:
     """The view. Raises `HTTPException` if there is no such application."""
-    name, key = context.params.get("application", ""), context.params.get("ask", "")
+    name = yield from application_id(context.place, context.params.get("application", ""))
+    key = context.params.get("ask", "")
     application = context.place.partition.applications.get(name)
     if application is None:
         raise HTTPException(404, f"application {shown(name)} is not there; it may have ended")
