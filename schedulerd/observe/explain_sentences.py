@@ -315,7 +315,7 @@ def _rights(found: PreemptionFinding, *, is_listed: bool) -> str:
         return f"{said} May be preempted for it: {'; '.join(map(_candidate, found.candidates))}."
     if found.may_take_from:
         return f"{said} It may take from: {', '.join(found.may_take_from)}."
-    is_within = any(one.used + one.asked <= one.guaranteed for one in found.guarantees)
+    is_within = all(one.used + one.asked <= one.guaranteed for one in found.guarantees)
     why = "no other queue uses more than its guarantee" if is_within else "with it, its queue uses more than that"
     return f"{said} It may take from no queue: {why}."
 

@@ -166,7 +166,7 @@ MUTANTS = (
     Mutant(
         "a guarantee is one less",
         Rule.ENTITLEMENT,
-        Compares(PreemptionContext._rights, ("in_use", "amount", "guaranteed"), "<"),
+        Compares(PreemptionContext._rights, ("in_use", "amount", "guaranteed"), ">="),
         (PREEMPTION,),
     ),
     Mutant(
@@ -187,6 +187,12 @@ MUTANTS = (
         Rule.GUARANTEES,
         Replaced(Budget.times, nothing),
         (PREEMPTION, VICTIM_SETS, contested("which is guaranteed")),
+    ),
+    Mutant(
+        "what could be asked back is taken",
+        Rule.GUARANTEES,
+        Replaced(Budget._times_until_asked_back, nothing),
+        (VICTIM_SETS, PREEMPTION),
     ),
     Mutant("guarantees are not used up", Rule.GUARANTEES, Replaced(Budget.take, nothing), (VICTIM_SETS,)),
     Mutant(

@@ -52,7 +52,7 @@ class Choice:
         return None if found is None else [one for one in self.candidates if one.allocation in found.victims]
 
     def is_right(self, taken: list[Candidate]) -> bool:
-        return is_enough(taken, self.need) and is_spared(taken)
+        return is_enough(taken, self.need) and is_spared(taken, self.need)
 
 
 choices = st.builds(Choice, seeds)

@@ -88,7 +88,7 @@ class Entitlement:
         self.lacking, self.limiting_queue = self._short_of_quota()
         """What the maxima lack for it, and the level of the lowest queue that does; victims are below that one."""
         self.entitled = [self._entitled(level) for level in range(len(self.way))]
-        """The resources to which it is entitled against what runs below each queue of the way."""
+        """The resources that are guaranteed to it against what runs below each queue of the way; one is short."""
 
     def _short_of_quota(self) -> tuple[dict[str, int], int | None]:
         lacking: dict[str, int] = {}
@@ -107,12 +107,11 @@ class Entitlement:
             return set()
         if self.limiting_queue is not None and level > self.limiting_queue:
             return set()
-        found = set()
-        for name, amount in self._size.items():
-            having = [(path, rules.guaranteed[name]) for path, rules in way if rules.guaranteed.get(name)]
-            if having and all(self._in_use[path][name] + amount <= most for path, most in having):
-                found.add(name)
-        return found
+        named = {(path, name) for path, rules in way for name in self._size if rules.guaranteed.get(name)}
+        for path, name in named:
+            if self._in_use[path][name] + self._size[name] > self._rules(path).guaranteed[name]:
+                return set()
+        return {name for _, name in named}
 
     @property
     def is_entitled(self) -> bool:
@@ -140,8 +139,8 @@ class Entitlement:
             return "runs in the same leaf"
         top = common_queue(one.queue, self.demand.queue)
         entitled = self.entitled[self.way.index(top)]
-        if not set(need) <= entitled:
-            return f"of {sorted(need)}, its queue has a right to {sorted(entitled)} only"
+        if not set(need) & entitled:
+            return f"of {sorted(need)}, its queue has a right to nothing, but to {sorted(entitled)}"
         theirs = self._shown(one.priority, below(one.queue, top))
         mine = self._shown(self.demand.priority, below(self.demand.queue, top))
         return f"its priority is {theirs} there, that of the ask {mine}" if theirs > mine else None
@@ -175,11 +174,13 @@ class Entitlement:
         lacking = {} if self.demand.required_node else self.lacking
         return {name: max(short.get(name, 0), lacking.get(name, 0)) for name in {**short, **lacking}}
 
-    def broken_guarantees(self, victims: Sequence[Occupant]) -> Iterator[str]:
-        """What queues would be short of that hold a victim and not the ask; a required node does not ask for that."""
+    def broken_guarantees(self, victims: Sequence[Occupant], need: Iterable[str]) -> Iterator[str]:
+        """What is against these victims by the guarantees of queues that hold one and not the ask, which is short of
+        `need`; a required node does not ask for that."""
         for one in victims if not self.demand.required_node else ():
             for path in below(one.queue, common_queue(one.queue, self.demand.queue)):
-                yield from broken_guarantee(path, self._rules(path).guaranteed, one, victims, self._usage.staying(path))
+                guaranteed, staying = self._rules(path).guaranteed, self._usage.staying(path)
+                yield from broken_guarantee(path, guaranteed, one, victims, staying, need)
 
     def victim_sets(
         self, need: Mapping[str, int], of: Sequence[Occupant], most: int | None = None
@@ -191,27 +192,37 @@ class Entitlement:
     def _victim_sets(
         self, need: Mapping[str, int], of: Sequence[Occupant], most: int, taken: tuple[Occupant, ...]
     ) -> Iterator[tuple[Occupant, ...]]:
+        """`need` is what is still needed; what it names stays the same."""
         if all(amount <= 0 for amount in need.values()):
             yield taken
             return
         for at, one in enumerate(of if most > len(taken) else ()):
             victims = (*taken, one)
-            if not any(self.broken_guarantees(victims)):
+            if not any(self.broken_guarantees(victims, need)):
                 rest = {name: amount - one.resources[name] for name, amount in need.items()}
                 yield from self._victim_sets(rest, of[at + 1 :], most, victims)
 
 
 def broken_guarantee(
-    path: str, guaranteed: Mapping[str, int], one: Occupant, victims: Iterable[Occupant], staying: Resources
+    path: str,
+    guaranteed: Mapping[str, int],
+    one: Occupant,
+    victims: Iterable[Occupant],
+    staying: Resources,
+    need: Iterable[str],
 ) -> Iterator[str]:
-    """What a queue above one of the victims would be short of, if all of them went, that this one uses."""
+    """What the guarantee of a queue above one of the victims has against it, if all of them went for `need`: the queue
+    would be short of something needed, or could ask back this one with the same guarantee."""
     left = staying.plus(Resources())
     for victim in victims:
         if is_below(victim.queue, path):
             left.subtract(victim.resources.items())
-    for name, amount in one.resources.items():
-        if amount and guaranteed.get(name, 0) > left[name]:
+    named = {name: amount for name, amount in one.resources.items() if amount and guaranteed.get(name, 0)}
+    for name in set(named) & set(need):
+        if guaranteed[name] > left[name]:
             yield f"{one.uuid} leaves {name} {left[name]} to {path}, which is guaranteed {guaranteed[name]}"
+    if named and all(left[name] + amount <= guaranteed[name] for name, amount in named.items()):
+        yield f"{one.uuid} could be asked back by {path}, which is guaranteed {guaranteed} and is left {left}"
 
 
 def frees(victims: Iterable[Occupant], need: Mapping[str, int]) -> bool:

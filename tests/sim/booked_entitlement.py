@@ -100,7 +100,7 @@ class BookedEntitlement(Entitlement):
         for one in occupants:
             if frees([other for other in occupants if other is not one], need):
                 yield f"{one.uuid} is not needed for {need}"
-        yield from self.broken_guarantees(occupants)
+        yield from self.broken_guarantees(occupants, need)
 
     def best(self, nodes: Iterable[NodeView]) -> tuple[Cost, int] | None:
         """Cost and number of victims of the best legal set on any of the nodes; None if none was found."""

@@ -179,7 +179,7 @@ def _above_max(moment: Moment, fact: QuotaPreempted) -> Iterator[str]:
         if frees([other for other in occupants if other is not one], above):
             yield f"{one.uuid} is not needed for what is above: {above}"
         for path in below(one.queue, top.path):
-            yield from broken_guarantee(path, queues[path].guaranteed, one, occupants, book.staying(path))
+            yield from broken_guarantee(path, queues[path].guaranteed, one, occupants, book.staying(path), above)
 
 
 # Who does not

@@ -105,5 +105,5 @@ def _candidates(context: PreemptionContext, ask: Ask, leaves: list[Queue]) -> li
             one.queue.written, one.application_id, {name: one.allocated[name] for name, _ in ask.request_class.items}
         )
         for one in nlargest(CANDIDATES_MAX, seen, key=use)
-        if any(context.may_be_preempted(islice(one.allocations.values(), ALLOCATIONS_SEEN_MAX), Resources()))
+        if any(context.may_be_preempted(islice(one.allocations.values(), ALLOCATIONS_SEEN_MAX), rights))
     ]

@@ -338,6 +338,11 @@ def _say_refused(
     )
 
 
+def _protections(search: Search) -> str:
+    said = search.protections()
+    return f": {', '.join(said)}" if said else ""
+
+
 def _reason(search: Search, refusal: PreemptionRefusal) -> str:
     """The refusal as a sentence, with amounts for guarantees and quotas."""
     if refusal is PreemptionRefusal.QUOTA:
@@ -347,10 +352,11 @@ def _reason(search: Search, refusal: PreemptionRefusal) -> str:
         said = islice(search.barred.items(), BARRED_SAID_MAX)
         barred = "".join(f"; node {node.node_id}: {why}" for node, why in said)
         return (
-            f"on no node would the allocations that may be preempted make enough room ({considered} considered){barred}"
+            f"on no node would the allocations that may be preempted make enough room ({considered} considered)"
+            f"{_protections(search)}{barred}"
         )
     if refusal is not PreemptionRefusal.NOT_ENTITLED:
-        return _REASONS[refusal]
+        return f"{_REASONS[refusal]}{_protections(search)}"
     for queue in search.queue.path_to_root:
         used = in_use(queue)
         for name, amount in search.ask.request_class.items:

@@ -1,9 +1,9 @@
 """What an ask is entitled to, and which allocations may be preempted for it.
 
 An ask is entitled to what its queues are guaranteed and do not use. For each victim, the queues below the lowest common
-ancestor of both queues count: with the ask, the queues on its side must stay within their guarantees; without the
-victim, the queues on its side must stay above theirs. Each resource is judged separately. If a max on the ask's path
-lacks room, all victims must be below the queue with that max.
+ancestor of both queues count. On the side of the ask, they must stay within their guarantees with the ask, in all
+resources that these name and the ask asks for, and one of these must be short. On the side of the victim, see `Budget`.
+If a max on the ask's path lacks room, all victims must be below the queue with that max.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ from schedulerd.core.quotas.rules import blocked, blocked_by_limits, blocked_by_
 from schedulerd.core.quotas.sentences import sentence
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PreemptionPolicy
+
+QUEUES_KEPT_MAX = 3
+"""Maximum number of queues that are noted to have no more than their guarantees."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +78,14 @@ class PreemptionContext:
         free them."""
         self._entitled = [self._rights(level) for level in range(len(self.queue.path_to_root))]
         self.entitled_to = frozenset().union(*self._entitled)
-        """All resources to which the ask is entitled at some level."""
+        """All resources that are guaranteed to the ask at some level. The ask is entitled to room that is short of one
+        of them."""
         self._priorities = self._priorities_at_levels()
         self._victim_queues: dict[Queue, VictimQueue | None] = {}
         self._budgets: dict[Queue, Budget] = {}
+        self.kept: dict[Queue, str] = {}
+        """The first queues that were found to use no more than they are guaranteed, with a resource that is asked for;
+        for the reason that people read."""
         self.limit = self._limit()
         """The quota or limit that keeps the ask out whatever is preempted, as a sentence; '' if there is none."""
 
@@ -156,17 +163,23 @@ class PreemptionContext:
         return lacking, limiting_level
 
     def _rights(self, level: int) -> frozenset[str]:
-        """The resources to which the ask is entitled against victims below `path_to_root[level]`."""
+        """The resources that are guaranteed to the ask against victims below `path_to_root[level]`.
+
+        A guarantee speaks of the resources that it names: with the ask, each queue stays within its guarantee in all
+        named resources that are asked for, or nothing is guaranteed to the ask.
+        """
         way = self.queue.path_to_root
         if level == 0 or (self._limiting_queue is not None and level > self._limiting_queue):
             return frozenset()
         if any(one.properties.preemption_policy is PreemptionPolicy.FENCE for one in way[:level]):
             return frozenset()
         rights = set()
-        for name, amount in self.ask.request_class.items:
-            guaranteeing = [one for one in way[:level] if one.guaranteed[name]]
-            if guaranteeing and all(in_use(one)[name] + amount <= one.guaranteed[name] for one in guaranteeing):
-                rights.add(name)
+        for one in way[:level]:
+            for name, amount in self.ask.request_class.items if one.guaranteed else ():
+                if one.guaranteed[name]:
+                    if in_use(one)[name] + amount > one.guaranteed[name]:
+                        return frozenset()
+                    rights.add(name)
         return frozenset(rights)
 
     def _priorities_at_levels(self) -> list[int]:
@@ -177,7 +190,7 @@ class PreemptionContext:
         return shown
 
     def why(self, short: Resources) -> str:
-        """The guarantee that entitles the ask to the resources in `short`, as a sentence."""
+        """The guarantee that entitles the ask, which is short of the resources in `short`, as a sentence."""
         wanted = short.keys() & self.entitled_to or self.entitled_to
         level = next(level for level, rights in enumerate(self._entitled) if rights & wanted)
         name = min(self._entitled[level] & wanted)
@@ -190,17 +203,22 @@ class PreemptionContext:
             if rights:
                 for child in self.queue.path_to_root[level].children.values():
                     if child is not self.queue.path_to_root[level - 1]:
-                        yield from self._leaves_to_spare(child, rights)
+                        yield from self._leaves_to_spare(child)
 
-    def _leaves_to_spare(self, queue: Queue, rights: frozenset[str]) -> Iterator[Queue]:
+    def _leaves_to_spare(self, queue: Queue) -> Iterator[Queue]:
+        """What a victim frees of something short, its queues use above their guarantees, whether guaranteed or not."""
         self.budget.visits += 1
         used, leaving, guaranteed = queue.allocated, queue.leaving, queue.guaranteed
-        if not any(used.get(name, 0) - leaving.get(name, 0) > guaranteed.get(name, 0) for name in rights):
+        items = self.ask.request_class.items
+        if not any(used.get(name, 0) - leaving.get(name, 0) > guaranteed.get(name, 0) for name, _ in items):
+            kept = next((name for name, _ in items if used.get(name, 0) and guaranteed.get(name, 0)), None)
+            if kept is not None and len(self.kept) < QUEUES_KEPT_MAX:
+                self.kept[queue] = kept
             return
         if queue.applications and self.victim_queue(queue) is not None:
             yield queue
         for child in queue.children.values():
-            yield from self._leaves_to_spare(child, rights)
+            yield from self._leaves_to_spare(child)
 
     def victim_queue(self, leaf: Queue) -> VictimQueue | None:
         """What holds for victims in the leaf; None if the ask may not preempt anything there."""
@@ -218,6 +236,11 @@ class PreemptionContext:
         below = leaf.path_to_root[: leaf.path_to_root.index(way[level])]
         budgets = tuple(self._budget(one) for one in below if one.guaranteed)
         return VictimQueue(level, below, budgets, self._priorities[level])
+
+    def budgets_of(self, leaf: Queue) -> list[tuple[Queue, Budget]]:
+        """What holds for victims in the leaf: each queue with a guarantee, and what it can spare."""
+        found = self.victim_queue(leaf)
+        return [(one, self._budget(one)) for one in found.below if one.guaranteed] if found is not None else []
 
     def _budget(self, queue: Queue) -> Budget:
         """The budget of the queue. All leaves below a queue share its budget."""
@@ -238,7 +261,7 @@ class PreemptionContext:
             victim_queue = self.victim_queue(application.queue)
             if victim_queue is None or application is self.application:
                 continue
-            if not short.keys() <= self._entitled[victim_queue.common_ancestor]:
+            if self._entitled[victim_queue.common_ancestor].isdisjoint(short):
                 continue
             if victim_queue.admits(allocation.spec.priority):
                 yield candidate(allocation, self.unit, victim_queue.budgets)

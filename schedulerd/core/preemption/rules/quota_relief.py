@@ -94,7 +94,7 @@ class Relief:
             victim = self.found.popleft()
             budgets, items = self._budgets_of(victim), victim.request_class.items
             is_needed = _may_go(self._spec, victim) and any(need[name] > 0 for name, _ in items)
-            if is_needed and all(budget.times(items) != 0 for budget in budgets):
+            if is_needed and all(budget.times(items, need) != 0 for budget in budgets):
                 need.subtract(items)
                 for budget in budgets:
                     budget.take(items, 1)

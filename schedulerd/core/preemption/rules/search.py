@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from heapq import nsmallest
-from itertools import count
+from itertools import count, islice
 from operator import itemgetter
 from typing import NamedTuple
 
@@ -25,6 +25,7 @@ from schedulerd.core.model.work_budget import WorkBudget
 from schedulerd.core.partition import Partition
 from schedulerd.core.plans.plan import Plan, PlannedPreemption
 from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.preemption.rules import protection
 from schedulerd.core.preemption.rules.node_candidates import NodeCandidates, portions
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext
 from schedulerd.core.preemption.rules.victims import (
@@ -146,6 +147,15 @@ class Search:
         preemption = PlannedPreemption(self.application, self.ask, node, found.victims, why, is_for_quota, further)
         return Plan(preemptions=(preemption,))
 
+    def protections(self) -> list[str]:
+        """The guarantees that keep allocations of others where room for the ask is short, as sentences."""
+        if self.refusal is PreemptionRefusal.NO_VICTIMS:
+            return protection.of_queues(self._preemption_context)
+        context = PreemptionContext(self.partition, self.application, self.group, self.ask, self.budget)
+        nodes = islice(self.partition.candidates(self.ask.request_class), protection.NODES_SEEN_MAX)
+        needs = ((node, self._with_quota(self._short(node))) for node in nodes)
+        return protection.on_nodes(context, needs)
+
     def may_preempt_further(self, planned: PlannedPreemption, chosen: tuple[Allocation, ...]) -> bool:
         """Whether the `chosen` allocations may be preempted beside the victims of a plan that was just made."""
         self._preemption_context = PreemptionContext(
@@ -159,7 +169,7 @@ class Search:
     ) -> tuple[Allocation, ...]:
         need = self._with_quota(self._short(node))
         candidates = dict.fromkeys((*victims, *others))
-        return beside(self._preemption_context.may_be_preempted(candidates, need), victims, FURTHER_MAX)
+        return beside(self._preemption_context.may_be_preempted(candidates, need), victims, FURTHER_MAX, need)
 
     def _compare(self) -> Generator[None, None, None]:
         """The steps of the search, with pauses. The result is the last one found."""
@@ -207,8 +217,8 @@ class Search:
                     self._search_node(node)
                     if self._found is not None:
                         return True
-                elif short.keys() <= self._preemption_context.entitled_to:
-                    node_candidates.consider(node, self._with_quota(short))
+                elif not self._preemption_context.entitled_to.isdisjoint(self._with_quota(short)):
+                    node_candidates.consider(node, short)
             yield
         return False
 
@@ -297,7 +307,7 @@ def further_for_required_node(
 ) -> tuple[Allocation, ...]:
     """Further candidates on the required node beside these victims, in order."""
     unit = unit_weights(node.capacity)
-    return beside(_for_required_node(partition, application, ask, node, unit), victims, FURTHER_MAX)
+    return beside(_for_required_node(partition, application, ask, node, unit), victims, FURTHER_MAX, ())
 
 
 def _for_required_node(

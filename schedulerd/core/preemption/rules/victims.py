@@ -9,7 +9,8 @@ searched for. This keeps an exact search small on real nodes. Beyond a bound the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
@@ -36,22 +37,63 @@ Cost: TypeAlias = tuple[tuple[Rank, int], ...]
 
 
 class Budget:
-    """What may be taken from a queue so that it keeps its guarantee. Resources without a guarantee have no entry."""
+    """What a queue can spare of the resources that its guarantee names, beside the victims taken so far.
 
-    __slots__ = ("left",)
+    A guarantee speaks of the resources that it names. A victim must not be one that its queue could ask back with this
+    same guarantee: with all victims gone, the queue would be above its guarantee with this one again, in a resource
+    that the victim uses. Of what the ask is short of, the queue keeps its guarantee.
+    """
+
+    __slots__ = ("left", "taken")
 
     def __init__(self, left: dict[str, int]) -> None:
         self.left = left
+        """What is used above the guarantee, for each resource with a guarantee; negative below it."""
+        self.taken: Counter[Items] = Counter()
+        """How many allocations of each size are taken."""
 
-    def times(self, items: Items) -> int | None:
-        """How many times `items` may be taken; None if unlimited."""
-        left = self.left
-        return min((max(0, left[name]) // amount for name, amount in items if name in left), default=None)
+    def times(self, items: Items, short: Collection[str]) -> int | None:
+        """How many more times `items` may be taken for an ask that is short of these resources; None if unlimited."""
+        times: int | None = None
+        for name, amount in items:
+            if name in self.left and name in short:
+                spare = max(0, self.left[name]) // amount
+                times = spare if times is None else min(times, spare)
+        for one in (items, *self.taken):
+            until = self._times_until_asked_back(items, one)
+            times = until if times is None or (until is not None and until < times) else times
+        return times
+
+    def _times_until_asked_back(self, items: Items, one: Items) -> int | None:
+        """How many times `items` may be taken before a victim of the size `one` could be asked back; None if that does
+        not end it."""
+        left, amounts, times = self.left, dict(items), None
+        for name, amount in one:
+            if name in left:
+                above = left[name] + amount
+                if above > 0 and name not in amounts:
+                    return None
+                times = max(times or 0, (above - 1) // amounts[name] if above > 0 else 0)
+        return times
 
     def take(self, items: Items, times: int) -> None:
+        is_named = False
         for name, amount in items:
             if name in self.left:
                 self.left[name] -= amount * times
+                is_named = True
+        if is_named and times:
+            self.taken[items] += times
+            if not self.taken[items]:
+                del self.taken[items]
+
+    def protects(self, items: Items, short: Collection[str]) -> str | None:
+        """The resource with the guarantee that keeps an allocation of this size; None if it may be taken."""
+        if self.times(items, short) != 0:
+            return None
+        named = [(name, amount) for name, amount in items if name in self.left]
+        kept = (name for name, amount in named if name in short and self.left[name] < amount)
+        return next(kept, named[0][0])
 
 
 class Candidate(NamedTuple):
@@ -118,7 +160,9 @@ def smallest_set(
     return VictimSet(best.victims(), best.cost)
 
 
-def beside(candidates: Iterable[Candidate], victims: Sequence[Allocation], most: int) -> tuple[Allocation, ...]:
+def beside(
+    candidates: Iterable[Candidate], victims: Sequence[Allocation], most: int, short: Collection[str]
+) -> tuple[Allocation, ...]:
     """Up to `most` candidates that may be preempted in addition to `victims`, least protected first.
 
     `victims` must be among the candidates. What victims and result take is subtracted from the budgets.
@@ -133,7 +177,7 @@ def beside(candidates: Iterable[Candidate], victims: Sequence[Allocation], most:
     found: list[Allocation] = []
     for one in sorted(rest, key=lambda one: one.rank):
         items = one.allocation.request_class.items
-        if len(found) < most and all(budget.times(items) != 0 for budget in one.budgets):
+        if len(found) < most and all(budget.times(items, short) != 0 for budget in one.budgets):
             for budget in one.budgets:
                 budget.take(items, 1)
             found.append(one.allocation)
@@ -165,11 +209,11 @@ class _Kind:
     ages: list[int] = field(default_factory=list)
     """Position of each member among all candidates; 0 is the youngest."""
 
-    def most(self) -> int:
+    def most(self, short: Collection[str]) -> int:
         """How many members the budgets allow to take."""
         most = len(self.members)
         for budget in self.budgets:
-            times = budget.times(self.items)
+            times = budget.times(self.items, short)
             if times is not None and times < most:
                 most = times
         return most
@@ -212,6 +256,7 @@ class _Search:
     ) -> None:
         self.kinds = kinds
         self.steps_max = steps_max
+        self.short = need.keys()
         self.rest = list(need.values())
         """What is not freed yet; negative if more is freed than needed."""
         self.units = [unit.get(name, 0) for name in need]
@@ -255,7 +300,7 @@ class _Search:
         if self.steps >= self.steps_max or self._is_hopeless(at, cost, size):
             return
         kind = self.kinds[at]
-        most = kind.most()
+        most = kind.most(self.short)
         self._descend(at + 1, cost, size)
         taken = 0
         while taken < most and self._helps(kind):
@@ -276,7 +321,7 @@ class _Search:
         for kind in reversed(self.kinds):
             taken = 0
             while taken < len(kind.members) and self._helps(kind):
-                if any(budget.times(kind.items) == 0 for budget in kind.budgets):
+                if any(budget.times(kind.items, self.short) == 0 for budget in kind.budgets):
                     break
                 self._take(kind, 1)
                 taken += 1

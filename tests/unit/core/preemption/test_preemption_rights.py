@@ -120,7 +120,7 @@ def test_its_own_leaf_gives_nothing() -> None:
 # resource by resource
 
 
-def test_what_the_node_lacks_has_to_be_guaranteed_and_the_rest_does_not_matter() -> None:
+def test_what_the_node_does_not_lack_needs_no_guarantee() -> None:
     talk = a_talk(leaf("c", 10), leaf("v"), capacity={"memory": 10, "vcore": 10})
     run(talk, "root.v", "v")
     assert chosen(decide(talk, amount={"memory": 10, "vcore": 10})) == {"v"}
@@ -132,10 +132,32 @@ def test_a_right_to_one_resource_is_none_to_another() -> None:
     assert decide(talk, amount={"memory": 10, "vcore": 10}) is NO_NODE
 
 
-def test_not_even_if_the_same_victim_would_free_both() -> None:
-    talk = a_talk(leaf("c", 10), leaf("v"), capacity={"memory": 10, "vcore": 10})
-    run(talk, "root.v", "v", {"memory": 10, "vcore": 10})
-    assert decide(talk, amount={"memory": 10, "vcore": 10}) is NO_NODE
+@pytest.mark.parametrize("guaranteed", [{"gpu": 4}, {"gpu": 4, "vcore": 0}, {"gpu": 4, "vcore": 16}])
+@pytest.mark.parametrize("of_parent", [{}, {"gpu": 4}, {"gpu": 4, "vcore": 16}])
+def test_what_the_guarantee_does_not_name_is_taken_along_with_what_it_names(
+    guaranteed: dict[str, int], of_parent: dict[str, int]
+) -> None:
+    c = a_queue_spec("p", a_queue_spec("c", guaranteed=guaranteed), guaranteed=of_parent)
+    talk = a_talk(c, leaf("v"), capacity={"gpu": 4, "vcore": 16})
+    for number in range(4):
+        run(talk, "root.v", f"v{number}", {"gpu": 1, "vcore": 4})
+    decision = decide(talk, "root.p.c", amount={"gpu": 2, "vcore": 8})
+    assert chosen(decision) == {"v2", "v3"}
+    assert isinstance(decision, PlannedPreemption)
+    assert decision.why.endswith("uses gpu 0 of the 4 that it is guaranteed")
+
+
+def test_one_that_frees_only_what_is_not_named_may_be_taken_beside() -> None:
+    talk = a_talk(a_queue_spec("c", guaranteed={"gpu": 4}), leaf("v"), leaf("w"), capacity={"gpu": 4, "vcore": 16})
+    run(talk, "root.v", "gpus", {"gpu": 4})
+    run(talk, "root.w", "cores", {"vcore": 16})
+    assert chosen(decide(talk, amount={"gpu": 4, "vcore": 16})) == {"gpus", "cores"}
+
+
+def test_an_ask_that_goes_beyond_a_resource_that_the_guarantee_names_has_no_right_whatever_is_short() -> None:
+    talk = a_talk(a_queue_spec("c", guaranteed={"gpu": 4, "vcore": 4}), leaf("v"), capacity={"gpu": 4, "vcore": 100})
+    run(talk, "root.v", "v", {"gpu": 4})
+    assert decide(talk, amount={"gpu": 1, "vcore": 5}) is NOT_ENTITLED
 
 
 def test_a_guarantee_of_something_else_is_no_right() -> None:
@@ -162,12 +184,40 @@ def test_so_does_every_queue_on_its_way() -> None:
     assert decide(talk, amount=10) is NO_NODE
 
 
-def test_and_in_every_resource_that_the_victim_uses() -> None:
+def test_what_its_queue_could_ask_back_is_no_victim_whatever_the_ask_is_short_of() -> None:
     talk = a_talk(leaf("c", 10), a_queue_spec("v", guaranteed={"vcore": 5}), capacity={"memory": 20, "vcore": 10})
     run(talk, "root.v", "both", {"memory": 10, "vcore": 5})
     run(talk, "root.v", "memory", {"memory": 10})
     assert chosen(decide(talk)) == {"memory"}
     assert decide(talk, amount=20, app="greedy") is NOT_ENTITLED
+
+
+def test_nor_are_so_many_that_one_of_them_could_be_asked_back() -> None:
+    """15 memory of 12 guaranteed: without one of them the queue is at 10, and a second could be asked back."""
+    talk = a_talk(
+        a_queue_spec("c", guaranteed={"vcore": 9}), a_queue_spec("v", guaranteed={"memory": 12}),
+        capacity={"memory": 15, "vcore": 9},
+    )  # fmt: skip
+    for key in ("v1", "v2", "v3"):
+        run(talk, "root.v", key, {"memory": 5, "vcore": 3})
+    assert chosen(decide(talk, amount={"vcore": 3})) == {"v3"}
+    assert decide(talk, amount={"vcore": 6}, app="greedy") is NO_NODE
+
+
+def test_a_queue_that_hogs_cores_does_not_hide_behind_its_guarantee_of_memory() -> None:
+    hog = a_queue_spec("v", guaranteed={"memory": 50, "vcore": 2})
+    talk = a_talk(a_queue_spec("c", guaranteed={"vcore": 5}), hog, capacity={"memory": 50, "vcore": 10})
+    for key in ("v1", "v2"):
+        run(talk, "root.v", key, {"memory": 5, "vcore": 5})
+    assert chosen(decide(talk, amount={"vcore": 5})) == {"v2"}
+
+
+def test_but_it_retains_its_guarantee_of_what_the_ask_is_short_of() -> None:
+    hog = a_queue_spec("v", guaranteed={"memory": 50, "vcore": 2})
+    talk = a_talk(a_queue_spec("c", guaranteed={"vcore": 5, "memory": 5}), hog, capacity={"memory": 10, "vcore": 10})
+    for key in ("v1", "v2"):
+        run(talk, "root.v", key, {"memory": 5, "vcore": 5})
+    assert decide(talk, amount={"vcore": 5, "memory": 5}) is NO_NODE
 
 
 def test_what_is_leaving_the_queue_already_is_not_its_own_any_longer() -> None:

@@ -177,10 +177,27 @@ def test_a_budget_is_shared_by_all_below_its_queue() -> None:
     assert best(given, 14) == {"0", "1", "2"}
 
 
-def test_every_resource_that_is_guaranteed_counts_needed_or_not() -> None:
-    spares_memory_only = Budget({"memory": 100, "vcore": 1})
-    given = candidates({"memory": 10, "vcore": 2}, budgets=[(spares_memory_only,)])
+def test_a_resource_that_is_not_needed_counts_only_for_what_could_be_asked_back() -> None:
+    given = candidates({"memory": 10, "vcore": 2}, budgets=[(Budget({"memory": 100, "vcore": 1}),)])
+    assert best(given, 10) == {"0"}
+    given = candidates({"memory": 10, "vcore": 2}, budgets=[(Budget({"vcore": 0}),)])
     assert best(given, 10) is None
+
+
+def test_victims_that_could_be_asked_back_together_are_none() -> None:
+    given = candidates(*[{"memory": 10, "vcore": 2}] * 3, {"memory": 10}, budgets=[(Budget({"vcore": 1}),)] * 4)
+    assert best(given[:3], 10) == {"0"}
+    assert best(given, 20) == {"0", "3"}
+    assert best(given, 30) is None
+
+
+def test_the_resource_that_protects_is_named() -> None:
+    budget, short = Budget({"memory": 3, "vcore": -1}), ("memory",)
+    assert budget.protects((("memory", 3),), short) is None
+    assert budget.protects((("memory", 4),), short) == "memory"
+    assert budget.protects((("memory", 3), ("vcore", 1)), short) is None
+    assert budget.protects((("gpu", 3), ("vcore", 1)), short) == "vcore"
+    assert budget.protects((("gpu", 3),), short) is None
 
 
 def test_a_resource_that_is_not_guaranteed_is_not_limited() -> None:
@@ -189,7 +206,7 @@ def test_a_resource_that_is_not_guaranteed_is_not_limited() -> None:
 
 def test_a_queue_below_its_guarantee_gives_nothing() -> None:
     assert best(candidates(1, budgets=[(Budget({"memory": -5}),)]), 1) is None
-    assert Budget({"memory": -5}).times((("memory", 1),)) == 0
+    assert Budget({"memory": -5}).times((("memory", 1),), ("memory",)) == 0
 
 
 def test_budgets_are_as_before_when_it_is_done() -> None:
@@ -272,11 +289,16 @@ def is_enough(taken: Sequence[Candidate], need: Mapping[str, int]) -> bool:
     )
 
 
-def is_spared(taken: Sequence[Candidate]) -> bool:
+def is_spared(taken: Sequence[Candidate], need: Mapping[str, int]) -> bool:
+    """Whether each queue keeps its guarantee of what is needed, and none of them could be asked back."""
     for budget in {budget for one in taken for budget in one.budgets}:
         below = [one.allocation.request_class.resources for one in taken if budget in one.budgets]
-        for name, left in budget.left.items():
-            if any(one[name] for one in below) and sum(one[name] for one in below) > left:
+        rest = {name: left - sum(one[name] for one in below) for name, left in budget.left.items()}
+        for one in below:
+            named = [name for name in budget.left if one[name]]
+            if any(rest[name] < 0 for name in named if name in need):
+                return False
+            if named and all(rest[name] + one[name] <= 0 for name in named):
                 return False
     return True
 
@@ -307,7 +329,7 @@ def test_it_is_the_best_of_all_sets(
         budgets=[choices[which] for _, _, which in plan],
     )
     wanted = {name: amount for name, amount in zip(("memory", "vcore"), need, strict=True) if amount}
-    legal = [taken for taken in sets(given) if is_enough(taken, wanted) and is_spared(taken)]
+    legal = [taken for taken in sets(given) if is_enough(taken, wanted) and is_spared(taken, wanted)]
     found = smallest_set(given, wanted, UNIT)
     event("there is none" if found is None else f"{len(found.victims)} victims")
     if found is None:
