@@ -33,7 +33,7 @@ from schedulerd.core.quotas.sentences import sentence
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PreemptionPolicy
 
-QUEUES_KEPT_MAX = 3
+QUEUES_NOTED_MAX = 3
 """Maximum number of queues that are noted to have no more than their guarantees."""
 
 
@@ -83,7 +83,7 @@ class PreemptionContext:
         self._priorities = self._priorities_at_levels()
         self._victim_queues: dict[Queue, VictimQueue | None] = {}
         self._budgets: dict[Queue, Budget] = {}
-        self.kept: dict[Queue, str] = {}
+        self.protected: dict[Queue, str] = {}
         """The first queues that were found to use no more than they are guaranteed, with a resource that is asked for;
         for the reason that people read."""
         self.limit = self._limit()
@@ -212,8 +212,8 @@ class PreemptionContext:
         items = self.ask.request_class.items
         if not any(used.get(name, 0) - leaving.get(name, 0) > guaranteed.get(name, 0) for name, _ in items):
             kept = next((name for name, _ in items if used.get(name, 0) and guaranteed.get(name, 0)), None)
-            if kept is not None and len(self.kept) < QUEUES_KEPT_MAX:
-                self.kept[queue] = kept
+            if kept is not None and len(self.protected) < QUEUES_NOTED_MAX:
+                self.protected[queue] = kept
             return
         if queue.applications and self.victim_queue(queue) is not None:
             yield queue

@@ -20,7 +20,7 @@ QUEUES_SAID_MAX = 3
 
 def of_queues(context: PreemptionContext) -> list[str]:
     """The queues that were found to use no more than their guarantees, as sentences."""
-    return [_sentence(queue, name) for queue, name in context.kept.items()]
+    return [_sentence(queue, name) for queue, name in context.protected.items()]
 
 
 def on_nodes(context: PreemptionContext, needs: Iterable[tuple[Node, Resources]]) -> list[str]:
@@ -34,7 +34,7 @@ def on_nodes(context: PreemptionContext, needs: Iterable[tuple[Node, Resources]]
     for node, need in islice(needs, NODES_SEEN_MAX):
         if context.entitled_to.isdisjoint(need):
             beyond.update(dict.fromkeys(need))
-        for queue, name in _kept_on(context, node, need):
+        for queue, name in _protected_on(context, node, need):
             kept.setdefault(queue, name)
     said = [_sentence(queue, name) for queue, name in islice(kept.items(), QUEUES_SAID_MAX)]
     if beyond and not said:
@@ -42,7 +42,7 @@ def on_nodes(context: PreemptionContext, needs: Iterable[tuple[Node, Resources]]
     return said
 
 
-def _kept_on(context: PreemptionContext, node: Node, need: Resources) -> list[tuple[Queue, str]]:
+def _protected_on(context: PreemptionContext, node: Node, need: Resources) -> list[tuple[Queue, str]]:
     """The guarantees against as many victims on this node as possible, each with its queue and a resource."""
     found = []
     taken = []

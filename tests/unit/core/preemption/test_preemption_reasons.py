@@ -70,7 +70,7 @@ def test_what_is_short_is_not_guaranteed() -> None:
     assert why(talk, {"memory": 10, "vcore": 5}) == said
 
 
-def test_what_has_a_higher_priority_is_not_kept_by_a_guarantee() -> None:
+def test_what_has_a_higher_priority_is_not_protected_by_a_guarantee() -> None:
     talk = a_talk(leaf("c", 30), leaf("pb", 10), leaf("v"), capacity=memory(10))
     run(talk, "root.v", "k", priority=1)
     assert why(talk) == NO_NODE
