@@ -9,8 +9,11 @@ from schedulerd.config.identities import DEFAULT_NAME_KINDS, EVERYTHING, NameKin
 from schedulerd.config.patterns import matches
 from schedulerd.config.policy_groups import (
     DEFAULT_GROUP,
+    SHIPPED,
     PolicyGroupUnknown,
     QueueFileText,
+    QueueFileUnreadable,
+    policy_groups_with_file,
     queue_file_paths,
     read_policy_group,
 )
@@ -26,6 +29,7 @@ __all__ = [
     "ENVIRONMENT_PREFIX",
     "EVERYTHING",
     "PROBLEMS_MAX",
+    "SHIPPED",
     "FileUnusable",
     "HttpAccess",
     "NameKind",
@@ -34,6 +38,7 @@ __all__ = [
     "QueueFile",
     "QueueFileInvalid",
     "QueueFileText",
+    "QueueFileUnreadable",
     "Settings",
     "SettingsInvalid",
     "ShownConfiguration",
@@ -41,6 +46,7 @@ __all__ = [
     "load_settings",
     "matches",
     "names_meant",
+    "policy_groups_with_file",
     "queue_file_paths",
     "read_file",
     "read_policy_group",

@@ -16,6 +16,8 @@ from schedulerd.config.settings import Settings
 from schedulerd.settings.problems import shorten
 
 DEFAULT_GROUP = "queues"
+SHIPPED = "shipped queue file"
+"""Source of the queue file that is part of the package."""
 
 # No separator and no leading dot: a name that comes over the wire must not leave the directory.
 _GROUP_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
@@ -23,6 +25,10 @@ _GROUP_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")
 
 class PolicyGroupUnknown(ValueError):
     """No queue file exists for a policyGroup, or it cannot be read; the message lists the known groups."""
+
+
+class QueueFileUnreadable(PolicyGroupUnknown):
+    """The policyGroup has a queue file, which cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ def read_policy_group(settings: Settings, policy_group: str) -> QueueFileText:
     if path is not None:
         return QueueFileText(_read(path, group), str(path))
     if group == DEFAULT_GROUP:
-        return QueueFileText(default_queue_file_text(), "shipped queue file")
+        return QueueFileText(default_queue_file_text(), SHIPPED)
     raise PolicyGroupUnknown(f"policyGroup {group!r} has no queue file; known are {', '.join(known)}")
 
 
@@ -60,6 +66,14 @@ def queue_file_paths(settings: Settings) -> list[Path]:
     own = [] if settings.config is None else [settings.config]
     groups = [] if settings.policy_groups_dir is None else sorted(settings.policy_groups_dir.glob("*.yaml"))
     return [*own, *groups]
+
+
+def policy_groups_with_file(settings: Settings) -> list[str]:
+    """The groups, the default one aside, that have a file now. Raises `OSError` if the directory cannot be read."""
+    if settings.policy_groups_dir is None:
+        return []
+    names = (file.stem for file in settings.policy_groups_dir.iterdir() if file.suffix == ".yaml")
+    return sorted(name for name in names if name != DEFAULT_GROUP and _GROUP_NAME.fullmatch(name))
 
 
 def _path(settings: Settings, group: str) -> Path | None:
@@ -80,4 +94,4 @@ def _read(path: Path, group: str) -> str:
     try:
         return read_text_file(path)
     except FileUnusable as error:
-        raise PolicyGroupUnknown(f"the queue file {path} of policyGroup {group!r} {error}") from error
+        raise QueueFileUnreadable(f"the queue file {path} of policyGroup {group!r} {error}") from error

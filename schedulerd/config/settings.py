@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import (
@@ -17,6 +18,8 @@ from pydantic import (
     DirectoryPath,
     Field,
     FilePath,
+    ValidationInfo,
+    field_validator,
     model_validator,
 )
 
@@ -121,7 +124,13 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    config: FilePath | None = Field(
+    wait_for_queue_file: bool = Field(
+        default=False,
+        description="If there is no valid queue file at the start, stay up, not ready, and read it again every 5 s "
+        "until it is valid; without this setting the daemon exits with 78. For replicas: a mistake in the file that "
+        "they share then costs no restarts.",
+    )
+    config: Path | None = Field(
         default=None, description="Queue file (YAML). Without it, the queue file that is shipped."
     )
     policy_groups_dir: DirectoryPath | None = Field(
@@ -458,6 +467,13 @@ class Settings(BaseModel):
         default=10,
         description="Seconds that a shutdown waits for streams to end. The whole shutdown takes at most 15 s more.",
     )
+
+    @field_validator("config")
+    @classmethod
+    def _queue_file_is_there(cls, path: Path | None, others: ValidationInfo) -> Path | None:
+        if path is not None and not others.data.get("wait_for_queue_file") and not path.is_file():
+            raise ValueError("must be an existing path to a file")
+        return path
 
     @model_validator(mode="after")
     def _tls_is_complete(self) -> Self:

@@ -30,11 +30,11 @@ from schedulerd.config import (
     Settings,
     load_queue_file,
     matches,
+    policy_groups_with_file,
     queue_file_paths,
     read_policy_group,
 )
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import ConfigurationText
 from schedulerd.daemon.access.admission import Admission
 from schedulerd.daemon.access.identity import Identities
 from schedulerd.daemon.access.refusals import Refusals
@@ -54,7 +54,8 @@ from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.admin.state_service import StateService
 from schedulerd.daemon.admin.ui.assembly import make_ui
 from schedulerd.daemon.files.file_watch import FileWatch
-from schedulerd.daemon.files.queue_files import Load, QueueFiles, ReadPolicyGroup, TextReader, log_warnings, reasons_of
+from schedulerd.daemon.files.files_in_force import LoadedQueueFile
+from schedulerd.daemon.files.queue_files import Load, QueueFiles, TextReader, log_warnings, reasons_of
 from schedulerd.daemon.files.reloads import Reloads
 from schedulerd.daemon.files.rereading import Reread
 from schedulerd.daemon.rest.assembly import rest_sources
@@ -96,6 +97,8 @@ VALIDATION_NICENESS = 5
 """Niceness of the process that validates: it yields to other processes where processors are few."""
 
 STDIN = 0
+STARTING = "starting"
+"""Why the daemon is not ready while it starts."""
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -114,7 +117,7 @@ def serve(settings: Settings) -> int:
 async def _serve(settings: Settings, log_level: LogLevel) -> int:
     # The watch is created first, so that a change during the read below counts as a change.
     watch = FileWatch(lambda: queue_file_paths(settings), settings.queue_file_poll_s)
-    own = await _own_configuration(lambda group: read_policy_group(settings, group))
+    own = await _own_queue_file(settings)
     reader = TextReader("registrations", waiting_max=settings.resource_managers_max)
     validator = TextReader("validations", waiting_max=VALIDATIONS_WAITING_MAX, niceness=VALIDATION_NICENESS)
     try:
@@ -125,23 +128,28 @@ async def _serve(settings: Settings, log_level: LogLevel) -> int:
         validator.close()
 
 
-async def _own_configuration(read_policy_group: ReadPolicyGroup) -> ConfigurationText:
-    """Reads the queue file of most RMs once before serving, so that the operator sees an error in it at the start."""
+async def _own_queue_file(settings: Settings) -> LoadedQueueFile | None:
+    """Reads the queue file of most RMs once before serving, so that the operator sees an error in it at the start.
+
+    None if it cannot be used and is to be waited for.
+    """
 
     async def load(text: str, source: str) -> QueueFile:
         return load_queue_file(text, source)  # blocks the loop, but no client is served yet
 
     try:
-        own = await QueueFiles(read_policy_group, load).of_group(DEFAULT_GROUP)
-    except PolicyGroupUnknown as error:
-        raise StartupFailed(str(error), ExitCode.CONFIG) from error
-    except QueueFileInvalid as error:
+        own = await QueueFiles(lambda group: read_policy_group(settings, group), load).of_group(DEFAULT_GROUP)
+    except (PolicyGroupUnknown, QueueFileInvalid) as error:
+        if settings.wait_for_queue_file:
+            return None
+        if not isinstance(error, QueueFileInvalid):
+            raise StartupFailed(str(error), ExitCode.CONFIG) from error
         for problem in reasons_of(error):
             log.error("queue file", source=error.source, problem=problem)
         hint = f"run `schedulerd validate {error.source}` after correcting it"
         raise StartupFailed(f"{error.headline}; {hint}", ExitCode.CONFIG) from error
     log_warnings(own)
-    return own.configuration
+    return own
 
 
 class Daemon:
@@ -153,17 +161,23 @@ class Daemon:
         log_level: LogLevel,
         reader: TextReader,
         validator: TextReader,
-        own: ConfigurationText,
+        own: LoadedQueueFile | None,
         watch: FileWatch,
     ) -> None:
         """`reader` reads queue files for resource managers, `validator` reads texts that are only validated.
 
-        `own` is the daemon's current queue file; `watch` knows the files as they were before `own` was read.
+        `own` is the daemon's current queue file, or None if a valid one is to be waited for; `watch` knows the files as
+        they were before `own` was read.
         """
         self._settings = settings
         wanted_max = settings.resource_managers_max
-        queue_files = QueueFiles(lambda group: read_policy_group(settings, group), reader.load, wanted_max)
-        self._not_ready_because = "starting"
+        queue_files = QueueFiles(
+            lambda group: read_policy_group(settings, group),
+            *(reader.load, wanted_max, lambda: policy_groups_with_file(settings)),
+        )
+        if own is not None:
+            queue_files.in_force.read(DEFAULT_GROUP, own)
+        self._not_ready_because = STARTING if own is not None else "no valid queue file has been read yet"
         metrics, seed = Metrics(settings.metrics_series_max, yunikorn=settings.yunikorn_metrics), random_seed()
         self._scheduler = Scheduler(settings.timeouts(), uuid_source(seed), matches)
         self._journal = begin_journal(settings, seed, metrics)
@@ -196,8 +210,10 @@ class Daemon:
         metrics.watch_depth("inbox", lambda: self._owner.depth)
         metrics.watch_depth("outbox", lambda: self._sessions.depth)
         resource_managers = self._scheduler.cluster.resource_managers
-        self._reloads = Reloads(queue_files, own, resource_managers, self._owner, metrics.reload)
+        own_text = None if own is None else own.configuration
+        self._reloads = Reloads(queue_files, own_text, resource_managers, self._owner, metrics.reload)
         metrics.watch_checksums(self._reloads.checksums)
+        metrics.watch_queue_files(lambda: queue_files.in_force.validity)
         metrics.watch_state(resource_managers.values)
         looks = StateQueries(
             debug_state(self._scheduler, settings.recount_items_max), worked_at=lambda: self._owner.worked_at
@@ -227,6 +243,7 @@ class Daemon:
             *(self._scheduler, looks, self._events, access, metrics.placements),
             has_tokens=tokens is not None,
             leader=lambda: self._standby.leader,
+            broken_files=lambda: queue_files.in_force.broken,
         )
         self._owner.attach(self._ui.sources.queue_files.observe)
         self._http = _http_server(
@@ -238,12 +255,14 @@ class Daemon:
                 loop_age_seconds=self._probe.age_seconds,
                 not_ready_because=lambda: self._not_ready_because,
                 journal_state=lambda: journal_state(settings, self._journal),
+                broken_files=lambda: queue_files.in_force.broken,
                 looks=looks,
                 api=build_api(
                     ApiSources(
                         *(self._scheduler, looks, self._events, access, self._owner.submit, validator.load),
                         ended=ended,
                         pod_said=callbacks.pod_said,
+                        broken_files=lambda: queue_files.in_force.broken,
                     )
                 ),
                 rest=rest,
@@ -306,13 +325,12 @@ class Daemon:
             parts.append(asyncio.create_task(file.run()))
             if self._settings.queue_file_poll_s:
                 parts.append(asyncio.create_task(watch.run(file.request)))
-        await self._grpc.start()
-        self._not_ready_because = ""
-        spare_the_old()
-        self._reloads.announce()
-        tls = {} if self._grpc.tls_port is None else {"grpc_tls_port": self._grpc.tls_port}
-        log.info("serving", version=description(), grpc_port=self._grpc.port, **tls, http_port=self._http.port)
+        if self._not_ready_because != STARTING:
+            log.warning("not ready: waiting for a valid queue file", http_port=self._http.port)
         try:
+            await self._reloads.until_valid([told_to_stop, *parts])
+            if self._reloads.has_own.is_set():
+                await self._start_grpc()
             await asyncio.wait([told_to_stop, *parts], return_when=asyncio.FIRST_COMPLETED)
             failed = _report_failure(parts)
             exit_within(
@@ -329,6 +347,15 @@ class Daemon:
             await end_journal(self._journal, failed)
         log.info("stopped")
         return ExitCode.SOFTWARE if failed else ExitCode.OK
+
+    async def _start_grpc(self) -> None:
+        """Serves resource managers: the daemon is ready."""
+        await self._grpc.start()
+        self._not_ready_because = ""
+        spare_the_old()
+        self._reloads.announce()
+        tls = {} if self._grpc.tls_port is None else {"grpc_tls_port": self._grpc.tls_port}
+        log.info("serving", version=description(), grpc_port=self._grpc.port, **tls, http_port=self._http.port)
 
     def _is_idle(self) -> bool:
         return not self._owner.depth and not self._scheduler.wants_cycle()

@@ -204,6 +204,11 @@ LAST_RELOAD = _gauge(
 LAST_RELOAD_SUCCESSFUL = _gauge(
     "config_last_reload_successful", ("rm",), "Whether the queue file was valid when it was last read: 1 or 0."
 )
+QUEUE_FILE_VALID = _gauge(
+    "queue_file_valid",
+    ("group",),
+    "Whether the present queue file of a policy group can be used: 1 or 0. At 0 its last valid text stays in force.",
+)
 CONFIG_INFO = _gauge(
     "config_info", ("rm", "checksum"), "Always 1; the label has the checksum of the queue file in effect."
 )
@@ -324,7 +329,7 @@ FAMILIES = (
         RESOURCE_MANAGERS,
     ),
     *(OUTSTANDING, OUTSTANDING_RESOURCES, USED, ALLOCATIONS_USED),
-    *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, CONFIG_INFO),
+    *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, QUEUE_FILE_VALID, CONFIG_INFO),
     *(EVENTS_RECORDED, EVENTS_SUPPRESSED, EVENTS_LOST, EVENTS_FAILED, EVENT_FOLLOWERS),
     *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, CALLS_REFUSED, SERIES_LEFT_OUT),
     *(JOURNAL_RECORDING, JOURNAL_WRITTEN, JOURNAL_WAITING),

@@ -86,6 +86,7 @@ class Metrics:
         self._step_durations: dict[str, Histogram] = {}
         self._depths: dict[Family, Callable[[], int]] = {}
         self._checksums: Callable[[], Iterable[tuple[str, str]]] = lambda: ()
+        self._queue_files: Callable[[], Mapping[str, bool]] = dict
         self._resource_managers: Callable[[], Iterable[ResourceManager]] = lambda: ()
         self._event_counts: Callable[[], EventCounts] = EventCounts
         self._refusals: Callable[[], Mapping[tuple[str, str], int]] = dict
@@ -143,6 +144,10 @@ class Metrics:
     def watch_checksums(self, checksums: Callable[[], Iterable[tuple[str, str]]]) -> None:
         """Lets every scrape ask for the checksum of the queue file that each resource manager lives by, by its id."""
         self._checksums = checksums
+
+    def watch_queue_files(self, validity: Callable[[], Mapping[str, bool]]) -> None:
+        """Lets every scrape ask which queue files can be used, by policy group."""
+        self._queue_files = validity
 
     def watch_events(self, counts: Callable[[], EventCounts]) -> None:
         """Lets every scrape ask for the counts of events; until that is done they are zero."""
@@ -225,6 +230,8 @@ class Metrics:
         for family, depth in self._depths.items():
             yield gauges(family, [((), depth())])
         yield series.gauges(families.CONFIG_INFO, [(labels, 1) for labels in self._checksums()])
+        validity = self._queue_files().items()
+        yield series.gauges(families.QUEUE_FILE_VALID, [((group,), is_valid) for group, is_valid in validity])
         yield from tally_families(self._tally, series)
         yield from partition_families(
             (one for rm in self._resource_managers() for one in rm.partitions.values()), series

@@ -36,6 +36,8 @@ class Picture(NamedTuple):
     nodes: Sequence[Item]
     """Empty where there are too many to be sorted."""
     at_ns: int
+    broken_files: Sequence[Item] = ()
+    """Queue files that cannot be used."""
 
 
 def ask(client: ApiClient, where: Mapping[str, object]) -> Picture:
@@ -44,7 +46,7 @@ def ask(client: ApiClient, where: Mapping[str, object]) -> Picture:
     root = client.get("/explain/queue", {**where, "queue": "root"})
     gangs, _ = client.list("/gangs", {**where, "complete": False}, ROWS_SHOWN)
     nodes = _busiest(client, where)
-    return Picture(queues, root, gangs, nodes, time.time_ns())
+    return Picture(queues, root, gangs, nodes, time.time_ns(), client.get("/config/broken")["items"])
 
 
 def _busiest(client: ApiClient, where: Mapping[str, object]) -> Sequence[Item]:
@@ -60,6 +62,8 @@ def lines(picture: Picture) -> Iterator[str]:
     """The picture as lines of plain text."""
     found = picture.root["explanation"]
     yield f"{found['running_applications']} running   {found['pending']} waiting   as of {moment(picture.at_ns)}"
+    for one in picture.broken_files[:ROWS_SHOWN]:
+        yield f"NEEDS ATTENTION: {clean(one['message'])}"
     yield ""
     yield "QUEUES"
     for one in picture.queues:

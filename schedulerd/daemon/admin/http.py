@@ -38,6 +38,7 @@ from schedulerd.daemon.admin.http_connections import (
 from schedulerd.daemon.admin.scrapes import Scrapes
 from schedulerd.daemon.admin.standby import Standby, StandbyRoute
 from schedulerd.daemon.admin.state_queries import StateQueries
+from schedulerd.daemon.files.files_in_force import BrokenFile
 from schedulerd.daemon.rest.app import PeerApi
 from schedulerd.daemon.rest.call import RestSources
 from schedulerd.daemon.rest.web_root import web_root_mount
@@ -46,6 +47,8 @@ from schedulerd.daemon.runtime.shares import NoneLeft
 
 BODY_BYTES_MAX = 4096
 """Maximum size of a request body: no path here needs more."""
+BROKEN_SHOWN = 10
+"""Queue files that cannot be used of which `/readyz` tells."""
 ACCEPTED_MAX = 128
 """Connections that the system may accept for the daemon at a time; for a moment they may cost as many descriptors."""
 SHUTDOWN_TIMEOUT_SECONDS = 2
@@ -73,6 +76,8 @@ class Sources:
     """What the journal does; '' if none is configured."""
     looks: StateQueries
     """The queries of `/debug/state`."""
+    broken_files: Callable[[], Sequence[BrokenFile]] = tuple
+    """The queue files that cannot be used at present."""
     api: ASGIApp | None = None
     """Our own API, served at `/api/v1`."""
     ui: ASGIApp | None = None
@@ -152,9 +157,12 @@ def _livez(sources: Sources) -> Endpoint:
 def _readyz(sources: Sources) -> Endpoint:
     async def readyz(_request: Request) -> Response:
         reason, journal = sources.not_ready_because(), sources.journal_state()
-        body = {"status": "not ready", "reason": reason} if reason else {"status": "ok"}
+        body: dict[str, Any] = {"status": "not ready", "reason": reason} if reason else {"status": "ok"}
         if journal:  # a daemon whose journal has failed is still ready
             body["journal"] = journal
+        # Also still ready: the last valid text is in force. Everybody reads this, so nothing of the file is quoted.
+        if broken := sources.broken_files()[:BROKEN_SHOWN]:
+            body["queue_files"] = [one.sentence(one.problem_without_text) for one in broken]
         return JSONResponse(body, status_code=503 if reason else 200)
 
     return readyz

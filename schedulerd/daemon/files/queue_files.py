@@ -7,8 +7,7 @@ are read in threads, because a disk may not answer; texts are parsed in a separa
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Collection
 
 import structlog
 
@@ -22,7 +21,8 @@ from schedulerd.config import (
     ShownConfiguration,
     shorten,
 )
-from schedulerd.core.specs import ConfigurationText, PartitionSpec
+from schedulerd.core.specs import ConfigurationText
+from schedulerd.daemon.files.files_in_force import FilesInForce, LoadedQueueFile
 from schedulerd.daemon.files.reading_process import ReadingProcess
 from schedulerd.daemon.runtime.shares import NoneLeft, Turns
 from schedulerd.daemon.runtime.workers import Busy, TooSlow, Workers
@@ -34,6 +34,9 @@ FILE_SECONDS_MAX = 10.0
 """How long reading a file may take. It may be on a network that does not answer."""
 FILES_WAITING_MAX = 1_000
 """Maximum number of registrations and reloads that wait for a thread that reads files."""
+NO_PARTITIONS = "there are no partitions, so nothing could be scheduled; a truncated file looks like that"
+GROUPS_MAX = 1_000
+"""Maximum number of policy groups whose files are read before a resource manager wants them."""
 _FILE_THREADS = 4
 """This many files may be stuck on a network that does not answer before other files have to wait."""
 
@@ -44,15 +47,6 @@ ReadPolicyGroup = Callable[[str], QueueFileText]
 """Finds the queue file of a policy group. Raises `PolicyGroupUnknown`."""
 
 log = structlog.stdlib.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class LoadedQueueFile:
-    """A valid queue file: its partitions, its text and its warnings."""
-
-    partitions: tuple[PartitionSpec, ...]
-    configuration: ConfigurationText
-    warnings: tuple[Problem, ...]
 
 
 class TextReader:
@@ -80,10 +74,21 @@ class TextReader:
 
 
 class QueueFiles:
-    """Reads queue files. Nothing is cached here: callers keep the results."""
+    """Reads queue files, and keeps the last valid text of each policy group."""
 
-    def __init__(self, read_policy_group: ReadPolicyGroup, load: Load, waiting_max: int = 1_000) -> None:
-        """At most `waiting_max` queue files may be requested at a time, a quarter of them by one client."""
+    def __init__(
+        self,
+        read_policy_group: ReadPolicyGroup,
+        load: Load,
+        waiting_max: int = 1_000,
+        groups_with_file: Callable[[], list[str]] = list,
+    ) -> None:
+        """At most `waiting_max` queue files may be requested at a time, a quarter of them by one client.
+
+        `groups_with_file` lists the policy groups that have a file; it may raise `OSError`.
+        """
+        self.in_force = FilesInForce()
+        self._groups_with_file = groups_with_file
         self._read_policy_group = read_policy_group
         self._load_text = load
         self._turns = Turns(waiting_max, "queue files are wanted")
@@ -108,15 +113,67 @@ class QueueFiles:
         log_warnings(loaded, rm_id)
         return loaded
 
+    async def for_registration(self, rm_id: str, text: str, policy_group: str, client: str) -> LoadedQueueFile:
+        """As `wanted`, but if the file of the policy group cannot be used now, its last valid text is returned."""
+        try:
+            return await self.wanted(rm_id, text, policy_group, client)
+        except (PolicyGroupUnknown, QueueFileInvalid) as error:
+            known = None if text else self.in_force.of(policy_group or DEFAULT_GROUP)
+            if known is None:
+                raise
+            log.error(
+                "queue file cannot be used: the registration gets its last valid text",
+                rm_id=rm_id,
+                source=known.configuration.source,
+                checksum=known.configuration.checksum,
+                reasons=reasons_of(error),
+            )
+            return known
+
     async def of_group(self, policy_group: str) -> LoadedQueueFile:
         """The present file of a policy group. Raises `PolicyGroupUnknown`, `QueueFileInvalid` and `Busy`."""
         group = policy_group or DEFAULT_GROUP
+        try:
+            found = await self._find(group)
+            loaded = self.in_force.same(group, found) or await self._load(found, group)
+            if not loaded.partitions:
+                raise QueueFileInvalid(found.source, (Problem("", None, None, NO_PARTITIONS),))
+        except (PolicyGroupUnknown, QueueFileInvalid) as error:
+            self.in_force.failed(group, error)
+            raise
+        self.in_force.read(group, loaded)
+        return loaded
+
+    async def _find(self, group: str) -> QueueFileText:
         try:
             found = await self._files.run(self._read_policy_group, group)
         except TooSlow as error:
             reason = f"the queue file of policyGroup {shorten(group)!r} cannot be read: {error}"
             raise PolicyGroupUnknown(reason) from error
-        return await self._load(found, group)
+        self.in_force.check_not_removed(group, found)
+        return found
+
+    async def read_ahead(self, except_for: Collection[str]) -> None:
+        """Reads the files of all groups, so that each has a text in force when a resource manager wants it.
+
+        A replica that stands by has no resource manager that would have made it read them. `except_for`: groups whose
+        file was read just now. What is wrong is logged when it is new.
+        """
+        try:
+            groups = await self._files.run(self._groups_with_file)
+        except (Busy, TooSlow, OSError):  # the directory cannot be read now: the next check tries again
+            return
+        known = self.in_force.validity
+        for group in sorted({*groups[:GROUPS_MAX], *known} - set(except_for)):
+            before = {one.policy_group: one.problem for one in self.in_force.broken}
+            try:
+                await self.of_group(group)
+            except (PolicyGroupUnknown, QueueFileInvalid) as error:
+                broken = next((one for one in self.in_force.broken if one.policy_group == group), None)
+                if broken is not None and before.get(group) != broken.problem:
+                    log.error("queue file cannot be used", source=broken.source, reasons=reasons_of(error))
+            except Busy:  # the next check tries again
+                return
 
     async def _load(self, found: QueueFileText, policy_group: str | None) -> LoadedQueueFile:
         queue_file = await self._load_text(found.text, found.source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from abc import ABC, abstractmethod
 
 READ_SECONDS_MAX = 10.0
@@ -30,6 +31,13 @@ class Reread(ABC):
             await self._told.wait()
             self._told.clear()
             await self.reload()
+
+    async def _until_requested(self, seconds: float) -> None:
+        """Returns when a reload is requested, which counts as begun then, or after so many seconds."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._told.wait()
+        self._told.clear()
 
     @abstractmethod
     async def reload(self) -> None:

@@ -90,8 +90,8 @@ class SchedulerService:
         """Responds when the scheduler has accepted the RM with its partitions. Before that its streams are refused.
 
         INVALID_ARGUMENT for an invalid rmID, for a policy group that does not exist and for a queue file with problems,
-        all of which are listed. RESOURCE_EXHAUSTED if there are too many RMs, or too many texts wait to be parsed. In
-        these cases an earlier registration of the RM is not affected.
+        all of which are listed, if no earlier text of that file was valid. RESOURCE_EXHAUSTED if there are too many
+        RMs, or too many texts wait to be parsed. In these cases an earlier registration of the RM is not affected.
         """
         problem = rm_id_problem(request.rmID)
         if problem is not None:
@@ -104,7 +104,7 @@ class SchedulerService:
             await self._refuse(request, context, refusal.ending)
         reloads_before = self._reloads.started
         try:
-            loaded = await self._queue_files.wanted(
+            loaded = await self._queue_files.for_registration(
                 request.rmID, request.config, request.policyGroup, client or request.rmID
             )
         except (PolicyGroupUnknown, QueueFileInvalid) as error:

@@ -31,6 +31,7 @@ EACH_DAEMON = {
     "schedulerd_inbox_depth": "every daemon has an inbox",
     "schedulerd_outbox_depth": "every daemon has an outbox",
     "schedulerd_config_info": "every daemon reads the queue file",
+    "schedulerd_queue_file_valid": "every daemon reads the queue file",
     "schedulerd_config_last_reload_successful": "every daemon reads the queue file",
     "schedulerd_resource_managers": "the shim that is lost does not say that it leads",
     "schedulerd_checks_failed_total": "a bug is one wherever it is",

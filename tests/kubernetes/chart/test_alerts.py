@@ -75,6 +75,12 @@ CASES: dict[str, tuple[Series, Series]] = {
         {**UP, f'schedulerd_config_last_reload_successful{{{IN_POD},rm=""}}': "1x30 0x60"},
         {**UP, f'schedulerd_config_last_reload_successful{{{IN_POD},rm=""}}': "0x30 1x60"},
     ),
+    "SchedulerdNoReplacement": (
+        replicas(ready="10", leads="10")
+        | OTHER
+        | {f'schedulerd_queue_file_valid{{{inside},group="queues"}}': "0x90" for inside in (IN_POD, IN_STANDBY)},
+        UP | {f'schedulerd_queue_file_valid{{{inside},group="queues"}}': "0x90" for inside in (IN_POD, IN_STANDBY)},
+    ),
     "SchedulerdQueueFilesDiffer": (
         {
             **UP,
@@ -323,7 +329,10 @@ def alerts_of(groups: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
 def test_the_chart_changes_no_other_alert() -> None:
     made = alerts_of(rules_of())
     assert made.keys() == ALERTS.keys()
-    assert [name for name, rule in made.items() if rule != ALERTS[name]] == ["SchedulerdNoStandby"]
+    assert [name for name, rule in made.items() if rule != ALERTS[name]] == [
+        "SchedulerdNoStandby",
+        "SchedulerdNoReplacement",
+    ]
 
 
 @needs_helm

@@ -94,6 +94,7 @@ def busy() -> Metrics:
     metrics.watch_refusals(lambda: {("UpdateNode", "aborted"): 1})
     metrics.watch_journal(lambda: JournalCounts(is_recording=True, written_bytes=1, waiting_bytes=1))
     metrics.watch_checksums(lambda: [(build.RM, "ABC")])
+    metrics.watch_queue_files(lambda: {"queues": True})
     return metrics
 
 

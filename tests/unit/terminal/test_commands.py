@@ -255,9 +255,11 @@ def test_top_in_a_pipe_ends_with_whole_lines(monkeypatch: pytest.MonkeyPatch) ->
         explain_queue=explained,
         gangs={"items": [], "next": ""},
         nodes=ApiProblem(422, "sort: more than 10000 objects match"),
+        config_broken={"items": [{"message": "the queue file of policyGroup 'queues' cannot be used: line 3"}]},
     )
     result = run(api, monkeypatch, command=top.top)
     assert result.exit_code == 0
+    assert result.output.splitlines()[1].startswith("NEEDS ATTENTION: the queue file of policyGroup 'queues' cannot")
     assert result.output.endswith(f"{sentence}\n")
     assert "NODES" not in result.output
 

@@ -78,6 +78,30 @@ class ProblemItem:
 
 @documented
 @dataclass(frozen=True, slots=True)
+class BrokenFileItem:
+    """A queue file whose present content cannot be used."""
+
+    policy_group: str
+    source: str
+    """Path of the file."""
+    problem: str
+    """The first problem."""
+    has_text_in_force: bool
+    """Whether the last valid text stays in force."""
+    message: str
+    """What is wrong, and what follows from it."""
+
+
+@documented
+@dataclass(frozen=True, slots=True)
+class BrokenFiles:
+    """The queue files that cannot be used at present."""
+
+    items: list[BrokenFileItem]
+
+
+@documented
+@dataclass(frozen=True, slots=True)
 class ImpactItem:
     """What a queue file would change for queues and work that is there."""
 
@@ -109,6 +133,7 @@ class Validation:
 
 
 _CONFIGURATION, _VALIDATION = TypeAdapter(Configuration), TypeAdapter(Validation)
+_BROKEN_FILES = TypeAdapter(BrokenFiles)
 _TEXT_BODY = {
     "requestBody": {
         "required": True,
@@ -134,6 +159,15 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
             pieces = sources.queries.pieces(_written(shown))
             return StreamingResponse(pieces, media_type="application/json", headers={"cache-control": "no-store"})
         return await answers.one(request, _CONFIGURATION, shown)
+
+    @router.get("/config/broken", response_model=BrokenFiles)
+    async def list_broken_files(request: Request) -> Response:
+        """The queue files that cannot be used at present: broken, removed or unreadable."""
+        items = [
+            BrokenFileItem(one.policy_group, one.source, one.problem, one.has_text_in_force, one.sentence(one.problem))
+            for one in islice(sources.broken_files(), LISTED_MAX)
+        ]
+        return await answers.one(request, _BROKEN_FILES, BrokenFiles(items))
 
     @router.post("/config/validate", response_model=Validation, openapi_extra=_TEXT_BODY)
     async def validate_configuration(request: Request, query: Annotated[ConfigurationQuery, Query()]) -> Response:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -12,6 +12,7 @@ from schedulerd.core.facts import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.state_queries import StateQueries
+from schedulerd.daemon.files.files_in_force import BrokenFile
 from schedulerd.daemon.files.queue_files import Load
 from schedulerd.daemon.runtime.event_feed import EventFeed
 from schedulerd.instant import Instant, read_clocks
@@ -47,3 +48,5 @@ class ApiSources:
     ended: Ended = field(default_factory=Ended)
     """What has become of asks and applications that are not there."""
     pod_said: PodSaid = nothing_said
+    broken_files: Callable[[], Sequence[BrokenFile]] = tuple
+    """The queue files that cannot be used at present."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from schedulerd.core.scheduler import Scheduler
@@ -10,6 +10,7 @@ from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.admin.ui.history import UseHistory
 from schedulerd.daemon.admin.ui.queue_file_log import QueueFileLog
+from schedulerd.daemon.files.files_in_force import BrokenFile
 from schedulerd.daemon.runtime.event_feed import EventFeed
 from schedulerd.instant import Instant, read_clocks
 
@@ -33,3 +34,5 @@ class UiSources:
     """Name of this machine."""
     leader: Callable[[], str] = lambda: ""
     """Name of the replica that leads, as a standby is told; '' if it is not known."""
+    broken_files: Callable[[], Sequence[BrokenFile]] = tuple
+    """The queue files that cannot be used at present."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from schedulerd.config import PolicyGroupUnknown, QueueFile, QueueFileText, load_queue_file
-from schedulerd.daemon.files.queue_files import LoadedQueueFile, QueueFiles
+from schedulerd.daemon.files.files_in_force import LoadedQueueFile
+from schedulerd.daemon.files.queue_files import QueueFiles
 from schedulerd.daemon.runtime.workers import Busy
 
 

@@ -15,7 +15,9 @@ from schedulerd.config import PolicyGroupUnknown, Problem, QueueFile, QueueFileT
 from schedulerd.core.commands import RegisterResourceManager, StopCause, StopResourceManager, UpdateConfiguration
 from schedulerd.core.configuration.facts import ConfigurationUpdated
 from schedulerd.core.specs import ConfigurationText
-from schedulerd.daemon.files.queue_files import REASONS_MAX, LoadedQueueFile, QueueFiles, log_warnings
+from schedulerd.daemon.files import reloads
+from schedulerd.daemon.files.files_in_force import LoadedQueueFile
+from schedulerd.daemon.files.queue_files import REASONS_MAX, QueueFiles, log_warnings
 from schedulerd.daemon.files.reloads import OWN_FILE, Reloads
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.runtime.workers import Busy, Workers
@@ -251,6 +253,28 @@ def test_requests_before_a_reload_begins_are_one() -> None:
     World().play(play)
 
 
+def test_a_daemon_without_a_valid_file_tries_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reloads, "RETRY_SECONDS", 0.0)
+
+    async def play(world: World) -> None:
+        world.files["queues"] = "partitions: 3"
+        managers = world.scheduler.cluster.resource_managers
+        files = QueueFiles(world._read, load_here)
+        waiting = Reloads(files, None, managers, world.owner, world._count, clock_ns=lambda: NOW_NS)
+        running = asyncio.create_task(waiting.run())
+        while len(world.reads) < 3:  # noqa: ASYNC110 - the reads are in a thread
+            await asyncio.sleep(0)
+        assert not waiting.has_own.is_set()
+        assert waiting.checksums() == []
+        world.files["queues"] = a_file("b")
+        await waiting.until_valid([])
+        assert [rm_id for rm_id, _ in waiting.checksums()] == [OWN_FILE]
+        running.cancel()
+
+    told = [line for line in World().play(play) if line["event"] == "no valid queue file: waiting for one"]
+    assert len(told) == 1, "what does not change is said once"
+
+
 def test_a_file_that_is_not_read_in_time_cannot_be_read() -> None:
     async def play(world: World) -> None:
         await world.register("rm")
@@ -275,6 +299,7 @@ def test_a_reload_that_is_turned_away_is_told() -> None:
     async def play(world: World) -> None:
         await world.register("rm")
         world.queue_files._load_text = turn_away
+        world.files["queues"] = a_file("a", "b")
         await world.reloads.reload()
         assert world.counted["rm", ReloadResult.REFUSED] == 1
 

@@ -28,6 +28,8 @@ PARAMS = ("fold",)
 QUEUES_SHOWN = 40
 FULL_QUEUES_SHOWN = 3
 """Full queues that are named among what needs attention."""
+BROKEN_FILES_SHOWN = 3
+"""Queue files that cannot be used that are named among what needs attention."""
 _QUEUES_SEEN = 100
 _POINTS = 180
 """Points of a line of the history."""
@@ -78,6 +80,8 @@ def _attention(context: Context, counts: Counts, found: QueueExplanation) -> Ite
     if place.rm.state is not ResourceManagerState.RUNNING:
         text = f"Resource manager {place.rm.rm_id} is {place.rm.state.value}: nothing is placed for it"
         yield "bad", place.rm.state.value, text, links.to("events")
+    for broken in context.sources.broken_files()[:BROKEN_FILES_SHOWN]:
+        yield "bad", "queue file", _capital(broken.sentence(broken.problem)), links.queue("root")
     log = context.sources.queue_files.of(place.rm.rm_id)
     if log.refused_at_ns:
         at = moment(log.refused_at_ns, context.now.wall_ns)
@@ -107,6 +111,10 @@ def _attention(context: Context, counts: Counts, found: QueueExplanation) -> Ite
     if counts.waiting:
         text = f"{many(counts.waiting, 'allocation')} to be placed; the reasons are below"
         yield "note", "waiting", text, links.to("applications", pending="yes")
+
+
+def _capital(sentence: str) -> str:
+    return sentence[:1].upper() + sentence[1:]
 
 
 def _full_queues(context: Context, counts: Counts) -> Iterator[tuple[str, str, str, str]]:

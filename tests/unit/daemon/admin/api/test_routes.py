@@ -49,6 +49,7 @@ REQUESTS: dict[tuple[str, str], tuple[Asked, Asked]] = {
     ("GET", "/explain/queue"): (ok("/explain/queue?queue=root"), no(404, "/explain/queue?queue=a")),
     ("POST", "/whatif/fits"): (ok("/whatif/fits", json=ASK), no(422, "/whatif/fits", content=b"{")),
     ("GET", "/config"): (ok("/config"), no(404, "/config?rm=x")),
+    ("GET", "/config/broken"): (ok("/config/broken"), no(421, "/config/broken", headers={"Host": "evil.example"})),
     ("POST", "/config/validate"): (
         ok("/config/validate", content=FILE),
         no(422, "/config/validate?colour=red", content=FILE),
