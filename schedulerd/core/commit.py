@@ -7,7 +7,7 @@ level.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from schedulerd.core import commit_room
 from schedulerd.core.gangs import placeholders
@@ -124,11 +124,11 @@ def make_pending_again(partition: Partition, placeholder: Allocation) -> bool:
 
 def promise(partition: Partition, application: Application) -> None:
     """The gang passed the gang gate: what it still lacks counts against the gates of other gangs (SEMANTICS G2)."""
-    gang, queue = application.gang, application.queue
+    gang = application.gang
     assert gang is not None
     gang.promised = gang.still_to_come(application.spec.placeholder_ask)
-    for one in queue.path_to_root:
-        one.gang_quota_promised.add(gang.promised.items())
+    for promised in _promises(application):
+        promised.add(gang.promised.items())
     update_pending_classes(partition, application)
 
 
@@ -149,25 +149,31 @@ def withdraw_promise(application: Application, items: Items, count: int) -> None
 
 
 def _lower_promise(application: Application, most: Resources) -> None:
-    gang, queue = application.gang, application.queue
+    gang = application.gang
     assert gang is not None
     less = Resources({name: amount - most[name] for name, amount in gang.promised.items() if amount > most[name]})
     if less:
         gang.promised.subtract(less.items())
-        for one in queue.path_to_root:
-            one.gang_quota_promised.subtract(less.items())
+        for promised in _promises(application):
+            promised.subtract(less.items())
 
 
 def end_promise(partition: Partition, application: Application) -> None:
     """Ends the promise to the gang. To get a new promise the gang must pass the gang gate again."""
-    gang, queue = application.gang, application.queue
+    gang = application.gang
     if gang is not None and gang.promised:
-        for one in queue.path_to_root:
-            one.gang_quota_promised.subtract(gang.promised.items())
+        for promised in _promises(application):
+            promised.subtract(gang.promised.items())
         gang.promised = Resources()
         partition.moves += 1
-        partition.note_free_quota(queue)
+        partition.note_free_quota(application.queue)
     update_pending_classes(partition, application)
+
+
+def _promises(application: Application) -> Iterator[Resources]:
+    """The sums of promises that what is promised to its gang is a part of: of its queues, its user and its group."""
+    yield from (one.gang_quota_promised for one in application.queue.path_to_root)
+    yield from (one.promised for one in application.usage_ledgers)
 
 
 def allocate_swapped(partition: Partition, application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:

@@ -76,17 +76,24 @@ def rule_sentence(cause: RuleCause) -> str:
             reserved = f" + {amount_text(name, cause.promised)} reserved for others" if cause.promised else ""
             return f"the quota of queue {cause.queue}: {name} {used} used{reserved} + {asked} asked, of max {most}"
         case "gang quota":
-            promised = f" + {amount_text(name, cause.promised)} promised to gangs" if cause.promised else ""
-            return (
-                f"the quota of queue {cause.queue}: {name} {used} used{promised} + {asked} for the whole gang, "
-                f"of max {most}"
-            )
+            return f"the quota of queue {cause.queue}: {_whole_gang(cause)}, of max {most}"
         case "max applications":
             return f"queue {cause.queue} to run fewer applications: {used} of at most {most} run"
         case "limit":
             return f"{_account(cause)}: {name} {used} used + {asked} asked, of at most {most}"
+        case "gang limit":
+            return f"{_account(cause)}: {_whole_gang(cause)}, of at most {most}"
         case "limit max applications":
             return f"{_account(cause)}: {used} of at most {most} applications run"
+
+
+def _whole_gang(cause: RuleCause) -> str:
+    """What is used, promised to gangs that have started, and asked for by the whole gang."""
+    name = cause.resource
+    used, promised, asked = (amount_text(name, amount) for amount in (cause.used, cause.promised, cause.asked))
+    return (
+        f"{name} {used} used{f' + {promised} promised to gangs' if cause.promised else ''} + {asked} for the whole gang"
+    )
 
 
 def rules_details(first: RuleCause, others: list[RuleCause]) -> list[str]:
@@ -115,7 +122,8 @@ def _lift(cause: RuleCause, *, is_only: bool) -> str:
     missing = amount_text(name, cause.missing)
     leaving = f" ({amount_text(name, cause.leaving)} is being released now)" if cause.leaving else ""
     begin = "It goes on" if is_only else "That ends"
-    return f"{begin} when {name} {missing} is released{leaving}, or when {whose} is raised to {raised}."
+    kept = " or no longer promised" if cause.promised and cause.rule in ("gang quota", "gang limit") else ""
+    return f"{begin} when {name} {missing} is released{leaving}{kept}, or when {whose} is raised to {raised}."
 
 
 def _whose(cause: RuleCause) -> str:
@@ -124,7 +132,7 @@ def _whose(cause: RuleCause) -> str:
             return f"the max of {cause.queue}"
         case "max applications":
             return f"maxapplications of {cause.queue}"
-        case "limit" | "limit max applications":
+        case "limit" | "gang limit" | "limit max applications":
             return "this limit"
 
 

@@ -19,7 +19,9 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending import enqueueing
 from schedulerd.core.pending.request_class import PendingClass, RequestClass, RequestClasses
 from schedulerd.core.queue_placement.handlers import queues
+from schedulerd.core.quotas import rules as quota_rules
 from schedulerd.core.quotas.quota_key import QuotaKey
+from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.recovery.early import EarlyItems
 from schedulerd.core.recovery.handlers import existing
 from schedulerd.core.views import view
@@ -27,8 +29,9 @@ from schedulerd.core.views.values import AskView, NodeView
 from tests.mutants.changes import By, Compares, Constant, Replaced, Within, gives, left_out, nothing, while_
 from tests.mutants.finders import Simulated, UnitTested
 from tests.mutants.mutant import Mutant
-from tests.mutants.proofs import ANY_WORLD, GANGS
+from tests.mutants.proofs import ANY_WORLD, GANGS, LIMITED_GANGS
 from tests.mutants.rules import Rule
+from tests.unit.core.gangs import test_gang_limits
 from tests.unit.core.recovery import test_early
 
 
@@ -74,6 +77,12 @@ def without_priority(original: By, *arguments: Any, **named: Any) -> Allocated:
 
 def without_gate(original: By, classes: RequestClasses, request_class: RequestClass, key: QuotaKey) -> PendingClass:
     found: PendingClass = original(classes, request_class, key._replace(gang_gate=()))
+    return found
+
+
+def without_gate_of_limits(original: By, *arguments: Any) -> Blocked | None:
+    *others, key = arguments
+    found: Blocked | None = original(*others, key._replace(gang_gate=()))
     return found
 
 
@@ -199,6 +208,12 @@ MUTANTS = (
     ),
     Mutant("promises are not lowered", Rule.GANG_GATE, Replaced(commit._lower_promise, nothing), (GANGS,)),
     Mutant("promises do not end", Rule.GANG_GATE, Replaced(commit.end_promise, nothing), (GANGS,)),
+    Mutant(
+        "limits are no part of the gang gate",
+        Rule.GANG_GATE,
+        Replaced(quota_rules._blocked_by_user_limit, without_gate_of_limits),
+        (LIMITED_GANGS,),
+    ),
     Mutant("every gang may start", Rule.GANG_GATE, Replaced(RequestClasses.pending_class, without_gate), (GANGS,)),
     Mutant(
         "a gang starts although it is not whole",
@@ -238,6 +253,12 @@ MUTANTS = (
         Rule.GANG_DEADLOCK,
         Replaced(commit.make_pending_again, gives(False)),
         (GANGS.from_seed(20),),
+    ),
+    Mutant(
+        "a lowered quota is no gang deadlock",
+        Rule.GANG_DEADLOCK,
+        Replaced(gang_deadlock._is_blocked_by_rule, gives(False)),
+        (UnitTested(test_gang_limits.test_it_is_released_where_only_a_rule_is_in_the_way),),
     ),
     Mutant(
         "later gangs are those that came first",

@@ -18,9 +18,11 @@ from tests.property.test_victims import check_best, choices
 from tests.sim.constrained_world import ConstrainedWorld
 from tests.sim.contested_world import ContestedWorld
 from tests.sim.gang_world import GangWorld
+from tests.sim.limited_gang_world import LimitedGangWorld
 
 ANY_WORLD = Simulated()
 GANGS = Simulated((GangWorld,))
+LIMITED_GANGS = Simulated((LimitedGangWorld,))
 CONTESTED = Simulated((ContestedWorld,))
 CONSTRAINED = Simulated((ConstrainedWorld,))
 

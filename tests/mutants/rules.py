@@ -31,7 +31,7 @@ class Rule(Enum):
     RECOVERY = "an existing allocation is taken over once, and is checked like any other"
     EARLY_ITEMS = "what comes too early waits for its application, in order and for its time"
     # Gangs
-    GANG_GATE = "a gang starts when the quotas have room for all of it, with what others were promised"
+    GANG_GATE = "a gang starts when quotas and limits have room for all of it, with what others were promised"
     GANG_FIRST = "real asks wait for the placeholders of their gang, and get their room"
     GANG_TIME = "a gang that is not complete in time ends as its style says"
     GANG_DEADLOCK = "in a gang deadlock later gangs give way to the first, and are asked for again"

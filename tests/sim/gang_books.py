@@ -158,8 +158,6 @@ class GangBooks:
 
     def __init__(self) -> None:
         self.by_name: dict[Name, GangBook] = {}
-        self.used: dict[tuple[str, str, str], Resources] = {}
-        """What is allocated in each leaf: resource manager, partition, path."""
         self._submitted: dict[str, list[NewApplication]] = {}
         self._serial = 0
 
@@ -174,7 +172,6 @@ class GangBooks:
             case ResourceManagerChanged():
                 if fact.state in (ResourceManagerState.INIT, ResourceManagerState.STOPPED):
                     self.by_name = {name: book for name, book in self.by_name.items() if name[0] != fact.rm_id}
-                    self.used = {name: used for name, used in self.used.items() if name[0] != fact.rm_id}
             case ApplicationAccepted():
                 spec = self._submitted[fact.application_id].pop(0)
                 name = fact.rm_id, fact.partition, fact.application_id
@@ -232,7 +229,7 @@ class GangBooks:
         before = book.allocations.pop(fact.old_uuid)
         after = changed(before, fact)
         book.allocations[fact.uuid] = after
-        totals = [self.used[fact.rm_id, fact.partition, fact.queue], book.held]
+        totals = [book.held]
         if before.task_group:
             totals.append(book.grouped)
         for total in totals:
@@ -248,7 +245,6 @@ class GangBooks:
 
     def _allocated(self, book: GangBook, fact: Allocated, now_ns: int) -> None:
         items = fact.resources.canonical()
-        self.used.setdefault((fact.rm_id, fact.partition, fact.queue), Resources()).add(items)
         book.held.add(items)
         book.allocations[fact.uuid] = fact
         if fact.task_group:
@@ -277,7 +273,6 @@ class GangBooks:
         if allocated is None:  # the auditor says so
             return
         items = allocated.resources.canonical()
-        self.used[allocated.rm_id, allocated.partition, allocated.queue].subtract(items)
         book.held.subtract(items)
         if allocated.task_group:
             book.grouped.subtract(items)

@@ -163,27 +163,28 @@ class GangInvariants:
                     yield f"{fact}, which is no earlier incomplete gang, or it is complete itself"
 
     def _gate(self, book: GangBook, fact: Allocated, partition: PartitionView) -> Iterator[str]:
-        """The quotas on the path need room for all that the gang lacks, and for what is to come of others (G2)."""
-        wanted = book.lacking
+        """The quotas and limits on the path need room for all that the gang lacks, and for what is to come of others
+        (G2)."""
+        groups = {one.application_id: one.group for one in partition.applications}
+        user, group = book.spec.user, groups.get(book.spec.application_id, "")
         for queue in partition.queues:
             if not _is_below(fact.queue, queue):
                 continue
-            for name, limit in queue.max.items():
-                used = sum(
-                    one[name]
-                    for (rm_id, part, path), one in self._books.used.items()
-                    if (rm_id, part) == (fact.rm_id, fact.partition) and _is_below(path, queue)
-                )
-                promised = sum(
-                    one.promised[name]
-                    for (rm_id, part, _), one in self._books.by_name.items()
-                    if (rm_id, part) == (fact.rm_id, fact.partition) and _is_below(one.queue, queue)
-                )
-                if wanted[name] and used + promised + wanted[name] > limit:
-                    yield (
-                        f"starts with {name} {wanted[name]} wanted, {used} used and {promised} promised in "
-                        f"{queue.path}, which has {limit}"
-                    )
+            here = [
+                (application_id, one)
+                for (rm_id, part, application_id), one in self._books.by_name.items()
+                if (rm_id, part) == (fact.rm_id, fact.partition) and _is_below(one.queue, queue)
+            ]
+            yield from _without_room(book, queue.path, queue.max, [one for _, one in here])
+            is_named = any(user in limit.users for limit in queue.limits)
+            for limit in queue.limits:
+                if user in limit.users or ("*" in limit.users and not is_named):
+                    whose = f"{queue.path} for user {user}"
+                    yield from _without_room(book, whose, limit.max, [one for _, one in here if one.spec.user == user])
+                if group and group in limit.groups:
+                    whose = f"{queue.path} for group {group}"
+                    of_group = [one for application_id, one in here if groups.get(application_id) == group]
+                    yield from _without_room(book, whose, limit.max, of_group)
 
     def _placed_without_swap(self, book: GangBook, fact: Allocated) -> Iterator[str]:
         """A real ask takes a placeholder of its group first, and waits while some are to be placed (G3)."""
@@ -251,6 +252,17 @@ class GangInvariants:
         idle = [one.uuid for one in book.placeholders.values() if one.uuid not in book.leaving]
         if idle or book.pending:
             yield f"is out of time, with placeholders {idle} not asked to go and {book.pending} pending"
+
+
+def _without_room(book: GangBook, where: str, most: Amounts, counted: Sequence[GangBook]) -> Iterator[str]:
+    """The resources of which the gang lacks more than is left beside the counted applications and their promises."""
+    for name, limit in most.items():
+        wanted = book.lacking[name]
+        used = sum(one.held[name] for one in counted)
+        promised = sum(one.promised[name] for one in counted)
+        if wanted and used + promised + wanted > limit:
+            amounts = f"{wanted} wanted, {used} used and {promised} promised"
+            yield f"starts with {name} {amounts} in {where}, which has {limit}"
 
 
 def _is_below(path: str, queue: QueueView) -> bool:

@@ -23,6 +23,7 @@ from schedulerd.core.views.values import (
     PartitionView,
     QueueView,
     ResourceManagerView,
+    UserView,
 )
 
 May: TypeAlias = Callable[[PartitionView, AskView, NodeView], bool]
@@ -127,6 +128,8 @@ class Accounts:
     def __init__(self, partition: PartitionView) -> None:
         self._queues = partition.queues
         self._applications = partition.applications
+        self._users = partition.users
+        self._groups = partition.groups
         self.running = {name for user in partition.users for name in user.applications.get("root", ())}
         """From their first allocation until they have neither asks nor allocations: one look alone cannot tell."""
 
@@ -144,7 +147,7 @@ class Accounts:
         """Queue, how many applications may run there, and how many do: of all, and for each limit on it."""
         for queue in self._lineage(item.queue):
             yield queue.path, queue.max_applications, self._count(self._members(queue))
-            for limit, members in self._limits(queue, item):
+            for limit, members, _ in self._limits(queue, item):
                 yield queue.path, limit.max_applications, self._count(members)
 
     def limited(self, item: ApplicationView, size: Amounts) -> list[str]:
@@ -152,7 +155,7 @@ class Accounts:
         return [
             queue.path
             for queue in self._lineage(item.queue)
-            for limit, members in self._limits(queue, item)
+            for limit, members, _ in self._limits(queue, item)
             if any(
                 _used(members)[name] + amount > limit.max[name] for name, amount in size.items() if name in limit.max
             )
@@ -161,20 +164,32 @@ class Accounts:
     def gated(self, item: ApplicationView) -> bool:
         """Whether a gang that was not let start yet would not fit whole (SEMANTICS G2)."""
         return not item.gang_started and any(
-            queue.allocated.get(name, 0) + queue.gang_quota_promised.get(name, 0) + amount > queue.max[name]
+            used.get(name, 0) + promised.get(name, 0) + amount > most[name]
             for queue in self._lineage(item.queue)
+            for most, used, promised in (
+                (queue.max, queue.allocated, queue.gang_quota_promised),
+                *((limit.max, _used(members), promised) for limit, members, promised in self._limits(queue, item)),
+            )
             for name, amount in item.placeholder_ask.items()
-            if name in queue.max
+            if name in most
         )
 
-    def _limits(self, queue: QueueView, item: ApplicationView) -> Iterator[tuple[LimitView, list[ApplicationView]]]:
-        """The limits of the queue that hold for it, each with the applications that count towards it."""
+    def _limits(
+        self, queue: QueueView, item: ApplicationView
+    ) -> Iterator[tuple[LimitView, list[ApplicationView], Amounts]]:
+        """The limits of the queue that hold for it, each with the applications that count towards it and what is
+        promised to their gangs."""
         named = {user for limit in queue.limits for user in limit.users}
         for limit in queue.limits:
             if item.user in limit.users or ("*" in limit.users and item.user not in named):
-                yield limit, [one for one in self._members(queue) if one.user == item.user]
+                members = [one for one in self._members(queue) if one.user == item.user]
+                yield limit, members, self._promised(self._users, item.user, queue)
             if item.group and item.group in limit.groups:
-                yield limit, [one for one in self._members(queue) if one.group == item.group]
+                members = [one for one in self._members(queue) if one.group == item.group]
+                yield limit, members, self._promised(self._groups, item.group, queue)
+
+    def _promised(self, accounts: Iterable[UserView], name: str, queue: QueueView) -> Amounts:
+        return next((one.gang_promised.get(queue.path, {}) for one in accounts if one.user == name), {})
 
     def _members(self, queue: QueueView) -> list[ApplicationView]:
         return [one for one in self._applications if f"{one.queue}.".startswith(f"{queue.path}.")]

@@ -24,6 +24,7 @@ from tests.sim.faults import Faults
 from tests.sim.gang_world import GangWorld
 from tests.sim.judge import Judge, PredicateJudge
 from tests.sim.judging_world import AnyJudgingWorld, JudgingContestedWorld, JudgingGangWorld, JudgingWorld
+from tests.sim.limited_gang_world import LimitedGangWorld
 from tests.sim.observations import Observations
 from tests.sim.rm_memory import ResourceManagerMemory
 from tests.sim.shim_world import WORLDS as SHIM_WORLDS
@@ -51,7 +52,7 @@ EVERY_WORLD: tuple[type[World], ...] = (
     ConstrainedJudgingContestedWorld,
 )
 """Those that the seeds which are known to find mutants are about: another one here would make them other histories."""
-SOAKED_WORLDS: tuple[type[World], ...] = (*EVERY_WORLD, *SHIM_WORLDS, StoppingWorld)
+SOAKED_WORLDS: tuple[type[World], ...] = (*EVERY_WORLD, *SHIM_WORLDS, StoppingWorld, LimitedGangWorld)
 """Those of `python -m tests.sim`."""
 
 History = list[tuple[int, Command]]

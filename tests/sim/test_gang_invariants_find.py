@@ -42,7 +42,7 @@ from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MINUTE_NS
 from schedulerd.core.views import view
-from schedulerd.core.views.values import ResourceManagerView
+from schedulerd.core.views.values import LimitView, ResourceManagerView
 from tests.sim.clusters import PARTITIONS
 from tests.sim.gang_invariants import GangInvariants
 from tests.sim.simulation import START_NS, new_scheduler
@@ -198,6 +198,21 @@ def ends_of(application_id: str, *states: ApplicationState) -> Change:
     return change
 
 
+def limited_to_nothing(step: Step) -> Step:
+    """The root queue is shown with a limit that lets no user have any memory."""
+    none = LimitView(("*",), (), {"memory": 0}, 0)
+    state = [
+        replace(
+            rm,
+            partitions=[
+                replace(one, queues=[replace(one.queues[0], limits=[none]), *one.queues[1:]]) for one in rm.partitions
+            ],
+        )
+        for rm in step.state
+    ]
+    return step._replace(state=state)
+
+
 def _asked_anew(fact: Allocated) -> AskAdded:
     return AskAdded(
         fact.rm_id, fact.partition, fact.queue, fact.application_id, fact.allocation_key, SIZE, 1, False, True
@@ -228,6 +243,7 @@ REPLACED, TIMED_OUT, TOO_SMALL = ReleaseCause.REPLACED, ReleaseCause.TIMED_OUT, 
 
 RULES: dict[str, tuple[Change, str]] = {
     "the gate": (told_as(Allocated, {"queue": "root.nothing"}, placeholder=True), "root.nothing, which has 0"),
+    "the gate of a limit": (limited_to_nothing, "promised in root for user ann, which has 0"),
     "real asks wait for their gang": (
         without(Allocated, allocation_key="ph-b"),
         "is placed while 1 placeholders are pending",

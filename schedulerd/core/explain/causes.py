@@ -28,9 +28,10 @@ class RuleCause:
     """A quota or a limit that does not let the ask in."""
 
     kind: Literal["rule"]
-    rule: Literal["quota", "gang quota", "max applications", "limit", "limit max applications"]
+    rule: Literal["quota", "gang quota", "max applications", "limit", "gang limit", "limit max applications"]
     """`quota` and `gang quota`: `resources.max` of the queue, for the ask alone or for its whole gang. `max
-    applications`: `maxapplications` of the queue. `limit`, `limit max applications`: of a user or group there."""
+    applications`: `maxapplications` of the queue. `limit`, `gang limit`, `limit max applications`: of a user or group
+    there; `gang limit` for the whole gang."""
     queue: str
     """The queue that has the quota or limit."""
     resource: str

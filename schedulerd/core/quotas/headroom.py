@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.quotas.usage import Usages
+from schedulerd.core.quotas.limit_subject import LimitSubject
+from schedulerd.core.quotas.usage import UNUSED, Usages
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import LimitSpec
 
@@ -22,7 +23,7 @@ class _Supposed:
         self.applications = 0
         """Applications that are supposed to start running."""
         self.promised = Resources()
-        """What gangs that are supposed to start still lack (SEMANTICS G2); for queues only."""
+        """What gangs that are supposed to start still lack (SEMANTICS G2)."""
 
 
 class _Account(NamedTuple):
@@ -30,8 +31,13 @@ class _Account(NamedTuple):
 
     limit: LimitSpec
     used: Mapping[str, int]
+    promised: Mapping[str, int]
     running: int
     supposed: _Supposed
+
+    def spoken_for(self) -> Resources:
+        """What is used or promised to gangs, real and supposed."""
+        return Resources(self.used).plus(self.promised).plus(self.supposed.used).plus(self.supposed.promised)
 
 
 class Headroom:
@@ -53,7 +59,7 @@ class Headroom:
                     if name in queue.max:
                         used = queue.allocated[name] + queue.quota_reserved[name] + supposed[name]
                         count = min(count, max(0, queue.max[name] - used) // amount)
-            for one in self._limits(queue, pending_class):
+            for one in self._limits(queue, pending_class.quota_key.limit_subject):
                 for name, amount in pending_class.items:
                     if one.limit.max is not None and name in one.limit.max:
                         used = one.used.get(name, 0) + one.supposed.used[name]
@@ -62,8 +68,13 @@ class Headroom:
 
     def take(self, leaf: Queue, pending_class: PendingClass, count: int) -> None:
         """Counts `count` asks of the class as allocated."""
-        for supposed in self._touched(leaf, pending_class):
+        for supposed in self._touched(leaf, pending_class.quota_key.limit_subject):
             supposed.used.add(pending_class.items, count)
+
+    def free(self, leaf: Queue, limit_subject: LimitSubject | None, freed: Resources) -> None:
+        """Counts `freed`, which applications with this limit subject use in the leaf, as released."""
+        for supposed in self._touched(leaf, limit_subject):
+            supposed.used.subtract(freed.items())
 
     def lets_start(self, leaf: Queue, pending_class: PendingClass) -> bool:
         """Whether one more application, and its gang if the class has a gang gate, may start with an ask of the
@@ -75,34 +86,37 @@ class Headroom:
                 and 0 < queue.max_applications <= queue.running + supposed.applications
             ):
                 return False
-            if pending_class.quota_key.gang_gate and queue.max:
+            gate = pending_class.quota_key.gang_gate
+            if gate and queue.max:
                 spoken_for = queue.allocated.plus(queue.gang_quota_promised).plus(supposed.used).plus(supposed.promised)
-                if queue.max.exceeded_by(spoken_for, pending_class.quota_key.gang_gate) is not None:
+                if queue.max.exceeded_by(spoken_for, gate) is not None:
                     return False
-            for one in self._limits(queue, pending_class):
+            for one in self._limits(queue, pending_class.quota_key.limit_subject):
                 if (
                     pending_class.quota_key.starts_application
                     and 0 < one.limit.max_applications <= one.running + one.supposed.applications
                 ):
                     return False
+                if gate and one.limit.max is not None and one.limit.max.exceeded_by(one.spoken_for(), gate) is not None:
+                    return False
         return True
 
     def start(self, leaf: Queue, pending_class: PendingClass, promised: Resources) -> None:
         """Counts an application as started with an ask of the class, with `promised` still to come of its gang."""
-        for queue in leaf.path_to_root:
-            self._of(queue).promised.add(promised.items())
+        for supposed in self._touched(leaf, pending_class.quota_key.limit_subject):
+            supposed.promised.add(promised.items())
         if pending_class.quota_key.starts_application:
             self.run(leaf, pending_class)
 
     def run(self, leaf: Queue, pending_class: PendingClass) -> None:
         """Counts one more application as running, started by an ask of the class."""
-        for supposed in self._touched(leaf, pending_class):
+        for supposed in self._touched(leaf, pending_class.quota_key.limit_subject):
             supposed.applications += 1
 
-    def keep_promise(self, leaf: Queue, items: Resources) -> None:
+    def keep_promise(self, leaf: Queue, pending_class: PendingClass, items: Resources) -> None:
         """`items` of what is counted as allocated were promised to gangs that have started already."""
-        for queue in leaf.path_to_root:
-            self._of(queue).promised.subtract(items.items())
+        for supposed in self._touched(leaf, pending_class.quota_key.limit_subject):
+            supposed.promised.subtract(items.items())
 
     def _of(self, queue: Queue) -> _Supposed:
         known = self._queues.get(queue)
@@ -110,19 +124,20 @@ class Headroom:
             known = self._queues[queue] = _Supposed()
         return known
 
-    def _limits(self, queue: Queue, pending_class: PendingClass) -> Iterable[_Account]:
-        if pending_class.quota_key.limit_subject is None:
+    def _limits(self, queue: Queue, limit_subject: LimitSubject | None) -> Iterable[_Account]:
+        if limit_subject is None:
             return
-        for limit, name, is_group in pending_class.quota_key.limit_subject.limits_among(queue.limits):
-            ledger = (self._usages.groups if is_group else self._usages.users).find(name, queue.path)
-            used, running = (ledger.usage, len(ledger.applications)) if ledger is not None else (Resources(), 0)
-            yield _Account(limit, used, running, self._accounts.setdefault((queue, name, is_group), _Supposed()))
+        for limit, name, is_group in limit_subject.limits_among(queue.limits):
+            ledger = (self._usages.groups if is_group else self._usages.users).find(name, queue.path) or UNUSED
+            supposed = self._accounts.setdefault((queue, name, is_group), _Supposed())
+            yield _Account(limit, ledger.usage, ledger.promised, len(ledger.applications), supposed)
 
-    def _touched(self, leaf: Queue, pending_class: PendingClass) -> Iterable[_Supposed]:
-        """Everything that an allocation of the class counts for; each once, even if several limits are for it."""
-        if pending_class.quota_key.limit_subject is None:
+    def _touched(self, leaf: Queue, limit_subject: LimitSubject | None) -> Iterable[_Supposed]:
+        """Everything that an allocation with the limit subject counts for; each once, even if several limits are for
+        it."""
+        if limit_subject is None:
             return map(self._of, leaf.path_to_root)
         found = {
-            id(one.supposed): one.supposed for queue in leaf.path_to_root for one in self._limits(queue, pending_class)
+            id(one.supposed): one.supposed for queue in leaf.path_to_root for one in self._limits(queue, limit_subject)
         }
         return *map(self._of, leaf.path_to_root), *found.values()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from schedulerd.core.counted import differences
+from schedulerd.core.model.application import Application
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.quotas.usage import Ledgers
@@ -48,29 +50,50 @@ def _promised_and_running(partition: Partition) -> tuple[dict[Queue, Resources],
 
 
 def users(partition: Partition) -> Iterator[str]:
-    """The usage of a user and a group in a queue is the sum of their allocations there."""
-    by_user: dict[tuple[str, str], Resources] = {}
-    by_group: dict[tuple[str, str], Resources] = {}
+    """The usage of a user and a group in a queue is the sum of their allocations there, and what is promised to them
+    is the sum of what is promised to their gangs there."""
+    usages, promises = _Counted({}, {}), _Counted({}, {})
     for app in partition.applications.values():
+        promised = app.gang.promised if app.gang is not None else Resources()
+        used = app.allocated.plus(app.placeholder_allocated)
         for queue in app.queue.path_to_root:
-            for allocation in app.allocations.values():
-                by_user.setdefault((app.spec.user, queue.path), Resources()).add(allocation.request_class.items)
-                if app.group:
-                    by_group.setdefault((app.group, queue.path), Resources()).add(allocation.request_class.items)
-    yield from _ledgers(partition, "user", partition.usages.users, by_user)
-    yield from _ledgers(partition, "group", partition.usages.groups, by_group)
+            usages.add(app, queue, used)
+            promises.add(app, queue, promised)
+    yield from _ledgers(partition, "user", partition.usages.users, usages.by_user, promises.by_user)
+    yield from _ledgers(partition, "group", partition.usages.groups, usages.by_group, promises.by_group)
+
+
+class _Counted(NamedTuple):
+    """Sums by name of the user or group, and path of the queue."""
+
+    by_user: dict[tuple[str, str], Resources]
+    by_group: dict[tuple[str, str], Resources]
+
+    def add(self, app: Application, queue: Queue, amounts: Resources) -> None:
+        if amounts:
+            self.by_user.setdefault((app.spec.user, queue.path), Resources()).add(amounts.items())
+        if amounts and app.group:
+            self.by_group.setdefault((app.group, queue.path), Resources()).add(amounts.items())
 
 
 def _ledgers(
-    partition: Partition, kind: str, ledgers: Ledgers, counted: dict[tuple[str, str], Resources]
+    partition: Partition,
+    kind: str,
+    ledgers: Ledgers,
+    counted: dict[tuple[str, str], Resources],
+    promised: dict[tuple[str, str], Resources],
 ) -> Iterator[str]:
     for name, by_path in ledgers.items():
         for path, ledger in by_path.items():
             what = f"usage of {kind} {name} in {path}"
             yield from differences(what, ledger.usage, counted.pop((name, path), Resources()))
+            what = f"promised to {kind} {name} in {path}"
+            yield from differences(what, ledger.promised, promised.pop((name, path), Resources()))
             for application_id in ledger.applications:
                 if application_id not in partition.applications:
                     yield f"{kind} {name} runs application {application_id} in {path}, which does not exist"
     for (name, path), usage in counted.items():
         if not usage.is_zero():
             yield f"usage of {kind} {name} in {path} has no ledger, counted {usage.nonzero()}"
+    for name, path in promised:
+        yield f"a promise to a gang of {kind} {name} in {path} has no ledger"

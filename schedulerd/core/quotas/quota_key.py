@@ -16,8 +16,8 @@ class QuotaKey(NamedTuple):
     starts_application: bool = False
     """Whether the application would start to run with the ask, where the number of running applications is limited."""
     gang_gate: Items = ()
-    """What the quotas must have room for before the first placeholder is allocated: what the whole gang still lacks
-    (SEMANTICS G2). Empty without a gate."""
+    """What quotas and limits must have room for before the first placeholder is allocated: what the whole gang still
+    lacks (SEMANTICS G2). Empty without a gate."""
 
 
 PLAIN = QuotaKey()

@@ -11,6 +11,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.core.quotas.quota_key import PLAIN, QuotaKey
+from schedulerd.core.quotas.usage import UNUSED
 from schedulerd.core.resources import Items, Limits, Resources
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class BlockedBy(Enum):
     """`maxapplications` of a queue."""
     LIMIT = "limit"
     """`maxresources` of a user or group."""
+    GANG_LIMIT = "gang limit"
+    """`maxresources` of a user or group, for the whole gang."""
     LIMIT_MAX_APPLICATIONS = "limit max applications"
     """`maxapplications` of a user or group."""
 
@@ -43,7 +46,8 @@ class Blocked(NamedTuple):
     """'' where applications are counted."""
     used: int
     promised: int
-    """Reserved by others (QUOTA), or promised to gangs that have started (GANG_QUOTA); 0 for other rules."""
+    """Reserved by others (QUOTA), or promised to gangs that have started (GANG_QUOTA, GANG_LIMIT); 0 for other
+    rules."""
     asked: int
     max: int
     account: str = ""
@@ -95,14 +99,17 @@ def blocked_by_user_limits(queue: Queue, items: Items, key: QuotaKey) -> Blocked
 def _blocked_by_user_limit(
     queue: Queue, limit: LimitSpec, account: str, is_group: bool, items: Items, key: QuotaKey
 ) -> Blocked | None:
-    ledger = (queue.usages.groups if is_group else queue.usages.users).find(account, queue.path)
+    ledger = (queue.usages.groups if is_group else queue.usages.users).find(account, queue.path) or UNUSED
     if limit.max is not None:
-        used = ledger.usage if ledger is not None else Resources()
+        used, promised, gate = ledger.usage, ledger.promised, key.gang_gate
         name = limit.max.exceeded_by(used, items)
         if name is not None:
             asked, most = dict(items)[name], limit.max[name]
             return Blocked(BlockedBy.LIMIT, queue, name, used[name], 0, asked, most, account, is_group)
-    running = len(ledger.applications) if ledger is not None else 0
+        if gate and (name := limit.max.exceeded_by(used.plus(promised), gate)) is not None:
+            amounts = used[name], promised[name], dict(gate)[name], limit.max[name]
+            return Blocked(BlockedBy.GANG_LIMIT, queue, name, *amounts, account, is_group)
+    running = len(ledger.applications)
     if key.starts_application and limit.max_applications and running >= limit.max_applications:
         by, most = BlockedBy.LIMIT_MAX_APPLICATIONS, limit.max_applications
         return Blocked(by, queue, "", running, 0, 1, most, account, is_group)
@@ -114,14 +121,14 @@ def all_blocked(leaf: Queue, items: Items, key: QuotaKey) -> Iterator[Blocked]:
     resource of each quota and limit. The first one is that of `highest_blocked`."""
     for queue in reversed(list(leaf.path_to_root)):
         yield from filter(None, (blocked_by_quota(queue, (item,)) for item in items))
-        gates = (QuotaKey(gang_gate=(item,)) for item in key.gang_gate)
+        gates = [QuotaKey(gang_gate=(item,)) for item in key.gang_gate]
         starts = QuotaKey(starts_application=key.starts_application)
         yield from filter(None, (blocked_by_limits(queue, (), one) for one in (*gates, starts)))
         for limit, account, is_group in (
             () if key.limit_subject is None else key.limit_subject.limits_among(queue.limits)
         ):
-            each = [((item,), PLAIN) for item in items]
-            checks = (_blocked_by_user_limit(queue, limit, account, is_group, *one) for one in (*each, ((), starts)))
+            each = [*(((item,), PLAIN) for item in items), *(((), one) for one in (*gates, starts))]
+            checks = (_blocked_by_user_limit(queue, limit, account, is_group, *one) for one in each)
             yield from filter(None, checks)
 
 
@@ -140,39 +147,69 @@ def blocked_together(wanted: Iterable[tuple[Queue, Resources, QuotaKey, str]]) -
                 of_one = of_account.setdefault((queue, queue.limits.index(limit), account, is_group), _Together())
                 of_one.add(resources, key, application_id)
     for queue, together in in_queue.items():
-        found = blocked_by_quota(queue, together.resources.canonical())
+        found = _blocked_together_by_quota(queue, together)
         if found is not None:
             return found
-        if queue.max_applications and queue.running + len(together.starting) > queue.max_applications:
-            by, most = BlockedBy.MAX_APPLICATIONS, queue.max_applications
-            return Blocked(by, queue, "", queue.running, 0, len(together.starting), most)
     for (queue, index, account, is_group), together in of_account.items():
-        limit = queue.limits[index]
-        ledger = (queue.usages.groups if is_group else queue.usages.users).find(account, queue.path)
-        used, asked = ledger.usage if ledger is not None else Resources(), together.resources
-        name = limit.max.exceeded_by(used, asked.canonical()) if limit.max is not None else None
-        if name is not None and limit.max is not None:
-            return Blocked(BlockedBy.LIMIT, queue, name, used[name], 0, asked[name], limit.max[name], account, is_group)
-        running, starts = len(ledger.applications) if ledger is not None else 0, len(together.starting)
-        if limit.max_applications and running + starts > limit.max_applications:
-            by, most = BlockedBy.LIMIT_MAX_APPLICATIONS, limit.max_applications
-            return Blocked(by, queue, "", running, 0, starts, most, account, is_group)
+        found = _blocked_together_by_limit(queue, queue.limits[index], account, is_group, together)
+        if found is not None:
+            return found
+    return None
+
+
+def _blocked_together_by_quota(queue: Queue, together: _Together) -> Blocked | None:
+    found = blocked_by_quota(queue, together.resources.canonical())
+    if found is not None:
+        return found
+    used, promised, gates = queue.allocated, queue.gang_quota_promised, together.gates
+    name = queue.max.exceeded_by(used.plus(promised), gates.canonical())
+    if name is not None:
+        return Blocked(BlockedBy.GANG_QUOTA, queue, name, used[name], promised[name], gates[name], queue.max[name])
+    if queue.max_applications and queue.running + len(together.starting) > queue.max_applications:
+        by, most = BlockedBy.MAX_APPLICATIONS, queue.max_applications
+        return Blocked(by, queue, "", queue.running, 0, len(together.starting), most)
+    return None
+
+
+def _blocked_together_by_limit(
+    queue: Queue, limit: LimitSpec, account: str, is_group: bool, together: _Together
+) -> Blocked | None:
+    ledger = (queue.usages.groups if is_group else queue.usages.users).find(account, queue.path) or UNUSED
+    used, promised, asked, gates = ledger.usage, ledger.promised, together.resources, together.gates
+    limits = limit.max if limit.max is not None else Limits()
+    name = limits.exceeded_by(used, asked.canonical())
+    if name is not None:
+        return Blocked(BlockedBy.LIMIT, queue, name, used[name], 0, asked[name], limits[name], account, is_group)
+    name = limits.exceeded_by(used.plus(promised), gates.canonical())
+    if name is not None:
+        amounts = used[name], promised[name], gates[name], limits[name]
+        return Blocked(BlockedBy.GANG_LIMIT, queue, name, *amounts, account, is_group)
+    running, starts = len(ledger.applications), len(together.starting)
+    if limit.max_applications and running + starts > limit.max_applications:
+        by, most = BlockedBy.LIMIT_MAX_APPLICATIONS, limit.max_applications
+        return Blocked(by, queue, "", running, 0, starts, most, account, is_group)
     return None
 
 
 class _Together:
-    """The amounts of several allocations, and the applications that would start with them."""
+    """The amounts of several allocations, and the applications and gangs that would start with them."""
 
-    __slots__ = ("resources", "starting")
+    __slots__ = ("_gangs", "gates", "resources", "starting")
 
     def __init__(self) -> None:
         self.resources = Resources()
         self.starting: set[str] = set()
+        self.gates = Resources()
+        """What the gangs that would start lack, each as a whole."""
+        self._gangs: set[str] = set()
 
     def add(self, resources: Resources, key: QuotaKey, application_id: str) -> None:
         self.resources.add(resources.items())
         if key.starts_application:
             self.starting.add(application_id)
+        if key.gang_gate and application_id not in self._gangs:
+            self._gangs.add(application_id)
+            self.gates.add(key.gang_gate)
 
 
 def highest_blocked(leaf: Queue, items: Items, key: QuotaKey, own: Items = ()) -> Blocked | None:

@@ -24,6 +24,9 @@ def sentence(blocked: Blocked) -> str:
         case BlockedBy.LIMIT:
             asked = f"{name} {used} used + {blocked.asked} asked"
             return f"{_limit(blocked)}: {asked} is more than maxresources {most}"
+        case BlockedBy.GANG_LIMIT:
+            asked = f"{name} {used} used + {blocked.promised} promised to gangs + {blocked.asked} for the whole gang"
+            return f"{_limit(blocked)}: {asked} is more than maxresources {most}"
         case BlockedBy.LIMIT_MAX_APPLICATIONS:
             return f"{_limit(blocked)}: {used} applications run, maxapplications is {most}"
 

@@ -10,13 +10,19 @@ from schedulerd.core.resources import Resources
 class UsageLedger:
     """The usage of one user or group in one queue and below."""
 
-    __slots__ = ("applications", "usage")
+    __slots__ = ("applications", "promised", "usage")
 
     def __init__(self) -> None:
         self.usage = Resources()
+        self.promised = Resources()
+        """What gangs of the user or group that have started still lack (SEMANTICS G2)."""
         self.applications: dict[str, None] = {}
         """Ids of applications that run here: from their first allocation until they have neither asks nor
         allocations."""
+
+
+UNUSED = UsageLedger()
+"""The ledger of a user or group that uses nothing; for reading only."""
 
 
 class Ledgers:

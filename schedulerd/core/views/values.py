@@ -224,6 +224,8 @@ class UserView:
     """By queue path, root first."""
     applications: dict[str, list[str]]
     """Applications with allocations, by queue path."""
+    gang_promised: dict[str, Amounts]
+    """What gangs of the user or group that have started still lack, by queue path; only where they lack some."""
 
 
 @dataclass(frozen=True, slots=True)

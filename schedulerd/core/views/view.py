@@ -125,6 +125,7 @@ def _users(kind: str, ledgers: Ledgers, query: StateQuery) -> list[UserView]:
                     path: sorted(query.take(f"applications of {kind}", ledger.applications, len(ledger.applications)))
                     for path, ledger in shown
                 },
+                gang_promised={path: ledger.promised.nonzero() for path, ledger in shown if ledger.promised},
             )
         )
     return found

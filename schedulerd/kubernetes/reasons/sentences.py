@@ -115,12 +115,7 @@ def _quota(one: Waiting) -> str:
 
 
 def _gang_quota(one: Waiting) -> str:
-    used, asked, most = _amounts(one)
-    promised = _amount(one, one.promised)
-    return (
-        f"quota of queue {one.queue}: {_name(one)} {used} used + {promised} promised to gangs + {asked} for the whole "
-        f"gang is more than max {most}"
-    )
+    return f"quota of queue {one.queue}: {_whole_gang(one)} is more than max {_amount(one, one.max)}"
 
 
 def _max_applications(one: Waiting) -> str:
@@ -130,6 +125,15 @@ def _max_applications(one: Waiting) -> str:
 def _limit(one: Waiting) -> str:
     used, asked, most = _amounts(one)
     return f"{_of_account(one)}: {_name(one)} {used} used + {asked} asked is more than maxresources {most}"
+
+
+def _gang_limit(one: Waiting) -> str:
+    return f"{_of_account(one)}: {_whole_gang(one)} is more than maxresources {_amount(one, one.max)}"
+
+
+def _whole_gang(one: Waiting) -> str:
+    used, promised, asked = (_amount(one, amount) for amount in (one.used, one.promised, one.asked))
+    return f"{_name(one)} {used} used + {promised} promised to gangs + {asked} for the whole gang"
 
 
 def _limit_max_applications(one: Waiting) -> str:
@@ -157,5 +161,6 @@ _RULES: Mapping[Rule, Callable[[Waiting], str]] = {
     Rule.GANG_QUOTA: _gang_quota,
     Rule.MAX_APPLICATIONS: _max_applications,
     Rule.LIMIT: _limit,
+    Rule.GANG_LIMIT: _gang_limit,
     Rule.LIMIT_MAX_APPLICATIONS: _limit_max_applications,
 }

@@ -33,6 +33,7 @@ class Rule(Enum):
     GANG_QUOTA = "quota of a queue, for a whole gang"
     MAX_APPLICATIONS = "applications of a queue"
     LIMIT = "limit of a user or group"
+    GANG_LIMIT = "limit of a user or group, for a whole gang"
     LIMIT_MAX_APPLICATIONS = "applications of a user or group"
 
 

@@ -99,6 +99,10 @@ EXAMPLES: list[tuple[Waiting, str]] = [
         "limit of user 'ann' in root.a: cpu 0 used + 1500m asked is more than maxresources 1",
     ),
     (
+        Waiting(State.USER_LIMIT_BLOCKED, True, Rule.GANG_LIMIT, "root", "a", 1, 2, 3, 4, "x"),
+        "limit of user 'x' in root: a 1 used + 2 promised to gangs + 3 for the whole gang is more than maxresources 4",
+    ),
+    (
         Waiting(State.MAX_APPLICATIONS_BLOCKED, True, Rule.LIMIT_MAX_APPLICATIONS, "root.a", "", 2, 0, 1, 2, "x", True),
         "limit of group 'x' in root.a: 2 applications run, maxapplications is 2",
     ),

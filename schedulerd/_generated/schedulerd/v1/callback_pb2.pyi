@@ -309,6 +309,8 @@ class PendingReason(_message.Message):
         """`maxresources` of a user or group."""
         LIMIT_MAX_APPLICATIONS: PendingReason._Rule.ValueType  # 5
         """`maxapplications` of a user or group."""
+        GANG_LIMIT: PendingReason._Rule.ValueType  # 6
+        """`maxresources` of a user or group, for a whole gang."""
 
     class Rule(_Rule, metaclass=_RuleEnumTypeWrapper): ...
     RULE_NOT_SET: PendingReason.Rule.ValueType  # 0
@@ -322,6 +324,8 @@ class PendingReason(_message.Message):
     """`maxresources` of a user or group."""
     LIMIT_MAX_APPLICATIONS: PendingReason.Rule.ValueType  # 5
     """`maxapplications` of a user or group."""
+    GANG_LIMIT: PendingReason.Rule.ValueType  # 6
+    """`maxresources` of a user or group, for a whole gang."""
 
     APPLICATIONID_FIELD_NUMBER: _builtins.int
     ALLOCATIONKEY_FIELD_NUMBER: _builtins.int

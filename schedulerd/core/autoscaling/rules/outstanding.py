@@ -132,9 +132,10 @@ def _ranked(leaf: Queue, pending_classes: list[PendingClass]) -> list[PendingCla
 
 
 def _starts(leaf: Queue, pending_class: PendingClass) -> bool:
-    """Whether the first ask of the class would start an application, or a gang, and a limit counts that."""
-    return pending_class.quota_key.starts_application or (
-        bool(pending_class.quota_key.gang_gate) and any(queue.max for queue in leaf.path_to_root)
+    """Whether the first ask of the class would start an application, or a gang, and a quota or limit counts that."""
+    key = pending_class.quota_key
+    return key.starts_application or (
+        bool(key.gang_gate) and (key.limit_subject is not None or any(queue.max for queue in leaf.path_to_root))
     )
 
 
@@ -197,7 +198,7 @@ class _Count:
         for pending_class in running if self._have_room(leaf, running) else _ranked(leaf, running):
             taken = self._take(leaf, pending_class, None, self._pending(leaf, pending_class))
             self._run_again(leaf, pending_class, taken)
-            self._headroom.keep_promise(leaf, self._promised.get((leaf, pending_class), Resources()))
+            self._headroom.keep_promise(leaf, pending_class, self._promised.get((leaf, pending_class), Resources()))
         self._count_starting(leaf, dict.fromkeys(starting))
 
     def _count_starting(self, leaf: Queue, pending_classes: Collection[PendingClass]) -> None:

@@ -1,8 +1,8 @@
-"""Which gangs are released in a gang deadlock, in which gangs hold parts of full nodes and none can be completed.
+"""Which gangs are released in a gang deadlock, in which gangs hold parts of what none of them can be completed without.
 
-Quotas cannot cause a deadlock, because a gang passes the gang gate as a whole (SEMANTICS G2); nodes can. Only later,
-incomplete gangs are released: the latest first, as few as are enough, and none if the earlier gang would not be
-complete even then.
+Full nodes cause it, and quotas or limits that were lowered, or that gangs are over which an RM reported: at the gang
+gate they let in whole gangs only (SEMANTICS G2). Only later, incomplete gangs are released: the latest first, as few as
+are enough, and none if the earlier gang would not be complete even then.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from schedulerd.core.gangs.rules.own_room import gang_fits
 from schedulerd.core.gangs.rules.packing import Bin, fits
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import gang_ahead
-from schedulerd.core.pending.request_class import RequestClass
-from schedulerd.core.quotas.quota_key import QuotaKey
-from schedulerd.core.quotas.rules import blocked
+from schedulerd.core.quotas.headroom import Headroom
+from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.resources import Resources
 
 
@@ -27,17 +27,16 @@ def gangs_to_release(partition: Partition, application: Application) -> list[App
     """The later gangs that must release their placeholders for this gang; empty if releases that are pending are
     enough.
 
-    None if that would not help, or if the gang is incomplete for another reason than missing room on nodes.
+    None if that would not help, or if the gang is incomplete for another reason than missing room on nodes, in quotas
+    or in limits.
     """
     groups = [group for group in application.groups.values() if group.placeholder]
     if gang_ahead(partition, application) is not None or not groups or not application.propagates_demand:
         return None
-    if any(group.request_class.refused for group in groups):
+    if any(group.request_class.refused for group in groups) or not gang_fits(partition, application):
         return None
-    wanted = [(group.request_class, sum(ask.pending for ask in group)) for group in groups]
-    if not gang_fits(partition, application) or not _is_within_quotas(application, wanted):
-        return None
-    if not all(group.pending_class.unschedulable for group in groups):
+    is_limited = [_is_blocked_by_rule(application, group) for group in groups]
+    if not all(limited or group.pending_class.unschedulable for limited, group in zip(is_limited, groups, strict=True)):
         return [] if partition.priority_gang is application else None
     later = sorted(
         (one for one in partition.open_gangs if one.serial > application.serial),
@@ -45,10 +44,13 @@ def gangs_to_release(partition: Partition, application: Application) -> list[App
     )
     leaving = [one for gang in later for one in gang.allocations.values() if one.ask_again_when_gone]
     holding = [one for one in later if any(_idle_placeholders(one))]
+    room = _room(partition, application) if any(is_limited) else {}
 
     def is_enough(count: int) -> bool:
         given = [*leaving, *(placeholder for one in holding[:count] for placeholder in _idle_placeholders(one))]
-        return _fit(partition, application, wanted, given)
+        return _is_within_quotas(partition, application, groups, given) and _fit(
+            partition, application, groups, room, given
+        )
 
     count = bisect_left(range(len(holding) + 1), True, key=is_enough)
     return holding[:count] if count <= len(holding) else None
@@ -59,12 +61,26 @@ def _idle_placeholders(application: Application) -> Iterable[Allocation]:
     return application.gang.idle_placeholders()
 
 
-def _is_within_quotas(application: Application, wanted: list[tuple[RequestClass, int]]) -> bool:
-    rest = Resources()
-    for request_class, count in wanted:
-        rest.add(request_class.items, count)
-    whole, key = rest.canonical(), QuotaKey(application.limit_subject)
-    return all(blocked(queue, whole, key) is None for queue in application.queue.path_to_root)
+def _is_blocked_by_rule(application: Application, group: AskGroup) -> bool:
+    pending_class = group.pending_class
+    return highest_blocked(application.queue, pending_class.items, pending_class.quota_key) is not None
+
+
+def _is_within_quotas(
+    partition: Partition, application: Application, groups: Iterable[AskGroup], given: Iterable[Allocation]
+) -> bool:
+    """Whether quotas and limits let in all that is pending in the groups once the given placeholders are released."""
+    headroom = Headroom(partition.usages)
+    released: dict[Application, Resources] = {}
+    for one in given:
+        released.setdefault(one.application, Resources()).add(one.request_class.items)
+    for gang, resources in released.items():
+        headroom.free(gang.queue, gang.limit_subject, resources)
+    for group in groups:
+        if headroom.room_for(application.queue, group.pending_class, group.pending) < group.pending:
+            return False
+        headroom.take(application.queue, group.pending_class, group.pending)
+    return True
 
 
 def _reserved_for_others(partition: Partition, application: Application, node: Node) -> Resources:
@@ -77,19 +93,37 @@ def _reserved_for_others(partition: Partition, application: Application, node: N
     return held
 
 
-def _fit(
-    partition: Partition, application: Application, wanted: list[tuple[RequestClass, int]], given: Iterable[Allocation]
-) -> bool:
-    """Whether the wanted allocations fit on the nodes of the given placeholders once these are released.
+def _room(partition: Partition, application: Application) -> dict[Node, Resources]:
+    """What the gang may use of each schedulable node today."""
+    partition.retry_timers.budget.visits += len(partition.nodes)
+    return {
+        node: node.available.minus(_reserved_for_others(partition, application, node))
+        for node in partition.nodes.values()
+        if node.ordered
+    }
 
-    Other nodes have no room for any of them, or they would have been allocated there. The packing can miss one that
-    exists; then no gang is released, and the gang's own timeout decides.
+
+def _fit(
+    partition: Partition,
+    application: Application,
+    groups: Iterable[AskGroup],
+    room: dict[Node, Resources],
+    given: Iterable[Allocation],
+) -> bool:
+    """Whether all that is pending in the groups fits into this room and on the nodes of the given placeholders once
+    these are released.
+
+    If no rule blocks the gang, other nodes than those have no room for any of it, or it would have been allocated
+    there. The packing can miss one that exists; then no gang is released, and the gang's own timeout decides.
     """
-    room: dict[Node, Resources] = {}
+    more: dict[Node, Resources] = {}
     for placeholder in given:
         node = placeholder.node
         if node.ordered:
-            if node not in room:
-                room[node] = node.available.minus(_reserved_for_others(partition, application, node))
-            room[node].add(placeholder.request_class.items)
-    return fits(partition, wanted, [Bin(left, 1, node) for node, left in room.items()])
+            if node not in more:
+                today = room.get(node)
+                reserved = _reserved_for_others(partition, application, node) if today is None else Resources()
+                more[node] = (node.available if today is None else today).minus(reserved)
+            more[node].add(placeholder.request_class.items)
+    wanted = [(group.request_class, group.pending) for group in groups]
+    return fits(partition, wanted, [Bin(left, 1, node) for node, left in {**room, **more}.items()])

@@ -146,6 +146,21 @@ def test_a_gang_above_its_quota() -> None:
     ]
 
 
+def test_a_gang_above_the_limit_of_its_user() -> None:
+    limit = LimitSpec(users=("somebody",), groups=(), max=Limits({"memory": 50}))
+    root = a_root(a_queue_spec("a", limits=(limit,)))
+    talk = a_conversation(a_node("n1", {"memory": 10}), root=root)
+    talk.apps(a_gang("first", memory=40), a_gang(memory=40))
+    talk.asks(*(a_placeholder(f"p{number}", app=app) for app in ("first", "gang") for number in range(4)))
+    talk.schedule()
+    amounts = "memory 10 used + 30 promised to gangs + 40 for the whole gang"
+    assert tell(talk, S.USER_LIMIT_BLOCKED, "p0", "gang")[:3] == [
+        f"Waits for the limit of user 'somebody' in queue root.a: {amounts}, of at most 50.",
+        "Used by application first (10).",
+        "It goes on when memory 30 is released or no longer promised, or when this limit is raised to 80.",
+    ]
+
+
 def test_a_limit_of_a_user() -> None:
     limit = LimitSpec(users=("somebody",), groups=(), max=Limits({"memory": 10}))
     talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", limits=(limit,))))

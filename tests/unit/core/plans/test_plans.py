@@ -99,6 +99,29 @@ def test_rules_let_all_of_a_plan_in_together_or_none(leaf: dict[str, object], se
     assert commit(talk, Plan(allocations=two))[0] is None
 
 
+@pytest.mark.parametrize(
+    ("leaf", "sentence"),
+    [
+        ({"max": {"memory": 50}}, "quota of queue root.a: memory 0 used + 0 promised to gangs + 60 for the whole gang"),
+        (
+            {"limits": (LimitSpec(users=("somebody",), groups=(), max=Limits({"memory": 50})),)},
+            "limit of user 'somebody' in root.a: memory 0 used + 0 promised to gangs + 60 for the whole gang",
+        ),
+    ],
+)
+def test_gangs_that_pass_the_gate_one_by_one_and_not_together_do_not_start(
+    leaf: dict[str, object], sentence: str
+) -> None:
+    talk = a_talk(**leaf)
+    talk.apps(a_gang("gang", 30), a_gang("other", 30))
+    talk.asks(*(a_placeholder("p", count=3, app=app) for app in ("gang", "other")))
+    of_one = (allocation(talk, "gang", "n1", "p"),) * 2
+    assert (commit(talk, Plan(allocations=(*of_one, allocation(talk, "other", "n1", "p"))))[0] or "").startswith(
+        sentence
+    )
+    assert commit(talk, Plan(allocations=of_one))[0] is None
+
+
 def test_no_more_is_planned_of_an_ask_than_waits() -> None:
     talk = a_talk()
     plan = Plan(reservations=(reservation(talk, "app", "n1"),), allocations=(allocation(talk, "app", "n2"),) * 4)
