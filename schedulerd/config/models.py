@@ -15,10 +15,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, 
 
 from schedulerd.config import acl
 from schedulerd.config.choices import one_of
-from schedulerd.core import reading
+from schedulerd.core import reading, specs
 from schedulerd.core.specs import Acl, NodeOrder, OptOut, RuleKind
 
-QUEUE_NAME = re.compile(r"(?!@recovery@$)[a-zA-Z0-9_:#/@-]{1,64}", re.IGNORECASE | re.ASCII)
+QUEUE_NAME = re.compile(rf"(?!@recovery@$){specs.QUEUE_NAME.pattern}", re.IGNORECASE | re.ASCII)
 """`@recovery@` is created when it is needed, and cannot be configured."""
 PARTITION_NAME = re.compile(r"[^\s\[\]]{1,64}")
 CHECKSUM = re.compile(r"[0-9a-fA-F]{64}")
@@ -58,7 +58,7 @@ QueueName = Annotated[
     str,
     _matching(
         QUEUE_NAME,
-        "a queue name is 1 to 64 letters, digits and _ : # / @ -, without a dot or a space, and not @recovery@",
+        f"a queue name is {specs.QUEUE_NAME_FORM}, without a dot or a space, and not @recovery@",
     ),
 ]
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -15,6 +16,11 @@ MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000 * MILLISECOND_NS
 MINUTE_NS = 60 * SECOND_NS
 DAY_NS = 24 * 60 * MINUTE_NS
+
+QUEUE_NAME = re.compile(r"[A-Za-z0-9_:#/@-]{1,64}")
+"""What a queue may be called, in the file or by a placement rule that creates it."""
+QUEUE_NAME_FORM = "1 to 64 letters, digits and _ : # / @ -"
+"""The same for sentences."""
 
 
 class ApplicationOrder(StrEnum):
@@ -32,7 +38,7 @@ class QueueOrder(StrEnum):
     """In which order the queues below a parent get resources (`queue.sort.policy`)."""
 
     FAIR = "fair"
-    """By use of the guarantee."""
+    """By the largest share of the guarantee of the queue, else of the nearest max, else of the cluster."""
     DRF = "drf"
     """Dominant resource fairness: by the largest share of the cluster."""
 

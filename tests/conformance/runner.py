@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -10,13 +11,18 @@ from pathlib import Path
 from schedulerd.core.specs import OptOut
 from tests.conformance.compare import Json, Level, differences
 from tests.conformance.documented import additions, excuses, judge
-from tests.conformance.player import play, play_through
+from tests.conformance.peer_order import recorded_order
+from tests.conformance.player import play_through
 from tests.conformance.rules import Played, Rules
 from tests.conformance.steps import Unsupported
 
 OPT_OUT_RULE = (
     "what is opted out is never ended for others; with `preemption.optout: last`, which is the peer's rule, the answer "
     "is as recorded (SEMANTICS I1)"
+)
+FAIR_RULE = (
+    "fair compares parts of what a queue is due, and applications by dominant share; with the order of the recordings, "
+    "which compares amounts with fractions, the answer is as recorded (SEMANTICS J1)"
 )
 
 
@@ -44,8 +50,8 @@ def run(folder: Path, name: str, level: Level) -> PredicateResult:
         return PredicateResult(name, Outcome.SKIPPED, ["SI 2023-06 has no message for `allocations` steps"], None)
     recorded = folder / "expected" / f"{name}.json"
     result = _played(scenario, recorded, level)
-    if result.outcome is Outcome.FAIL and _opts_out(scenario):
-        result = _as_the_peer_opts_out(scenario, recorded, level) or result
+    if result.outcome is Outcome.FAIL:
+        result = _by_rules_of_the_peer(scenario, recorded, level, result.answer) or result
     return result
 
 
@@ -79,11 +85,22 @@ def _opts_out(scenario: Json) -> bool:
     return any(not ask.get("preemptionPolicy", {}).get("allowPreemptSelf", True) for ask in asks)
 
 
-def _as_the_peer_opts_out(scenario: Json, recorded: Path, level: Level) -> PredicateResult | None:
-    """To the peer an opt-out is a wish (SEMANTICS I1): its answer is right if it is ours under that rule. The answer
-    that is written down is the one of our own rule."""
-    likewise = _played(scenario, recorded, level, OptOut.LAST)
-    if likewise.outcome is Outcome.FAIL:
-        return None
-    rules = [] if likewise.outcome is Outcome.OK else likewise.sentences
-    return PredicateResult(recorded.stem, Outcome.DOCUMENTED, [OPT_OUT_RULE, *rules], play(scenario))
+def _by_rules_of_the_peer(scenario: Json, recorded: Path, level: Level, answer: Json | None) -> PredicateResult | None:
+    """The answer is right if it is as recorded under rules of the peer that we rightly do not follow: the fewest of
+    them. The answer that is written down is the one of our own rules."""
+    opt_outs: list[tuple[OptOut | None, list[str]]] = [(None, [])]
+    if _opts_out(scenario):
+        opt_outs.append((OptOut.LAST, [OPT_OUT_RULE]))
+    orders: list[tuple[AbstractContextManager[None], list[str]]] = [
+        (nullcontext(), []),
+        (recorded_order(), [FAIR_RULE]),
+    ]
+    for order, order_rules in orders:
+        with order:
+            for opt_out, rules in opt_outs:
+                likewise = _played(scenario, recorded, level, opt_out)
+                if likewise.outcome is not Outcome.FAIL:
+                    others = [] if likewise.outcome is Outcome.OK else likewise.sentences
+                    found = [*rules, *order_rules, *others]
+                    return PredicateResult(recorded.stem, Outcome.DOCUMENTED, found, answer)
+    return None

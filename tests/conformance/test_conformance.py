@@ -10,7 +10,7 @@ import pytest
 from tests.conformance.compare import Level
 from tests.conformance.documented import HERE, excuses, families, family_of
 from tests.conformance.rules import FailingTakesNoAsks, Rule, SwapIsOneUpdate, ToldToGoOnce, UnknownTypeIsAnswered
-from tests.conformance.runner import Outcome, run
+from tests.conformance.runner import FAIR_RULE, Outcome, run
 
 OWN = HERE / "own"
 QUEUES = ("quota_*", "limit_*", "place_*", "acl_*", "maxapps_*", "template_*", "dynamic_*", "config_*")
@@ -94,3 +94,10 @@ def test_a_recording_with_a_right_answer_of_our_own_differs_as_documented(name: 
 def test_a_rule_is_shown_by_a_recording_that_no_excuse_names_for_it(name: str, rule: type[Rule]) -> None:
     assert f"{rule.rule} ({rule.source})" in run(HERE, name, Level.ORDER).sentences
     assert rule.rule not in {excuse.rule for excuse in excuses()}
+
+
+def test_only_recordings_in_which_fair_decides_need_the_order_that_was_recorded() -> None:
+    """Twelve of the random workloads, which no excuse names; a queue with a guarantee is compared with one without."""
+    decided = [name for name in promises() if FAIR_RULE in run(HERE, name, Level.VISIBLE).sentences]
+    assert len(decided) == 12
+    assert all(name.startswith("rnd_") for name in decided)

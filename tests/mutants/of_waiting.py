@@ -18,7 +18,7 @@ from schedulerd.core.pending.pending_index import PendingIndex
 from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec
-from tests.mutants.changes import By, Replaced, Within, gives, left_out, nothing, while_
+from tests.mutants.changes import By, Compares, Replaced, Within, gives, left_out, nothing, while_
 from tests.mutants.finders import Property
 from tests.mutants.mutant import Mutant
 from tests.mutants.proofs import ANY_WORLD, ORDER
@@ -41,11 +41,16 @@ def pending_as_used(
     priority: Any,
     allocated: Any,
     guaranteed: Any,
+    nearest_max: Any,
     capacity: Any,
     pending: Any,
     name: str,
 ) -> Any:
-    return original(properties, priority, pending, guaranteed, capacity, pending, name)
+    return original(properties, priority, pending, guaranteed, nearest_max, capacity, pending, name)
+
+
+def without_those_above(_: By, queue: Queue) -> None:
+    queue.nearest_max = queue.max
 
 
 def nodes_only_ever_come(original: By, capacity: Any, node_id: str, offered: Resources | None) -> None:
@@ -176,11 +181,15 @@ MUTANTS = (
         (ORDER,),
     ),
     Mutant(
-        "the smallest share counts most",
+        "what is used is no share",
         Rule.QUEUE_ORDER,
-        Replaced(
-            sort_keys.shares, lambda original, used, guaranteed, capacity: original(used, guaranteed, capacity)[::-1]
-        ),
+        Compares(sort_keys.fair_share, ("share", "largest"), "<"),
+        (ORDER,),
+    ),
+    Mutant(
+        "shares are measured against no max of the queues above",
+        Rule.QUEUE_ORDER,
+        Replaced(Queue.update_nearest_max, without_those_above),
         (ORDER,),
     ),
     Mutant(

@@ -15,16 +15,11 @@ from tests.property.naive import Recount
 PLACEABLE = (ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING)
 
 
-def share_key(used: Amounts, guaranteed: Amounts) -> list[Fraction]:
-    """Usage over guarantee, largest first."""
-    return sorted((Fraction(amount, guaranteed.get(name, 0) or 1) for name, amount in used.items()), reverse=True)
-
-
-def dominant_share(used: Amounts, capacity: Amounts) -> Fraction:
-    """The largest share of what all schedulable nodes offer."""
-    return max(
-        (Fraction(amount, capacity[name]) for name, amount in used.items() if name in capacity), default=Fraction(0)
-    )
+def largest_share(used: Amounts, *measures: Amounts) -> Fraction:
+    """The largest share of what the first of these that names the type says; 1 if that is nothing."""
+    wholes = ((amount, next((one[name] for one in measures if name in one), None)) for name, amount in used.items())
+    shares = (Fraction(amount, whole) if whole else Fraction(1) for amount, whole in wholes if whole is not None)
+    return max(shares, default=Fraction(0))
 
 
 def fits(size: Amounts, room: Amounts) -> bool:
@@ -90,9 +85,10 @@ class Sorted:
 
     def _queue_order(self, parent: QueueView) -> Callable[[QueueView], tuple[Any, ...]]:
         def order(queue: QueueView) -> tuple[Any, ...]:
-            share: Any = share_key(queue.allocated, queue.guaranteed)
+            measures = [queue.guaranteed, *self._maxima(queue)]
             if self._recount.specs[parent.path].properties.queue_order is QueueOrder.DRF:
-                share = dominant_share(queue.allocated, self._capacity)
+                measures = []
+            share = largest_share(queue.allocated, *measures, self._capacity)
             priority = rank(self._queue_priority(queue))
             by_priority = self._recount.specs[parent.path].properties.priority_sort
             first = (priority, share) if by_priority else (share, priority)
@@ -105,20 +101,25 @@ class Sorted:
 
         def order(one: ApplicationView | QueueView) -> tuple[Any, ...]:
             if isinstance(one, QueueView):
-                age, name, guaranteed, priority = "", one.path, one.guaranteed, self._queue_priority(one)
+                age, name, priority = "", one.path, self._queue_priority(one)
             else:
                 age = name = one.application_id
-                guaranteed, priority = leaf.guaranteed, self._application_priority(one)
+                priority = self._application_priority(one)
             place: Any = age
-            if leaf.application_order == ApplicationOrder.FAIR:
-                place = share_key(one.allocated, guaranteed)
-            elif leaf.application_order == ApplicationOrder.DRF:
-                place = dominant_share(one.allocated, self._capacity)
+            if leaf.application_order in (ApplicationOrder.FAIR, ApplicationOrder.DRF):
+                place = largest_share(one.allocated, self._capacity)
             if self._recount.specs[leaf.path].properties.priority_sort:
                 return rank(priority), place, age, name
             return place, rank(priority), age, name
 
         return order
+
+    def _maxima(self, queue: QueueView) -> Iterator[Amounts]:
+        """The max of the queue, of its parent, and so on."""
+        path = queue.path
+        while path:
+            yield self._queues[path].max
+            path = path.rpartition(".")[0]
 
     def _application_priority(self, app: ApplicationView) -> int | None:
         return max((ask.priority for ask in app.asks), default=None)

@@ -152,7 +152,13 @@ class Application(ParentEntity):
         queue = self.queue
         used = self.allocated.plus(self.predicate_reserved) if self.predicate_reserved else self.allocated
         return application_key(
-            queue.properties, self.priority, used, queue.guaranteed, queue.capacity.amounts, self.serial
+            queue.properties,
+            self.priority,
+            used,
+            queue.guaranteed,
+            queue.nearest_max,
+            queue.capacity.amounts,
+            self.serial,
         )
 
     def sort_position(self) -> tuple[object, ...]:

@@ -9,13 +9,14 @@ from schedulerd.core.alarms import Alarm
 from schedulerd.core.pending.capacity import SchedulableCapacity
 from schedulerd.core.pending.parent_entity import ParentEntity
 from schedulerd.core.pending.pending_index import Key
-from schedulerd.core.pending.sort_keys import INT32_MAX, INT32_MIN, draining_queue_key, queue_key
+from schedulerd.core.pending.sort_keys import APPLICATION_ORDERS, INT32_MAX, INT32_MIN, draining_queue_key, queue_key
 from schedulerd.core.quotas.usage import Usages
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     Acl,
     LimitSpec,
     PriorityPolicy,
+    QueueOrder,
     QueueProperties,
     QueueSpec,
     TemplateSpec,
@@ -47,6 +48,7 @@ class Queue(ParentEntity):
         "max",
         "max_applications",
         "name",
+        "nearest_max",
         "parent",
         "path",
         "path_to_root",
@@ -86,6 +88,8 @@ class Queue(ParentEntity):
         """Whether an operator stopped this queue. Queue files do not change it."""
         self.guaranteed = Resources()
         self.max = Limits()
+        self.nearest_max: Limits = parent.nearest_max if parent is not None else self.max
+        """For each resource type the max of this queue, or of the nearest queue above that has one."""
         self.max_applications = 0
         self.running = 0
         """Running applications in it and below: from their first allocation until they complete."""
@@ -136,14 +140,11 @@ class Queue(ParentEntity):
         """The queue that `create` would add, with inherited properties, and for a leaf with the template if there is
         one. It is not added."""
         queue = Queue(name, self, is_leaf=is_leaf, managed=False)
-        queue.properties = self.properties.for_child()
-        queue.template = self.template
         if is_leaf and self.template is not None:
             queue.max_applications = self.template.max_applications
             queue.guaranteed = self.template.guaranteed
             queue.max = self.template.max
-            queue.properties = self.template.properties or queue.properties
-        queue.capacity.note_properties(queue.properties)
+        queue.inherit()
         return queue
 
     # configuration --------------------------------------------------------------------------------------------------
@@ -158,11 +159,29 @@ class Queue(ParentEntity):
         self.max = spec.max
         self.max_applications = spec.max_applications
         self.properties = spec.properties
-        self.capacity.note_properties(spec.properties)
         self.limits = spec.limits
         self.template = spec.template
         self.submit_acl = spec.submit_acl
         self.admin_acl = spec.admin_acl
+        self.update_nearest_max()
+
+    def inherit(self) -> None:
+        """Takes over what the queue has from those above it, after one of them changed; from top to bottom. A dynamic
+        queue has all its properties from there; of its quotas only the first values are."""
+        parent = self.parent
+        if not self.managed and parent is not None:
+            self.template = parent.template
+            own = parent.template.properties if self.is_leaf and parent.template is not None else None
+            self.properties = own or parent.properties.for_child()
+        self.update_nearest_max()
+
+    def update_nearest_max(self) -> None:
+        """To be called after its max changed; for the queues below as well, which must follow from top to bottom."""
+        above = self.parent.nearest_max if self.parent is not None else None
+        if not above:
+            self.nearest_max = self.max
+        else:
+            self.nearest_max = Limits({**above, **self.max}) if self.max else above
 
     def set_draining(self, draining: bool) -> None:
         """Sets whether this queue and all below it drain: queues that the file no longer names take nothing new."""
@@ -210,12 +229,41 @@ class Queue(ParentEntity):
         used = self.allocated.plus(self.predicate_reserved) if self.predicate_reserved else self.allocated
         if self.parent is not None and self.parent.is_leaf:
             return draining_queue_key(
-                self.parent.properties, self.priority, used, self.guaranteed, self.capacity.amounts, self.name
+                self.parent.properties,
+                self.priority,
+                used,
+                self.guaranteed,
+                self.nearest_max,
+                self.capacity.amounts,
+                self.name,
             )
         properties = self.properties if self.parent is None else self.parent.properties
         return queue_key(
-            properties, self.priority, used, self.guaranteed, self.capacity.amounts, self.pending, self.name
+            properties,
+            self.priority,
+            used,
+            self.guaranteed,
+            self.nearest_max,
+            self.capacity.amounts,
+            self.pending,
+            self.name,
         )
+
+    @property
+    def is_measured_by_capacity(self) -> bool:
+        """Whether its position changes with the capacity of the nodes: it uses a resource type that is measured against
+        it (`sort_keys.fair_share`)."""
+        parent = self.parent
+        if parent is None:
+            return False
+        if parent.is_leaf:
+            return APPLICATION_ORDERS[parent.properties.application_order].share is not None
+        has_own_measures = parent.properties.queue_order is QueueOrder.FAIR
+        for used in (self.allocated, self.predicate_reserved):
+            for name in used:
+                if not (has_own_measures and (self.guaranteed[name] or name in self.nearest_max)):
+                    return True
+        return False
 
     def shown_priority(self, highest: int) -> int:
         """`highest` with the offset of this queue; only the offset if the queue has a priority fence

@@ -1,4 +1,4 @@
-"""The capacity of the schedulable nodes of a partition: the orders `drf` compare with it.
+"""The capacity of the schedulable nodes of a partition: what shares are measured against.
 
 One ledger for the whole queue tree, as `Usages` is: a node that comes, goes, drains or offers something else costs the
 same however many nodes there are. A change makes keys due (`capacity_renewal`).
@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.model.dismantle import clear_stepwise
-from schedulerd.core.pending.sort_keys import depends_on_capacity
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import QueueProperties
 
 
 class SchedulableCapacity:
-    __slots__ = ("_by_node", "_is_used", "amounts", "has_changed", "is_due")
+    __slots__ = ("_by_node", "amounts", "has_changed", "is_due")
 
     def __init__(self) -> None:
         self.amounts = Resources()
@@ -26,12 +24,6 @@ class SchedulableCapacity:
         """Whether the capacity changed since the last walk of the renewal began."""
         self._by_node: dict[str, Resources] = {}
         """What each schedulable node adds to the sum."""
-        self._is_used = False
-        """Whether any queue of the tree ever had an order that depends on the capacity."""
-
-    def note_properties(self, properties: QueueProperties) -> None:
-        """A queue of the tree has these properties from now on."""
-        self._is_used = self._is_used or depends_on_capacity(properties)
 
     def note_node(self, node_id: str, offered: Resources | None) -> None:
         """The node is schedulable and offers so much, or is not schedulable (None)."""
@@ -44,8 +36,7 @@ class SchedulableCapacity:
             self.amounts.subtract(before.items())
         if offered is not None:
             self.amounts.add(offered.items())
-        if self._is_used:
-            self.is_due = self.has_changed = True
+        self.is_due = self.has_changed = True
 
     def dismantle(self) -> Iterator[None]:
         yield from clear_stepwise(self._by_node)

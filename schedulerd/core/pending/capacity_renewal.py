@@ -1,8 +1,9 @@
 """New sort keys after the capacity of the nodes changed, in slices.
 
-A change of the capacity changes the keys of all entities in queues whose order depends on it. One slice at the end of
-each step walks over the tree: over each queue, and over each application of the leaves concerned. An entity that gets a
-new key for another reason, or begins to wait, already has it from the present capacity. If the capacity changes during
+A change of the capacity changes the keys of all entities whose share is measured against it. One slice at the end of
+each step walks over the tree: over each queue in which something is pending, and over each application of the leaves
+that are ordered by share. An entity that gets a new key for another reason, or begins to wait, already has it from the
+present capacity. If the capacity changes during
 a walk, another walk follows, so every key is renewed in the end, however often the capacity changes.
 """
 
@@ -13,10 +14,10 @@ from collections.abc import Iterator
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.pending.sort_keys import APPLICATION_ORDERS, OF_CAPACITY
+from schedulerd.core.pending.sort_keys import APPLICATION_ORDERS
 
 RENEWED_MAX = 200
-"""Queues and applications that get a new key in one step because the capacity changed."""
+"""Queues and applications that are visited in one step because the capacity changed."""
 
 
 class CapacityRenewal:
@@ -37,9 +38,12 @@ class CapacityRenewal:
                 applications.pop().rekey()
             elif queues:
                 queue = queues.pop()
-                queue.rekey()
+                if not queue.priorities:  # nothing is pending in it, so nothing in it has a position
+                    continue
+                if queue.is_measured_by_capacity:
+                    queue.rekey()
                 queues.extend(queue.children.values())
-                if APPLICATION_ORDERS[queue.properties.application_order].share in OF_CAPACITY:
+                if APPLICATION_ORDERS[queue.properties.application_order].share is not None:
                     applications.extend(queue.applications.values())
             elif capacity.has_changed:
                 capacity.has_changed = False

@@ -11,20 +11,21 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from schedulerd.core.pending.pending_index import Key
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import ApplicationOrder, QueueOrder, QueueProperties
 
 INT32_MIN = -(2**31)
 INT32_MAX = 2**31 - 1
 SHARE_BITS = 256
-"""A share of the capacity is scaled by 2^256, so that a whole number is exact. Capacities are below 2^127, as they are
-sums of int64 over fewer than 2^64 nodes; so different shares a/b and c/d differ by at least 1/(b*d) > 2^-254, and stay
-different, and in order, when they are scaled and rounded down."""
+"""A share is scaled by 2^256, so that a whole number is exact. Capacities are below 2^127, as they are sums of int64
+over fewer than 2^64 nodes, and quotas are int64; so different shares a/b and c/d differ by at least 1/(b*d) > 2^-254,
+and stay different, and in order, when they are scaled and rounded down."""
+WHOLE = 1 << SHARE_BITS
+"""The scaled share of an entity that uses all of what it is measured against."""
 
-
-Share: TypeAlias = Callable[[Resources, Resources, Resources], Any]
-"""The share of an entity: from what it uses, what is guaranteed, and what the schedulable nodes offer together. The
-entity with the smallest share comes first."""
+Share: TypeAlias = Callable[[Resources, Resources, Limits, Resources], Any]
+"""The share of an entity: from what it uses, the guarantee of its queue, the nearest max of each resource type
+(`Queue.nearest_max`), and what the schedulable nodes offer together. The entity with the smallest share comes first."""
 
 
 class SortOrder:
@@ -40,51 +41,45 @@ class SortOrder:
         of their placeholders each."""
 
 
-def shares(used: Resources, guaranteed: Resources, _capacity: Resources) -> tuple[float, ...]:
-    """Usage over guarantee by type, largest first; a type without usage has no share.
+def fair_share(used: Resources, guaranteed: Resources, nearest_max: Limits, capacity: Resources) -> int:
+    """The largest share that is used of any resource type, scaled; 0 for nothing.
 
-    Where nothing is guaranteed the usage itself counts, so an entity below its guarantee goes first. Two entities are
-    compared by their largest share, then their second largest and so on, which is what comparing these tuples does.
-    """
-    found = [amount / ((name in guaranteed and guaranteed[name]) or 1) for name, amount in used.items() if amount]
-    found.sort(reverse=True)
-    return tuple(found)
-
-
-def dominant_share(used: Resources, _guaranteed: Resources, capacity: Resources) -> int:
-    """The largest share of the capacity that is used of any type, scaled; 0 for nothing.
-
-    A type that no schedulable node offers is ignored (SEMANTICS I24). No float: the same on all machines.
+    A type is measured against the guarantee of the queue, else against the nearest max on the way up to the root, else
+    against the capacity. A guarantee of 0 is none. Use of a type with a max of 0 is a whole share. A type that none of
+    them names is ignored. No float: the same on all machines.
     """
     largest = 0
     for name, amount in used.items():
-        offered = capacity[name]
-        if offered:
-            share = (amount << SHARE_BITS) // offered
-            if share > largest:
-                largest = share
+        whole = guaranteed[name]
+        if not whole:
+            whole = nearest_max[name] if name in nearest_max else capacity[name]
+            if not whole and name not in nearest_max:
+                continue
+        share = (amount << SHARE_BITS) // whole if whole else WHOLE
+        if share > largest:
+            largest = share
     return largest
+
+
+_NO_GUARANTEE = Resources()
+_NO_MAX = Limits()
+
+
+def dominant_share(used: Resources, _guaranteed: Resources, _nearest_max: Limits, capacity: Resources) -> int:
+    """The largest share of the capacity that is used of any type, scaled (SEMANTICS I24)."""
+    return fair_share(used, _NO_GUARANTEE, _NO_MAX, capacity)
 
 
 APPLICATION_ORDERS: Mapping[ApplicationOrder, SortOrder] = {
     ApplicationOrder.FIFO: SortOrder(None, admits_gangs=True),
     ApplicationOrder.STATE_AWARE: SortOrder(None, admits_gangs=True),
-    ApplicationOrder.FAIR: SortOrder(shares, admits_gangs=False),
+    ApplicationOrder.FAIR: SortOrder(dominant_share, admits_gangs=False),
     ApplicationOrder.DRF: SortOrder(dominant_share, admits_gangs=False),
 }
 """The applications of a leaf (`application.sort.policy`)."""
 
-QUEUE_ORDERS: Mapping[QueueOrder, Share] = {QueueOrder.FAIR: shares, QueueOrder.DRF: dominant_share}
+QUEUE_ORDERS: Mapping[QueueOrder, Share] = {QueueOrder.FAIR: fair_share, QueueOrder.DRF: dominant_share}
 """The queues below a parent (`queue.sort.policy`)."""
-
-OF_CAPACITY: frozenset[Share] = frozenset({dominant_share})
-"""Shares that depend on the capacity: with it all of them change."""
-
-
-def depends_on_capacity(properties: QueueProperties) -> bool:
-    """Whether keys of what waits in a queue with these properties may depend on the capacity."""
-    shares_of = APPLICATION_ORDERS[properties.application_order].share, QUEUE_ORDERS[properties.queue_order]
-    return not OF_CAPACITY.isdisjoint(shares_of)
 
 
 def queue_key(
@@ -92,13 +87,14 @@ def queue_key(
     priority: int | None,
     allocated: Resources,
     guaranteed: Resources,
+    nearest_max: Limits,
     capacity: Resources,
     pending: Resources,
     name: str,
 ) -> Key:
     """Sort key among sibling queues: highest priority, smallest share, most pending, name; or share before priority."""
     rank = -(INT32_MIN if priority is None else priority)
-    share = QUEUE_ORDERS[properties.queue_order](allocated, guaranteed, capacity)
+    share = QUEUE_ORDERS[properties.queue_order](allocated, guaranteed, nearest_max, capacity)
     most_pending = -sum(pending.values())
     return (rank, share, most_pending, name) if properties.priority_sort else (share, rank, most_pending, name)
 
@@ -108,6 +104,7 @@ def application_key(
     priority: int | None,
     allocated: Resources,
     guaranteed: Resources,
+    nearest_max: Limits,
     capacity: Resources,
     serial: int,
 ) -> Key:
@@ -115,7 +112,7 @@ def application_key(
     rank = -(INT32_MIN if priority is None else priority)
     share_of = APPLICATION_ORDERS[properties.application_order].share
     if share_of is not None:
-        share = share_of(allocated, guaranteed, capacity)
+        share = share_of(allocated, guaranteed, nearest_max, capacity)
         return (rank, share, serial) if properties.priority_sort else (share, rank, serial)
     return (rank, serial) if properties.priority_sort else (serial, rank)
 
@@ -125,8 +122,9 @@ def draining_queue_key(
     priority: int | None,
     allocated: Resources,
     guaranteed: Resources,
+    nearest_max: Limits,
     capacity: Resources,
     name: str,
 ) -> Key:
     """Order of a queue that drains below a leaf which was its parent: before applications that are equal otherwise."""
-    return (*application_key(properties, priority, allocated, guaranteed, capacity, -1), name)
+    return (*application_key(properties, priority, allocated, guaranteed, nearest_max, capacity, -1), name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from schedulerd.core.alarms import Alarm
+from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 
 
@@ -17,6 +18,18 @@ def queue_tree(partition: Partition) -> Iterator[str]:
             yield f"{queue.path} is a parent and has applications"
         if queue.is_unneeded and partition.cleanup_alarm is None:
             yield f"{queue.path} is not needed, and no alarm removes it"
+        yield from _inherited(queue)
+
+
+def _inherited(queue: Queue) -> Iterator[str]:
+    """A queue has from those above it what a queue that is created now would have."""
+    nearest_max = {name: most for one in reversed(queue.path_to_root) for name, most in one.max.items()}
+    if queue.nearest_max != nearest_max:
+        yield f"the nearest max at {queue.path} is {dict(queue.nearest_max)}, not {nearest_max}"
+    if not queue.managed and queue.parent is not None:
+        now = queue.parent.planned(queue.name, is_leaf=queue.is_leaf)
+        if (queue.properties, queue.template) != (now.properties, now.template):
+            yield f"{queue.path} has not the properties that it inherits"
 
 
 def alarms(partition: Partition) -> Iterator[Alarm | None]:

@@ -165,12 +165,12 @@ def test_uuids_come_from_where_the_scheduler_was_told(talk: Conversation) -> Non
 
 
 def test_quotas_are_filled_and_never_exceeded() -> None:
-    root = a_root(a_queue_spec("a", max={"memory": 35}), a_queue_spec("b"), max={"memory": 75})
+    root = a_root(a_queue_spec("a", max={"memory": 35}), a_queue_spec("b"), max={"memory": 85})
     talk = a_conversation(a_node("n1", {"memory": 1_000}), root=root)
     talk.apps(an_app("other", "root.b"))
     talk.asks(an_ask("k", count=9), an_ask("k", count=9, app="other"))
     talk.schedule()
     assert talk.queue("root.a").allocated == {"memory": 30}
-    assert talk.queue("root").allocated == {"memory": 70}
+    assert talk.queue("root").allocated == {"memory": 80}
     talk.release(application_id="other", uuid=talk.app("other").allocations[0].uuid)
     assert [app for app, _, _ in placed(talk.schedule())] == ["other"]

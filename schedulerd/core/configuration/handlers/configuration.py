@@ -104,13 +104,15 @@ def _apply(context: StepContext, partition: Partition, queue: Queue, spec: Queue
             _apply(context, partition, child, child_spec)
     for name, child in queue.children.items():
         if name not in named:
-            _set_draining(context, partition, child, drains(child, spec))
+            _apply_to_unnamed(context, partition, child, drains(child, spec))
 
 
-def _set_draining(context: StepContext, partition: Partition, queue: Queue, draining: bool) -> None:
+def _apply_to_unnamed(context: StepContext, partition: Partition, queue: Queue, draining: bool) -> None:
+    """The file does not name the queue, nor those below it: they may drain, and inherit what changed above them."""
     before = {one: queue_changes.rules(one) for one in queue.subtree()}
     queue.set_draining(draining)
     for one in before:
+        one.inherit()
         queue_changes.changed(context, partition, one, before[one])
 
 

@@ -35,6 +35,7 @@ def leaf_for(context: StepContext, partition: Partition, placement: Placement, t
         queue.guaranteed = Resources(guaranteed)
     if most is not None:
         queue.max_applications = most
+    queue.update_nearest_max()
     queue_changes.changed(context, partition, queue, before)
     partition.moves += 1
     partition.note_free_quota(queue)
@@ -51,6 +52,7 @@ def report(
         return
     before = queue_changes.rules(queue)
     queue.max, queue.guaranteed, queue.max_applications = _reported(queue, old, tags)
+    queue.update_nearest_max()
     queue_changes.changed(context, partition, queue, before)
     if queue.max_applications != before.maxapplications:
         for application in queue.applications.values():

@@ -14,13 +14,14 @@ from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.facts import RejectCode
 from schedulerd.core.queue_placement.rules.queue_placement import tag
 from schedulerd.core.reading import Unreadable
+from schedulerd.core.specs import QUEUE_NAME, QUEUE_NAME_FORM
 
 QUOTA_TAG = "namespace.resourcequota"
 GUARANTEED_TAG = "namespace.resourceguaranteed"
 MAX_APPLICATIONS_TAG = "namespace.resourcemaxapps"
 PARENT_QUEUE_TAG = "namespace.parentqueue"
 
-_QUEUE_PATH = re.compile(r"[A-Za-z0-9_:#/@-]{1,64}(?:\.[A-Za-z0-9_:#/@-]{1,64})*")
+_QUEUE_PATH = re.compile(rf"{QUEUE_NAME.pattern}(?:\.{QUEUE_NAME.pattern})*")
 
 
 def is_of_namespace(name: str) -> bool:
@@ -88,8 +89,8 @@ def _quota(text: str) -> None:
 def _queue_path(text: str) -> None:
     if len(text) > checks.ID_LENGTH_MAX or not _QUEUE_PATH.fullmatch(text):
         raise Unreadable(
-            "must be the path of a queue: names with a dot between them, each of 1 to 64 letters, digits and "
-            f"_ : # / @ -, and at most {checks.ID_LENGTH_MAX} characters in all"
+            "must be the path of a queue: names with a dot between them, each of "
+            f"{QUEUE_NAME_FORM}, and at most {checks.ID_LENGTH_MAX} characters in all"
         )
 
 

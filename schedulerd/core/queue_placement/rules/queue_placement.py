@@ -1,8 +1,9 @@
-"""The queue of a new application: the placement rules in order, then the recovery queue if it must be accepted.
+"""The queue of a new application: the placement rules in order, then `root.default`, then the recovery queue.
 
 A rule names a queue, or does not match. The queue must be a leaf that is neither draining nor stopped, and to which the
 user may submit. If the rule may create queues, it can also be a new one below a parent to which the user may submit.
-Otherwise the next rule is tried.
+Otherwise the next rule is tried. If no rule takes an application that names no queue, and no ACL refused it, it goes to
+`root.default`, if that is such a leaf. One that must be accepted goes to the recovery queue at last.
 
 The application is rejected at once if a rule names a queue with an invalid name or below a leaf, or if a parent rule
 names a leaf (SEMANTICS I22). Queue names ignore case; reasons show them as written (SEMANTICS I15).
@@ -10,7 +11,6 @@ names a leaf (SEMANTICS I22). Queue names ignore case; reasons show them as writ
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -20,10 +20,12 @@ from schedulerd.core.checks import LISTED_MAX, Mistake, shown, some
 from schedulerd.core.commands import NewApplication
 from schedulerd.core.facts import RejectCode
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.specs import FilterSpec, RuleKind, RuleSpec
+from schedulerd.core.specs import QUEUE_NAME, QUEUE_NAME_FORM, FilterSpec, RuleKind, RuleSpec
 
 FORCE_CREATE_TAG = "application.create.force"
 RECOVERY_QUEUE = "@recovery@"
+DEFAULT_QUEUE = "root.default"
+"""Takes applications that name no queue and that no rule takes."""
 PROVIDED_ONLY = (RuleSpec(RuleKind.PROVIDED),)
 """The rules if there are no placement rules."""
 
@@ -40,7 +42,6 @@ largest allowed expressions, matching takes 40 ms in the worst case; with usual 
 Matches: TypeAlias = Callable[[str, str], bool]
 """Whether the first argument, a regular expression, matches anywhere in the second, a text."""
 
-_CREATABLE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _DOT = "_dot_"
 
 
@@ -106,6 +107,11 @@ def _by_rules(
                 return Mistake(found.code, reason)
             code = found.code
         tried.append(f"rule {at} ({rule.kind}): {found.reason}")
+    if code is RejectCode.NOT_PLACED and not application.queue.strip() and root.find(DEFAULT_QUEUE) is not None:
+        found = _target(root, DEFAULT_QUEUE, application)
+        if isinstance(found, Placement):
+            return found
+        tried.append(f"{DEFAULT_QUEUE}: {found.reason}")
     return Mistake(
         code, f"queueName {shown(application.queue)}: no placement rule takes the application; {some(tried, '; ')}"
     )
@@ -231,11 +237,10 @@ def _cannot_create(queue: Queue, missing: list[str], path: str) -> Mistake | Non
             f"queue {shown(path)} cannot be created: it would be {depth} levels deep; at most {LEVELS_MAX} are allowed",
         )
     for name in missing:
-        if not _CREATABLE.fullmatch(name):
+        if not QUEUE_NAME.fullmatch(name):
             return Mistake(
                 RejectCode.NOT_PLACED,
-                f"queue {shown(name)} cannot be created below {queue.written}: a created queue's name has 1 to 64 "
-                "letters, digits, _ and -",
+                f"queue {shown(name)} cannot be created below {queue.written}: a queue name is {QUEUE_NAME_FORM}",
             )
     return None
 

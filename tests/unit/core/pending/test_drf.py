@@ -19,7 +19,7 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending import capacity_renewal
 from schedulerd.core.pending.capacity_renewal import RENEWED_MAX
 from schedulerd.core.pending.sort_keys import dominant_share
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import ApplicationOrder, QueueOrder, QueueProperties, QueueSpec
 from tests.unit.core.builders import (
     RM,
@@ -68,20 +68,24 @@ def drf_talk(root: QueueSpec = LEAF, **held: dict[str, int]) -> Conversation:
 # Shares
 
 
+def share_of(used: Resources, guaranteed: Resources, capacity: Resources) -> int:
+    return dominant_share(used, guaranteed, Limits(memory=1), capacity)
+
+
 def test_the_largest_share_counts_and_no_other() -> None:
     capacity = Resources(CLUSTER)
-    assert dominant_share(Resources(memory=500, gpu=1), NONE, capacity) == 2**255
-    assert dominant_share(Resources(memory=500), NONE, capacity) == 2**255
-    assert dominant_share(NONE, NONE, capacity) == 0
+    assert share_of(Resources(memory=500, gpu=1), NONE, capacity) == 2**255
+    assert share_of(Resources(memory=500), NONE, capacity) == 2**255
+    assert share_of(NONE, NONE, capacity) == 0
 
 
 def test_a_type_that_no_schedulable_node_offers_is_ignored() -> None:
-    assert dominant_share(Resources(memory=1, fpga=10**9), NONE, Resources(memory=2)) == 2**255
-    assert dominant_share(Resources(fpga=10**9), NONE, Resources(memory=2)) == 0
+    assert share_of(Resources(memory=1, fpga=10**9), NONE, Resources(memory=2)) == 2**255
+    assert share_of(Resources(fpga=10**9), NONE, Resources(memory=2)) == 0
 
 
-def test_a_guarantee_does_not_count() -> None:
-    assert dominant_share(Resources(memory=1), Resources(memory=100), Resources(memory=2)) == 2**255
+def test_a_guarantee_and_a_max_do_not_count() -> None:
+    assert share_of(Resources(memory=1), Resources(memory=100), Resources(memory=2)) == 2**255
 
 
 def exact(used: Resources, offered: Resources) -> Fraction:
@@ -91,7 +95,7 @@ def exact(used: Resources, offered: Resources) -> Fraction:
 @given(amounts, amounts, amounts, st.integers(1, 2**64))
 def test_shares_are_compared_exactly(one: Resources, other: Resources, offered: Resources, nodes: int) -> None:
     offered = offered.times(nodes)
-    shares = dominant_share(one, NONE, offered), dominant_share(other, NONE, offered)
+    shares = share_of(one, NONE, offered), share_of(other, NONE, offered)
     assert (shares[0] < shares[1], shares[0] == shares[1]) == (
         exact(one, offered) < exact(other, offered),
         exact(one, offered) == exact(other, offered),
@@ -100,7 +104,7 @@ def test_shares_are_compared_exactly(one: Resources, other: Resources, offered: 
 
 def test_shares_that_differ_by_the_least_possible_differ() -> None:
     large = 2**127 - 1
-    assert dominant_share(Resources(memory=large - 2, vcore=0), NONE, Resources(memory=large - 1)) < dominant_share(
+    assert share_of(Resources(memory=large - 2, vcore=0), NONE, Resources(memory=large - 1)) < share_of(
         Resources(memory=large - 1), NONE, Resources(memory=large)
     )
 
@@ -232,10 +236,10 @@ MANY = 2 * RENEWED_MAX + RENEWED_MAX // 2
 GROW = UpdateNodes(RM, [a_node("n2", {"memory": 1_000_000, "vcore": 1_000_000})])
 
 
-def crowd(order: ApplicationOrder = DRF) -> Conversation:
+def crowd(order: ApplicationOrder = DRF, **measures: Any) -> Conversation:
     """Applications that have memory or cores in turn, and all wait for more than there is."""
     talk = a_conversation(
-        a_node("n1", {"memory": 10_000, "vcore": 100_000}), root=a_root(a_queue_spec("a", order=order))
+        a_node("n1", {"memory": 10_000, "vcore": 100_000}), root=a_root(a_queue_spec("a", order=order, **measures))
     )
     step = talk.scheduler.step
     apps = [f"a{number:04}" for number in range(MANY)]
@@ -330,9 +334,29 @@ def test_what_goes_while_keys_are_due_is_no_matter() -> None:
 
 
 @pytest.mark.interpreted
-@pytest.mark.parametrize("order", [one for one in ApplicationOrder if one is not DRF])
-def test_where_no_order_depends_on_the_capacity_nothing_is_renewed(order: ApplicationOrder) -> None:
-    talk = crowd(order)
+@pytest.mark.parametrize(
+    ("order", "measures", "renewed"),
+    [
+        (ApplicationOrder.FIFO, {}, 1),
+        (ApplicationOrder.FIFO, {"max": {"memory": 10**12}}, 1),
+        (ApplicationOrder.FIFO, {"guaranteed": {"memory": 1}, "max": {"vcore": 10**12}}, 0),
+        (ApplicationOrder.STATE_AWARE, {}, 1),
+    ],
+)
+def test_only_a_share_that_is_measured_against_the_capacity_is_renewed(
+    order: ApplicationOrder, measures: dict[str, Any], renewed: int
+) -> None:
+    """Of the queue, as it uses memory and cores; keys of its applications do not depend on what they use."""
+    talk = crowd(order, **measures)
+    assert renewed_in(talk, GROW) == renewed
+    assert not talk.model().capacity.is_due
+
+
+@pytest.mark.interpreted
+def test_nothing_is_renewed_where_nothing_waits() -> None:
+    talk = a_conversation(a_node("n1", CLUSTER), root=LEAF)
+    talk.asks(an_ask("k"))
+    talk.schedule()
     assert renewed_in(talk, GROW) == 0
     assert not talk.model().capacity.is_due
 

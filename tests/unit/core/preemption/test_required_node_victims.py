@@ -262,7 +262,7 @@ def test_a_reservation_that_ends_for_want_of_quota_does_not_delay_the_next() -> 
 def test_an_ask_that_is_due_only_later_has_its_turn_when_others_of_its_class_had_theirs(open_by: str) -> None:
     """While it was held up by its queue it was not looked at; the room is not there any sooner for that."""
     order = ApplicationOrder.STATE_AWARE if open_by == "turn" else ApplicationOrder.FIFO
-    first = a_queue_spec("b", max={"memory": 15} if open_by == "quota" else None, order=order)
+    first = a_queue_spec("b", max={"memory": 16} if open_by == "quota" else None, order=order)
     talk = a_talk("v1", "v2", root=a_root(a_queue_spec("a"), first))
     talk.nodes(a_node("n2", {"memory": 10}))
     talk.apps(an_app("holds", "root.b"))

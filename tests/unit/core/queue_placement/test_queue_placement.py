@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from schedulerd.config import matches
+from schedulerd.config.models import QUEUE_NAME
 from schedulerd.core import checks
 from schedulerd.core.checks import Mistake
 from schedulerd.core.facts import RejectCode
@@ -192,6 +193,80 @@ def test_a_user_with_a_dot_gets_a_queue_without() -> None:
 
 
 @pytest.mark.parametrize(
+    ("user", "leaf"),
+    [
+        ("ann@corp.com", "ann@corp_dot_com"),
+        ("system:serviceaccount:a:b", "system:serviceaccount:a:b"),
+        ("a/b#c", "a/b#c"),
+    ],
+)
+def test_a_created_queue_has_any_name_that_a_queue_of_the_file_may_have(user: str, leaf: str) -> None:
+    root = Queue.from_spec(a_queue_spec("root", a_queue_spec("a"), submit_acl=EVERYBODY))
+    assert place(root, "", USER, user=user) == f"root[{leaf}]"
+    assert QUEUE_NAME.fullmatch(leaf)
+
+
+# root.default
+
+
+@pytest.fixture
+def with_default() -> Queue:
+    closed = a_queue_spec("closed", submit_acl=Acl(users=frozenset({"bob"})))
+    default = a_queue_spec("Default", submit_acl=Acl(users=frozenset({"ann"})))
+    return Queue.from_spec(a_queue_spec("root", default, closed, a_queue_spec("team", a_queue_spec("a"))))
+
+
+NO_MATCH = (RuleSpec(K.TAG, value="namespace"), RuleSpec(K.USER))
+
+
+@pytest.mark.parametrize("rules", [(), (PROVIDED,), NO_MATCH])
+def test_an_application_that_names_no_queue_and_that_no_rule_takes_goes_to_root_default(
+    with_default: Queue, rules: tuple[RuleSpec, ...]
+) -> None:
+    assert place(with_default, "", *rules) == place(with_default, " ", *rules) == "root.default"
+
+
+@pytest.mark.parametrize("rules", [(PROVIDED,), NO_MATCH])
+def test_a_queue_that_is_named_and_not_taken_is_told(with_default: Queue, rules: tuple[RuleSpec, ...]) -> None:
+    """A typo would be hidden."""
+    assert "no placement rule takes the application" in refusal(with_default, "root.defualt", *rules).reason
+
+
+def test_root_default_takes_nobody_whom_its_acl_does_not_let_in(with_default: Queue) -> None:
+    mistake = refusal(with_default, "", user="eve")
+    assert mistake.code is RejectCode.NOT_PLACED
+    assert (
+        "queueName is empty; root.default: user 'eve' with groups [] may not submit to root.Default" in mistake.reason
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "code"),
+    [
+        (RuleSpec(K.FIXED, value="root.closed"), RejectCode.ACCESS_DENIED),
+        (RuleSpec(K.USER, create=True, parent=RuleSpec(K.FIXED, value="root.closed")), RejectCode.NOT_PLACED),
+    ],
+)
+def test_what_an_acl_or_a_leaf_as_parent_refused_does_not_go_to_root_default(
+    with_default: Queue, rule: RuleSpec, code: RejectCode
+) -> None:
+    assert refusal(with_default, "", rule).code is code
+
+
+def test_root_default_takes_nothing_while_it_is_closed_or_a_parent(with_default: Queue) -> None:
+    with_default.children["default"].stopped = True
+    assert "root.default: root.Default is stopped by an operator" in refusal(with_default, "").reason
+    below = Queue.from_spec(a_queue_spec("root", a_queue_spec("default", a_queue_spec("a")), submit_acl=EVERYBODY))
+    assert "root.default: root.default is a parent queue" in refusal(below, "").reason
+
+
+def test_an_application_that_runs_already_goes_back_to_root_default(with_default: Queue) -> None:
+    forced = {FORCE_CREATE_TAG: "true"}
+    assert place(with_default, "", tags=forced) == "root.default"
+    assert place(with_default, "", user="eve", tags=forced) == f"root[{RECOVERY_QUEUE}]"
+
+
+@pytest.mark.parametrize(
     ("rule", "fields", "said"),
     [
         (RuleSpec(K.TAG, value="namespace"), {}, "rule 1 (tag): the application has no tag 'namespace'"),
@@ -230,8 +305,8 @@ def test_a_user_that_may_not_submit_by_one_rule_may_by_the_next(root: Queue) -> 
     [
         ("root.open.below", "queue 'root.open.below' cannot be created: root.open is a leaf"),
         ("Root.Open.Below", "queue 'Root.Open.Below' cannot be created: root.open is a leaf"),
-        ("root.Bad Name", "queue 'Bad Name' cannot be created below root: a created queue's name has 1 to 64"),
-        ("a@b", "queue 'a@b' cannot be created"),
+        ("root.Bad Name", "queue 'Bad Name' cannot be created below root: a queue name is 1 to 64 letters"),
+        ("a!b", "queue 'a!b' cannot be created"),
         ("root.\N{KELVIN SIGN}elvin", "queue '\N{KELVIN SIGN}elvin' cannot be created"),
         ("root." + "x" * 65, "cannot be created below root"),
         ("root.", "queue '' cannot be created below root"),

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from schedulerd.core.commands import CleanQueues, UpdateConfiguration
 from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.facts import ApplicationRejected, Released
+from schedulerd.core.configuration.queue_facts import QueueChanged
+from schedulerd.core.facts import ApplicationRejected, Fact, Released
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
@@ -185,3 +186,43 @@ def test_a_file_without_partitions_is_no_reload() -> None:
     [reason] = only(ConfigurationRejected, talk.step(UpdateConfiguration(RM, ()))).reasons
     assert "no partitions" in reason
     assert paths(talk) == ["root", "root.a"]
+
+
+# What a dynamic queue inherits
+
+
+def follows(before: QueueSpec, after: QueueSpec, queue: str) -> tuple[Conversation, list[Fact]]:
+    """A queue that an application created, before and after a reload."""
+    talk = talk_to(a_partition(before))
+    talk.apps(an_app("app", queue))
+    return talk, talk.step(UpdateConfiguration(RM, (a_partition(after),)))
+
+
+def test_a_dynamic_queue_follows_properties_that_change_above_it() -> None:
+    before = QueueSpec("p", parent=True)
+    talk, facts = follows(before, replace(before, properties=STATE_AWARE), "root.p.q.leaf")
+    assert {queue: talk.queue(queue).application_order for queue in ("root.p.q", "root.p.q.leaf")} == dict.fromkeys(
+        ("root.p.q", "root.p.q.leaf"), ApplicationOrder.STATE_AWARE
+    )
+    told = [one.queue for one in of(QueueChanged, facts) if one.message == "changed: properties"]
+    assert told == ["root.p", "root.p.q", "root.p.q.leaf"]
+    _, facts = follows(before, replace(before, properties=QueueProperties(priority_offset=5)), "root.p.q.leaf")
+    assert [one.queue for one in of(QueueChanged, facts)] == ["root.p"]  # an offset is not inherited
+
+
+def test_a_dynamic_leaf_follows_the_properties_of_the_template_and_keeps_its_quotas() -> None:
+    template = TemplateSpec(max=Limits(memory=20), properties=STATE_AWARE)
+    before = QueueSpec("p", parent=True, template=template)
+    fair = QueueProperties(application_order=ApplicationOrder.FAIR)
+    after = replace(before, template=TemplateSpec(max=Limits(memory=30), properties=fair))
+    talk, _ = follows(before, after, "root.p.leaf")
+    leaf = talk.queue("root.p.leaf")
+    assert (leaf.application_order, leaf.max) == (ApplicationOrder.FAIR, {"memory": 20})
+
+
+def test_a_dynamic_queue_is_measured_against_a_max_that_changes_above_it() -> None:
+    before = QueueSpec("p", parent=True, max=Limits(memory=100))
+    talk, _ = follows(before, replace(before, max=Limits(memory=50, gpu=1)), "root.p.q.leaf")
+    found = {queue.path: queue.nearest_max for queue in talk.model().root.subtree()}
+    assert found["root.p.q.leaf"] == found["root.p.q"] == {"memory": 50, "gpu": 1}
+    assert found["root"] == {}
