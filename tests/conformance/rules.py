@@ -7,6 +7,7 @@ What is added after a plain kind of step is written in `differences.toml` (`addi
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -15,6 +16,7 @@ from typing import NamedTuple
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import (
     Allocated,
+    ApplicationAccepted,
     ApplicationChanged,
     ApplicationForgotten,
     AskRejected,
@@ -259,12 +261,80 @@ class SwapIsOneUpdate(Rule):
         )
 
 
+class AcceptedHere(Rule):
+    """Applications that the peer rejects and we accept: whatever is said of them, and what they have in the ledgers, is
+    not in the recording, and the recorded rejections of their asks are not said."""
+
+    def __init__(self, played: Played) -> None:
+        super().__init__(played)
+        rejected = {
+            event["app"] for one in played.recorded["checks"] for event in one["events"] if event["ev"] == "appRejected"
+        }
+        self._here = {
+            fact.application_id
+            for turns in played.history
+            for step, facts in turns
+            for fact in facts
+            if isinstance(fact, ApplicationAccepted) and fact.application_id in rejected
+            for item in step.get("apps", ())
+            if item["id"] == fact.application_id and self.is_cause(item, fact)
+        }
+
+    def is_cause(self, item: Json, fact: ApplicationAccepted) -> bool:
+        """Whether this item of an `apps` step is accepted by the decision."""
+        raise NotImplementedError
+
+    def adds(self, check: int, event: Json) -> bool:
+        return event.get("app") in self._here
+
+    def omits(self, check: int, event: Json) -> bool:
+        return event.get("app") in self._here
+
+    def counts(self, check: int, pointer: str, recorded: object, ours: object) -> bool:
+        names = pointer.split("/")[1:]
+        if names[0] in ("apps", "completedApps", "rejectedApps"):
+            return names[1] in self._here
+        if names[0] == "nodes" and isinstance(recorded, list) and isinstance(ours, list):
+            return [one for one in ours if one.split("|")[0] not in self._here] == recorded
+        if names[0] not in ("queues", "users"):
+            return False
+        apps = self.played.answer["checks"][check]["snapshot"]["apps"]
+        path, ledger = (names[3], "allocated") if names[0] == "users" else (names[1], names[2])
+        more = sum(
+            one.get(field, {}).get(names[-1], 0)
+            for app, one in apps.items()
+            if app in self._here and f"{one['queue']}.".startswith(f"{path}.")
+            if names[0] == "queues" or one["user"] == names[1]
+            for field in (("pending",) if ledger == "pending" else ("allocated", "placeholderAllocated"))
+        )
+        return bool(more > 0 and _amount(ours) - _amount(recorded) == more)
+
+
+class NamesNoQueue(AcceptedHere):
+    rule = "root.default takes an application that names no queue and that no rule takes"
+    source = "SEMANTICS E7: as the peer does since 1.6"
+
+    def is_cause(self, item: Json, fact: ApplicationAccepted) -> bool:
+        return not item["queue"].strip() and fact.queue == "root.default"
+
+
+class CreatedNames(AcceptedHere):
+    rule = "a queue that is created may have any name that a queue of the file may have"
+    source = "SEMANTICS E7: names of created queues follow the rule of the queue file"
+    _OF_THE_PEER = re.compile(r"[a-z0-9_.-]*")
+
+    def is_cause(self, item: Json, fact: ApplicationAccepted) -> bool:
+        return self._OF_THE_PEER.fullmatch(fact.queue) is None
+
+
 RULES: tuple[type[Rule], ...] = (
     ToldToGoOnce,
     UnknownTypeIsAnswered,
     FailingTakesNoAsks,
     PlaceholderKeepsItsKey,
     SwapIsOneUpdate,
+    NamesNoQueue,
+    CreatedNames,
 )
 
 

@@ -22,7 +22,7 @@ OPT_OUT_RULE = (
 )
 FAIR_RULE = (
     "fair compares parts of what a queue is due, and applications by dominant share; with the order of the recordings, "
-    "which compares amounts with fractions, the answer is as recorded (SEMANTICS J1)"
+    "which compares amounts with fractions, the answer is as recorded (SEMANTICS E14)"
 )
 
 

@@ -9,7 +9,15 @@ import pytest
 
 from tests.conformance.compare import Level
 from tests.conformance.documented import HERE, excuses, families, family_of
-from tests.conformance.rules import FailingTakesNoAsks, Rule, SwapIsOneUpdate, ToldToGoOnce, UnknownTypeIsAnswered
+from tests.conformance.rules import (
+    CreatedNames,
+    FailingTakesNoAsks,
+    NamesNoQueue,
+    Rule,
+    SwapIsOneUpdate,
+    ToldToGoOnce,
+    UnknownTypeIsAnswered,
+)
 from tests.conformance.runner import FAIR_RULE, Outcome, run
 
 OWN = HERE / "own"
@@ -89,6 +97,9 @@ def test_a_recording_with_a_right_answer_of_our_own_differs_as_documented(name: 
         ("app_release_types", UnknownTypeIsAnswered),
         ("ask_on_failed_states", FailingTakesNoAsks),
         ("gang_single", SwapIsOneUpdate),
+        ("place_provided_create", NamesNoQueue),
+        ("place_tag_parent_fixed", NamesNoQueue),
+        ("place_user_create", CreatedNames),
     ],
 )
 def test_a_rule_is_shown_by_a_recording_that_no_excuse_names_for_it(name: str, rule: type[Rule]) -> None:

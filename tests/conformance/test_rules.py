@@ -35,15 +35,15 @@ def an_app(name: str, queue: str = "root.a", **more: object) -> Json:
     return {"apps": [{"id": name, "queue": queue, "user": "u1", "groups": [], **more}]}
 
 
-def a_scenario(*steps: Json) -> Json:
-    return {"name": "never recorded", "config": CONFIG, "aliases": ALIASES, "steps": [a_node("n1"), *steps]}
+def a_scenario(*steps: Json, config: str = CONFIG) -> Json:
+    return {"name": "never recorded", "config": config, "aliases": ALIASES, "steps": [a_node("n1"), *steps]}
 
 
 class Recording:
     """A scenario as we play it, beside a recording of it that a test changes."""
 
-    def __init__(self, *steps: Json) -> None:
-        self.scenario = a_scenario(*steps)
+    def __init__(self, *steps: Json, config: str = CONFIG) -> None:
+        self.scenario = a_scenario(*steps, config=config)
         self.answer, self.history = play_through(self.scenario)
         self.recorded: Json = copy.deepcopy(self.answer)
         self.labels = [check["label"] for check in self.answer["checks"]]
@@ -328,4 +328,45 @@ COMPLETING_OTHERWISE: dict[str, Change] = {
 def test_any_other_completing_that_is_missing_is_reported(change: Change) -> None:
     recording = with_a_swap()
     change(recording)
+    assert recording.left()
+
+
+# Applications that are accepted here
+
+
+def accepted_here() -> Recording:
+    """app1 names no queue, as root.default takes it; app2 is beside it. The peer rejects app1, and with it its ask."""
+    config = CONFIG.replace("{name: b}", "{name: default}")
+    steps = (an_app("app1", ""), an_app("app2"), an_ask("k1"), an_ask("k2", "app2"), {"schedule": 2}, {"check": "x"})
+    recording = Recording(*steps, config=config)
+    recording.events("x")[:] = [
+        {"m": 0, "ev": "appRejected", "app": "app1", "reason": "no rule"},
+        {"m": 1, "ev": "askRejected", "app": "app1", "key": "k1", "reason": "no app"},
+        *(event for event in recording.events("x") if event.get("app") != "app1"),
+    ]
+    snapshot = recording.snapshot("x")
+    del snapshot["apps"]["app1"]
+    snapshot["rejectedApps"]["app1"] = {"state": "Rejected", "message": ""}
+    snapshot["nodes"]["n1"]["allocations"] = ["app2|k2"]
+    for path in ("root", "root.default"):
+        snapshot["users"]["u1"]["queues"][path]["usage"] = {"memory": 10} if path == "root" else {}
+        snapshot["queues"][path]["allocated"] = {"memory": 10} if path == "root" else {}
+    return recording
+
+
+def test_an_application_that_names_no_queue_is_excused_with_all_that_it_has() -> None:
+    assert accepted_here().left() == []
+
+
+def test_nothing_beside_an_application_that_is_accepted_here_is_excused() -> None:
+    recording = accepted_here()
+    recording.snapshot("x")["queues"]["root"]["allocated"] = {"memory": 11}
+    recording.snapshot("x")["nodes"]["n1"]["allocations"] = []
+    recording.events("x").append({"m": 1, "ev": "askRejected", "app": "app2", "key": "k3", "reason": "no"})
+    assert len(recording.left()) == 3
+
+
+def test_an_application_that_names_a_queue_is_not_excused() -> None:
+    recording = Recording(an_app("app1", "root.b"), {"check": "x"})
+    recording.events("x")[:] = [{"m": 0, "ev": "appRejected", "app": "app1", "reason": "no rule"}]
     assert recording.left()

@@ -232,7 +232,7 @@ def test_a_queue_that_is_named_and_not_taken_is_told(with_default: Queue, rules:
     assert "no placement rule takes the application" in refusal(with_default, "root.defualt", *rules).reason
 
 
-def test_root_default_takes_nobody_whom_its_acl_does_not_let_in(with_default: Queue) -> None:
+def test_the_acl_of_root_default_counts(with_default: Queue) -> None:
     mistake = refusal(with_default, "", user="eve")
     assert mistake.code is RejectCode.NOT_PLACED
     assert (
