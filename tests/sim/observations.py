@@ -183,7 +183,7 @@ class Observations(Counter[str]):
                 self[f"application {fact.state.value}"] += 1
                 left = fact.old_state is ApplicationState.COMPLETING and fact.state is ApplicationState.RUNNING
                 self["application back from Completing"] += left
-                self["application out of time"] += fact.cause == EXECUTION_TIMEOUT
+                self["application out of time"] += EXECUTION_TIMEOUT in fact.cause
             case ApplicationForgotten():
                 self["application forgotten"] += 1
             case AskRejected() | ApplicationRejected() | NodeRejected():

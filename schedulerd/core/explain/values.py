@@ -47,8 +47,9 @@ class Lack:
     resource: str
     asked: int
     free: int
-    """What asks without a reservation may have there."""
+    """What the ask may have there now; not what is reserved for others."""
     missing: int
+    """At most what is asked for."""
 
 
 NodeCauseKind: TypeAlias = Literal[

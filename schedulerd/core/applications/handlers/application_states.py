@@ -176,7 +176,8 @@ def on_less(context: StepContext, application: Application) -> None:
             fire(context, application, ApplicationTrigger.COMPLETE)
     elif application.state is ApplicationState.FAILING:
         if not application.allocations:
-            fire(context, application, ApplicationTrigger.FAIL)
+            # The last state change said why it fails.
+            fire(context, application, ApplicationTrigger.FAIL, application.state_log[-1][2])
     elif application.is_idle and is_legal(APPLICATION, application.state, ApplicationTrigger.COMPLETE):
         fire(context, application, ApplicationTrigger.COMPLETE)
 

@@ -42,9 +42,9 @@ def end_application(context: StepContext, application: Application) -> None:
         context.cluster.alarms.cancel(application.alarm)
         application_states.on_state_timeout(context, application)
         return
-    application_states.fire(context, application, ApplicationTrigger.FAIL, EXECUTION_TIMEOUT)
     timeout_ms = application.spec.execution_timeout_ms
     message = f"application {application.application_id} reached its execution timeout of {timeout_ms} ms"
+    application_states.fire(context, application, ApplicationTrigger.FAIL, f"{EXECUTION_TIMEOUT}: {message}")
     releases.withdraw_all(context, application, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
     partition = context.partition_of(application)
     for allocation in application.allocations.values():

@@ -65,7 +65,7 @@ def explain_ask(
     found = explain_without_nodes(rm, partition, application, ask, now_ns)
     if ask.group is None or not {one.state for one in found.waiting} & _WANT_NODES:
         return found
-    return replace(found, nodes=(yield from nodes.survey(partition, ask.request_class, ask.predicate_history)))
+    return replace(found, nodes=(yield from nodes.survey(partition, ask.request_class, ask)))
 
 
 def explain_without_nodes(

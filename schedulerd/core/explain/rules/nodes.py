@@ -11,9 +11,10 @@ from collections.abc import Generator
 from itertools import islice
 from typing import NamedTuple
 
+from schedulerd.core.explain.rules.reservations import lacks_of, reserved_before
 from schedulerd.core.explain.values import Lack, NodeCauseKind, NodeCount, NodeFit, NodeSurvey
+from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.node import Node
-from schedulerd.core.model.predicate_check import PredicateHistory
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.request_class import RequestClass
 from schedulerd.core.resources import Items, Resources
@@ -48,11 +49,9 @@ class _Near(NamedTuple):
     cause: NodeCause
 
 
-def node_cause(
-    partition: Partition, request_class: RequestClass, node: Node, history: PredicateHistory | None = None
-) -> NodeCause:
+def node_cause(partition: Partition, request_class: RequestClass, node: Node, ask: Ask | None = None) -> NodeCause:
     """Why no ask of the request class may be allocated on the node now, by the same rules as `Partition.refusal`; with
-    `history`, also whether the resource manager refused that ask there.
+    `ask`, also whether room is reserved for that ask there, and whether the resource manager refused it.
 
     Of several causes one is taken that stays whatever is released: only nodes without such a cause are worth waiting
     for.
@@ -69,11 +68,12 @@ def node_cause(
         return NodeCause("too_small", name)
     if not node.ordered and not (required and node.ready):
         return NodeCause("state", node.state.value.replace("_", " "))
-    name = _room(request_class, node).lacks(request_class.items)
+    name = _room(request_class, node, ask).lacks(request_class.items)
     if name is not None:
         if node.available.lacks(request_class.items) is None:
             return NodeCause("reserved")
         return NodeCause("insufficient", name)
+    history = ask.predicate_history if ask is not None else None
     if history is not None and history.is_refused_with_room(node):
         return NodeCause("refused")
     return NodeCause("room")
@@ -85,20 +85,16 @@ def _too_small_by(request_class: RequestClass, node: Node) -> str | None:
     return next((name for name, amount in request_class.items if amount > capacity[name] - occupied[name]), None)
 
 
-def lacks(request_class: RequestClass, node: Node) -> list[Lack]:
-    """All resources that the node lacks for the request class."""
-    room = _room(request_class, node)
-    return [
-        Lack(name, amount, room[name], amount - room[name])
-        for name, amount in request_class.items
-        if amount > room[name]
-    ]
+def lacks(request_class: RequestClass, node: Node, ask: Ask | None = None) -> list[Lack]:
+    """All resources that the node lacks for the request class, or for this ask of it."""
+    return lacks_of(request_class.items, _room(request_class, node, ask))
 
 
 def survey(
-    partition: Partition, request_class: RequestClass, history: PredicateHistory | None = None
+    partition: Partition, request_class: RequestClass, ask: Ask | None = None
 ) -> Generator[None, None, NodeSurvey]:
-    """Visits every node; the result is the value of the generator. Stops after each `NODES_A_TURN` nodes."""
+    """Visits every node for an ask of the class, or for this `ask`; the result is the value of the generator. Stops
+    after each `NODES_A_TURN` nodes."""
     required = request_class.required_node
     if required and required not in partition.nodes:
         return _only_required(partition, request_class)
@@ -110,18 +106,18 @@ def survey(
     while some := list(islice(nodes, NODES_A_TURN)):
         for node in some:
             empty.count(node)
-            cause = node_cause(partition, request_class, node, history)
+            cause = node_cause(partition, request_class, node, ask)
             if cause.kind not in _SHORT and len(counts) >= CAUSES_MAX and cause not in counts:
                 cause = NodeCause(cause.kind, "")
             counts[cause] = counts.get(cause, 0) + 1
             if cause.kind in _SHORT and (not required or node.node_id == required):
-                _note(best, request_class, node, cause)
+                _note(best, request_class, node, cause, ask)
         yield
     ordered = sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     return NodeSurvey(
         considered=considered,
         counts=[NodeCount(cause.kind, cause.detail, count) for cause, count in ordered],
-        best=[_fit(request_class, one) for one in best],
+        best=[_fit(request_class, one, ask) for one in best],
         large_enough=empty.large_enough,
         largest=empty.largest,
     )
@@ -159,10 +155,9 @@ def _only_required(partition: Partition, request_class: RequestClass) -> NodeSur
     )
 
 
-def _note(best: list[_Near], request_class: RequestClass, node: Node, cause: NodeCause) -> None:
+def _note(best: list[_Near], request_class: RequestClass, node: Node, cause: NodeCause, ask: Ask | None) -> None:
     """Keeps the node if it is one of the best so far."""
-    room = _room(request_class, node)
-    shortage = sum((amount - room[name]) / amount for name, amount in request_class.items if amount > room[name])
+    shortage = sum(one.missing / one.asked for one in lacks(request_class, node, ask))
     too_small = cause.kind == "too_small"
     if len(best) == BEST_NODES_MAX and (too_small, shortage) > (best[-1].too_small, best[-1].shortage):
         return
@@ -170,14 +165,18 @@ def _note(best: list[_Near], request_class: RequestClass, node: Node, cause: Nod
     del best[BEST_NODES_MAX:]
 
 
-def _fit(request_class: RequestClass, near: _Near) -> NodeFit:
+def _fit(request_class: RequestClass, near: _Near, ask: Ask | None) -> NodeFit:
     node = near.node
     leaving = {name: node.leaving[name] for name, _ in request_class.items if node.leaving[name]}
-    return NodeFit(node.node_id, near.cause.kind, near.cause.detail, lacks(request_class, node), leaving)
+    return NodeFit(node.node_id, near.cause.kind, near.cause.detail, lacks(request_class, node, ask), leaving)
 
 
-def _room(request_class: RequestClass, node: Node) -> Resources:
-    """What an ask of the request class may have on the node now: a required node ignores aging reservations."""
+def _room(request_class: RequestClass, node: Node, ask: Ask | None) -> Resources:
+    """What an ask of the request class may have on the node now: what is reserved for the ask itself is not taken from
+    it, and a required node ignores aging reservations."""
+    own = ask.reservations.get(node) if ask is not None else None
+    if own is not None:
+        return node.available.minus(reserved_before(own))
     if request_class.required_node and node.reserved:
         return node.available.minus(node.entitled_reserved)
     return node.free

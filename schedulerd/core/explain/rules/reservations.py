@@ -9,7 +9,7 @@ from schedulerd.core.explain.values import Lack, ReservationFinding, Victim
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Items, Resources
 
 RESERVATIONS_MAX = 20
 """Reservations of one ask that are explained."""
@@ -25,7 +25,7 @@ def findings(ask: Ask) -> list[ReservationFinding]:
 
 
 def _finding(one: Reservation) -> ReservationFinding:
-    room = one.node.available.minus(_reserved_before(one))
+    room = one.node.available.minus(reserved_before(one))
     expected, expected_ns = _expected(one.node, room, one)
     victims = [
         Victim(victim.application.application_id, victim.key, victim.uuid, victim.node.node_id)
@@ -36,9 +36,7 @@ def _finding(one: Reservation) -> ReservationFinding:
         entitled=one.is_entitled,
         since_ns=one.made_at_ns,
         expires_ns=one.alarm.deadline_ns if one.alarm is not None else None,
-        lacks=[
-            Lack(name, amount, room[name], amount - room[name]) for name, amount in one.items if amount > room[name]
-        ],
+        lacks=lacks_of(one.items, room),
         victims=victims,
         victims_left_out=len(one.victims) - len(victims),
         expected=expected,
@@ -46,7 +44,13 @@ def _finding(one: Reservation) -> ReservationFinding:
     )
 
 
-def _reserved_before(one: Reservation) -> Resources:
+def lacks_of(items: Items, room: Resources) -> list[Lack]:
+    """The resources of which there is not enough room. Never more is missing than is asked for: room that is below
+    zero, because more was promised or used than there is, counts as none."""
+    return [Lack(name, amount, free, amount - free) for name, amount in items if (free := max(0, room[name])) < amount]
+
+
+def reserved_before(one: Reservation) -> Resources:
     """What reservations that are served before this one hold on its node: entitled ones first, and of each kind the
     earlier one first."""
     before = Resources()

@@ -110,6 +110,7 @@ class Story:
 
 RUNS = (submitted, asks, places)
 FAILS = (half_a_gang("Hard"), places, sleeps(LIMIT_NS))
+LIMITED = (limited_run, asks, places, sleeps(LIMIT_NS))
 
 STORIES: dict[Cell, Story] = {
     (S.NEW, T.RUN): Story((submitted, asks), "runApplication"),
@@ -120,7 +121,7 @@ STORIES: dict[Cell, Story] = {
     (S.ACCEPTED, T.RESUME): Story((half_a_gang("Soft"), places, sleeps(LIMIT_NS)), GANG_TIMEOUT),
     (S.STARTING, T.RUN): Story((*RUNS, sleeps(TIMES.starting_ns)), "runApplication"),
     (S.STARTING, T.COMPLETE): Story((*RUNS, releases), "completeApplication"),
-    (S.STARTING, T.FAIL): Story((limited_run, asks, places, sleeps(LIMIT_NS)), RUN_TIMEOUT),
+    (S.STARTING, T.FAIL): Story(LIMITED, RUN_TIMEOUT),
     (S.RUNNING, T.COMPLETE): Story((*RUNS, sleeps(TIMES.starting_ns), releases), "completeApplication"),
     (S.RUNNING, T.FAIL): Story((*RUNS, sleeps(TIMES.starting_ns), loses_its_partition), NO_PARTITION, True),
     (S.COMPLETING, T.RUN): Story((*RUNS, releases, asks), "runApplication"),
@@ -128,7 +129,7 @@ STORIES: dict[Cell, Story] = {
     (S.COMPLETED, T.EXPIRE): Story(
         (*RUNS, releases, sleeps(TIMES.completing_ns), sleeps(TIMES.retention_ns)), "expireApplication", True
     ),
-    (S.FAILING, T.FAIL): Story((*FAILS, confirms), "failApplication"),
+    (S.FAILING, T.FAIL): Story((*FAILS, confirms), GANG_TIMEOUT),
     (S.FAILED, T.EXPIRE): Story((*FAILS, confirms, sleeps(TIMES.retention_ns)), "expireApplication", True),
     (S.REJECTED, T.EXPIRE): Story((rejected, sleeps(TIMES.retention_ns)), "expireApplication", True),
     (S.RESUMING, T.RUN): Story((half_a_gang("Soft"), places, sleeps(LIMIT_NS), confirms), "runApplication"),
@@ -165,8 +166,8 @@ def test_a_move_is_said_once_and_logged_and_told_with_its_time_and_cause(cell: C
     before = log_of(talk)
     facts = story.steps[-1](talk)
     changed = next(iter(of(ApplicationChanged, facts)))
-    if story.cause == GANG_TIMEOUT:  # followed by the numbers
-        assert changed.cause.startswith(f"{GANG_TIMEOUT}: after ")
+    if story.cause in (GANG_TIMEOUT, RUN_TIMEOUT):  # followed by the numbers
+        assert changed.cause.startswith((f"{GANG_TIMEOUT}: after ", f"{RUN_TIMEOUT}: application job reached "))
         story = replace(story, cause=changed.cause)
     entry = (talk.now_ns, TABLE[cell].value, story.cause)
     assert (changed.old_state, changed.state, changed.cause) == (cell[0], TABLE[cell], story.cause)
@@ -176,6 +177,15 @@ def test_a_move_is_said_once_and_logged_and_told_with_its_time_and_cause(cell: C
         assert log_of(talk) == []
     else:
         assert log_of(talk)[: len(before) + 1] == [*before, entry]
+
+
+@pytest.mark.parametrize(("way", "cause"), [(FAILS, GANG_TIMEOUT), (LIMITED, RUN_TIMEOUT)])
+def test_failed_says_why_like_failing(way: tuple[Moves, ...], cause: str) -> None:
+    talk = a_talk()
+    facts = [fact for step in (*way, confirms) for fact in step(talk)]
+    messages = {state: message for key, state, _, message in updated(facts) if key == "job"}
+    assert messages[S.FAILED.value] == messages[S.FAILING.value]
+    assert messages[S.FAILED.value].startswith(f"{cause}: ")
 
 
 def test_a_rejection_is_told_as_one_and_is_the_first_of_its_log() -> None:

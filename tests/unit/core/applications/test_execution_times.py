@@ -127,7 +127,10 @@ def test_an_application_fails_when_its_time_is_over_and_everything_of_it_ends_wi
     assert states(talk.sleep(LIMIT_NS - 1), "job") == []
     facts = talk.sleep(1)
     assert states(facts, "job") == [S.FAILING]
-    assert of(ApplicationChanged, facts)[-1].cause == EXECUTION_TIMEOUT
+    said = of(ApplicationChanged, facts)[-1].cause
+    assert (
+        said == f"{EXECUTION_TIMEOUT}: application job reached its execution timeout of {LIMIT_NS // MILLISECOND_NS} ms"
+    )
     withdrawn = only(AskWithdrawn, facts)
     assert (withdrawn.count, withdrawn.cause, withdrawn.termination) == (1, WithdrawCause.TIMEOUT, T.TIMEOUT)
     requests = of(ReleaseRequested, facts)

@@ -12,12 +12,14 @@ from schedulerd.core.explain.rules.nodes import BEST_NODES_MAX, NODES_A_TURN, no
 from schedulerd.core.explain.rules.position import AHEAD_SEEN_MAX
 from schedulerd.core.explain.rules.reasons import explain_queue
 from schedulerd.core.explain.rules.room import NODES_A_TURN as ROOM_NODES_A_TURN
+from schedulerd.core.partition import REQUIRED_NODE_TAG
 from schedulerd.core.pending.request_class import RequestClass
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.observe.explain_sentences import reason_sentence
-from tests.unit.core.builders import a_conversation, a_node, an_app, an_ask
+from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
 from tests.unit.core.explain.explained import explained, explained_app, explained_queue, finish, rm_of, stops
+from tests.unit.core.preemption_builders import reservations_of, wait
 
 AMOUNTS = st.integers(0, 12)
 
@@ -134,3 +136,56 @@ def test_the_nodes_are_visited_once_for_all_reasons_in_slices() -> None:
     talk.schedule()
     work = explain_queue(rm_of(talk), talk.model(), talk.model().root, talk.now_ns)
     assert stops(work) == 4 + 1 + 1  # the nodes, what they have free of one resource, and the end
+
+
+SMALL = st.integers(1, 12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(SMALL, SMALL), min_size=1, max_size=3),
+    st.lists(st.tuples(SMALL, SMALL, st.booleans()), min_size=1, max_size=8),
+    st.lists(st.integers(0, 12), min_size=3, max_size=3),
+)
+def test_never_more_is_lacking_than_is_asked_for(
+    nodes: list[tuple[int, int]], asks: list[tuple[int, int, bool]], shrunk: list[int]
+) -> None:
+    """Whatever is reserved there, for others or for the ask itself, and however far nodes are overcommitted."""
+    root = a_root(a_queue_spec("a", guaranteed={"memory": 20}), a_queue_spec("v"))
+    talk = a_conversation(*(a_node(f"n{at}", {"memory": a, "vcore": b}) for at, (a, b) in enumerate(nodes)), root=root)
+    talk.apps(an_app("other", "root.v"))
+    sizes = [Resources(memory=memory, vcore=vcore) for memory, vcore, _ in asks]
+    talk.asks(*(an_ask(f"o{at}", app="other", resources=size) for at, size in enumerate(sizes)))
+    talk.schedule()
+    for at, size in enumerate(sizes):
+        tags = {REQUIRED_NODE_TAG: "n0"} if asks[at][2] else {}
+        talk.asks(an_ask(f"k{at}", resources=size, tags=tags, allow_preempt_other=True))
+    wait(talk, 31 * SECOND_NS)
+    for at, memory in enumerate(shrunk[: len(nodes)]):
+        talk.nodes(a_node(f"n{at}", {"memory": memory}, action=NodeAction.UPDATE))
+    for application_id in ("app", "other"):
+        for ask in list(talk.model().applications[application_id].asks.values()):
+            if ask.group is None:
+                continue
+            found = explained(talk, ask.key, application_id)
+            near = [] if found.nodes is None else found.nodes.best
+            lacks = [one for fit in near for one in fit.lacks] + [
+                one for kept in found.reservations for one in kept.lacks
+            ]
+            for one in lacks:
+                assert one.free >= 0
+                assert one.missing == one.asked - one.free <= one.asked
+
+
+def test_what_is_reserved_for_the_ask_itself_is_not_taken_from_it() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 40}))
+    talk.apps(an_app("other"))
+    talk.asks(an_ask("k1", 35, app="other"))
+    talk.schedule()
+    talk.asks(an_ask("k2", 10))
+    wait(talk, 5 * SECOND_NS)
+    assert reservations_of(talk) == [("k2", "n1", False)]
+    found = explained(talk, "k2")
+    assert found.nodes is not None
+    [near] = found.nodes.best
+    assert [(one.resource, one.missing, one.free) for one in near.lacks] == [("memory", 5, 5)]
