@@ -26,6 +26,7 @@ from schedulerd.core.predicates.facts import (
     PreemptionPredicateWanted,
 )
 from schedulerd.core.preemption.facts import Preempted, PreemptionRefused, QuotaPreempted, RoomMade
+from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
 from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
@@ -396,6 +397,8 @@ Fact: TypeAlias = (
     | AskRejected
     | Allocated
     | AllocationChanged
+    | AllocationUnclaimed
+    | UnclaimedEnded
     | ReleaseRequested
     | GangCompleted
     | GangTimedOut

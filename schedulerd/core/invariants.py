@@ -47,12 +47,14 @@ OF_PARTITION: tuple[OfPartition, ...] = (
     reservations.reserved_room,
     predicates.predicate_checks,
     constraints.constraints,
+    recovery.unclaimed,
 )
 """The checks of each partition."""
 
 OF_RESOURCE_MANAGER: tuple[OfResourceManager, ...] = (
     resource_managers.contact,
     recovery.backlogs,
+    recovery.joined,
     predicates.calls,
     pending.states,
     scheduling_states.scheduling_state_tracker,

@@ -16,6 +16,7 @@ from schedulerd.core.model.node import Node, Scoring
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.model.unclaimed import UnclaimedAllocations
 from schedulerd.core.nodes.node_order import NodeOrder
 from schedulerd.core.pending.capacity_renewal import CapacityRenewal
 from schedulerd.core.pending.parent_entity import BlockReason
@@ -85,6 +86,7 @@ class Partition:
         "terminated",
         "terminated_by_id",
         "touched",
+        "unclaimed",
         "usages",
         "used",
     )
@@ -117,7 +119,8 @@ class Partition:
         self.applications: dict[str, Application] = {}
         """All applications that have a queue."""
         self.allocations: dict[str, Allocation] = {}
-        """All allocations of the partition, by UUID."""
+        """All allocations of the partition, by UUID; without the unclaimed ones."""
+        self.unclaimed = UnclaimedAllocations()
         self.open_gangs: dict[Application, None] = {}
         """Applications with pending placeholders."""
         self.priority_gang: Application | None = None

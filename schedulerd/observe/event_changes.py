@@ -14,6 +14,7 @@ from schedulerd.core import facts as f
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState
+from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
 from schedulerd.core.resources import Resources
 from schedulerd.observe.event_record import SI, Change, Detail, Record, cut
 from schedulerd.observe.event_ring import Expand
@@ -152,6 +153,18 @@ def _allocation_changed_records(fact: f.AllocationChanged) -> tuple[Record, ...]
         Record(SI.NODE, fact.node_id, SI.ADD, SI.NODE_ALLOC, uuid, resources),
         Record(SI.QUEUE, fact.queue, SI.ADD, SI.QUEUE_ALLOC, uuid, resources),
     )
+
+
+def _unclaimed(fact: AllocationUnclaimed) -> Kept:
+    """It is on its node alone: no application and no queue has it."""
+    resources, message = fact.resources, cut(f"unclaimed: {fact.reason}")
+    return told(Record(SI.NODE, fact.node_id, SI.ADD, SI.NODE_ALLOC, cut(fact.uuid), resources, message))
+
+
+def _unclaimed_ended(fact: UnclaimedEnded) -> Kept:
+    words = "unclaimed no longer" if fact.cause is UnclaimedEnd.JOINED else fact.message
+    resources, message = fact.resources, cut(words)
+    return told(Record(SI.NODE, fact.node_id, SI.REMOVE, SI.NODE_ALLOC, cut(fact.uuid), resources, message))
 
 
 def _released(fact: f.Released) -> Kept:
@@ -311,6 +324,8 @@ CHANGES: Mapping[type, Callable[[Any], Kept]] = {
     f.AskWithdrawn: _ask_withdrawn,
     f.Allocated: _allocated,
     f.AllocationChanged: _allocation_changed,
+    AllocationUnclaimed: _unclaimed,
+    UnclaimedEnded: _unclaimed_ended,
     f.ReleaseRequested: _release_requested,
     f.Released: _released,
     f.ApplicationChanged: _application_changed,

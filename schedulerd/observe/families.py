@@ -180,6 +180,11 @@ RESERVATIONS = _gauge("reservations", (*_PARTITION, "kind"), "Allocations for wh
 NODES = _gauge("nodes", (*_PARTITION, "state"), "Nodes, by state.")
 CAPACITY = _gauge("capacity_resources", (*_PARTITION, "resource"), "Sum of the nodes' capacities.")
 OCCUPIED = _gauge("occupied_resources", (*_PARTITION, "resource"), "Sum of what other workloads occupy on the nodes.")
+UNCLAIMED_ALLOCATIONS = _gauge(
+    "unclaimed_allocations",
+    _PARTITION,
+    "Existing allocations whose applications are not known: they use room of their nodes, and no quota.",
+)
 RECOMMENDATIONS = _counter(
     "node_recommendations",
     _PARTITION,
@@ -328,7 +333,7 @@ FAMILIES = (
         OCCUPIED,
         RESOURCE_MANAGERS,
     ),
-    *(OUTSTANDING, OUTSTANDING_RESOURCES, USED, ALLOCATIONS_USED),
+    *(UNCLAIMED_ALLOCATIONS, OUTSTANDING, OUTSTANDING_RESOURCES, USED, ALLOCATIONS_USED),
     *(LAST_RELOAD, LAST_RELOAD_SUCCESSFUL, QUEUE_FILE_VALID, CONFIG_INFO),
     *(EVENTS_RECORDED, EVENTS_SUPPRESSED, EVENTS_LOST, EVENTS_FAILED, EVENT_FOLLOWERS),
     *(INBOX_DEPTH, OUTBOX_DEPTH, BUILD_INFO, CALLS_REFUSED, SERIES_LEFT_OUT),

@@ -22,6 +22,7 @@ from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.core.predicates import facts as c
 from schedulerd.core.preemption import facts as p
+from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
 from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.core.specs import SECOND_NS
@@ -87,6 +88,7 @@ _COMPLAINTS = {
     f.ItemIgnored: _Line(_LOGGER, "item ignored", logging.WARNING),
     q.TagIgnored: _Line(_APPLICATION, "tag ignored", logging.WARNING),
     f.CheckFailed: _Line(_LOGGER, "check failed", logging.ERROR),
+    AllocationUnclaimed: _Line(_ALLOCATION, "allocation unclaimed", logging.INFO),
     f.ReleaseIgnored: _Line(_ALLOCATION, "release ignored", logging.INFO),
 }
 _DETAILS = {
@@ -98,6 +100,7 @@ _DETAILS = {
     f.EarlyAskReleased: _Line(_ASK, "early ask released", logging.DEBUG),
     f.Allocated: _Line(_ALLOCATION, "allocated", logging.DEBUG),
     f.AllocationChanged: _Line(_ALLOCATION, "allocation changed", logging.DEBUG),
+    UnclaimedEnded: _Line(_ALLOCATION, "allocation unclaimed no longer", logging.DEBUG),
     f.ReleaseRequested: _Line(_ALLOCATION, "release requested", logging.DEBUG),
     f.Released: _Line(_ALLOCATION, "released", logging.DEBUG),
     Reserved: _Line(_PREEMPTION, "room reserved", logging.DEBUG),

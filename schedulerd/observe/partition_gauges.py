@@ -40,12 +40,14 @@ def pending_by_state(counts: Sequence[StateCount], series: Series, pace: Pace) -
 
 def partition_families(partitions: Iterable[Partition], series: Series) -> Iterator[Metric]:
     """Costs a scrape by the request classes that find no node and the leaves where they wait, up to a bound."""
+    unclaimed: list[tuple[tuple[str, ...], float]] = []
     counts: list[tuple[tuple[str, ...], float]] = []
     amounts: list[tuple[tuple[str, ...], float]] = []
     used: list[tuple[tuple[str, ...], float]] = []
     allocations_used: list[tuple[tuple[str, ...], float]] = []
     for partition in partitions:
         labels = partition.rm_id, partition.name
+        unclaimed.append((labels, len(partition.unclaimed)))
         requests = outstanding_requests(partition)
         counts.append((labels, sum(one.count for one in requests)))
         total = Resources(dict.fromkeys(partition.total(), 0))
@@ -55,6 +57,7 @@ def partition_families(partitions: Iterable[Partition], series: Series) -> Itera
         amounts.extend(((*labels, name), amount) for name, amount in sorted(total.items()))
         for gauge, total_used in ((used, partition.used), (allocations_used, partition.allocations_used)):
             gauge.extend(((*labels, name), amount) for name, amount in sorted(total_used.items()))
+    yield series.gauges(families.UNCLAIMED_ALLOCATIONS, unclaimed)
     yield series.gauges(families.OUTSTANDING, counts)
     yield series.gauges(families.OUTSTANDING_RESOURCES, amounts)
     yield series.gauges(families.USED, used)

@@ -25,6 +25,7 @@ from schedulerd.core.configuration import queue_facts as q
 from schedulerd.core.gangs import facts as g
 from schedulerd.core.lifecycles import TERMINAL_STATES, ResourceManagerState
 from schedulerd.core.nodes.facts import NodeRecommended
+from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.core.step_context import Item
 from schedulerd.instant import Instant
@@ -124,6 +125,8 @@ class Tally:
             f.AskRejected: self._ask_rejected,
             f.Allocated: self._allocated,
             f.AllocationChanged: self._allocation_changed,
+            AllocationUnclaimed: _nothing_to_count,
+            UnclaimedEnded: _nothing_to_count,
             f.ReleaseRequested: self._release_requested,
             g.GangCompleted: self._gang_completed,
             g.GangTimedOut: self._gang_timed_out,

@@ -18,6 +18,7 @@ from schedulerd.core import facts
 from schedulerd.core.checks import message
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
 from schedulerd.core.nodes.facts import NodeRecommended
+from schedulerd.core.recovery.facts import UnclaimedEnded
 from schedulerd.core.resources import Resources, within_int64
 from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Dialect, Stream, update_streams
@@ -43,6 +44,7 @@ SHAPES_MAX = 4096
 ResourceT = TypeVar("ResourceT", bound=ResourceMessage)
 
 
+Release: TypeAlias = facts.Released | facts.ReleaseRequested | UnclaimedEnded
 Item: TypeAlias = tuple[Stream, Any]
 """The stream for a fact, and the item on it."""
 
@@ -152,7 +154,7 @@ class ResponseBuilder(ABC, Generic[ResourceT]):
         """Adds the fields of an allocation that only this dialect has."""
 
     @abstractmethod
-    def _complete_release(self, item: Any, fact: facts.Released | facts.ReleaseRequested) -> None:
+    def _complete_release(self, item: Any, fact: Release) -> None:
         """Adds the fields of a release that only this dialect has."""
 
     @abstractmethod
@@ -177,8 +179,8 @@ class ResponseBuilder(ABC, Generic[ResourceT]):
         self._complete_allocation(item, fact)
         return self.of_allocations, item
 
-    def release(self, fact: facts.Released | facts.ReleaseRequested) -> Item | None:
-        if isinstance(fact, facts.Released) and not fact.confirm:
+    def release(self, fact: Release) -> Item | None:
+        if not isinstance(fact, facts.ReleaseRequested) and not fact.confirm:
             return None
         item = self.released_allocations.add()
         item.partitionName = self._partition_prefix + fact.partition
@@ -270,7 +272,7 @@ class ResponseBuilder2023(ResponseBuilder[si_pb2.Resource]):
         if fact.priority:
             item.priority = fact.priority
 
-    def _complete_release(self, item: si_pb2.AllocationRelease, fact: facts.Released | facts.ReleaseRequested) -> None:
+    def _complete_release(self, item: si_pb2.AllocationRelease, fact: Release) -> None:
         item.allocationKey = fact.allocation_key
         item.terminationType = fact.termination.value  # type: ignore[assignment]  # the numbers are those of SI
 
@@ -287,6 +289,7 @@ TOLD: Mapping[type[Any], Callable[[Any, Any], Item | None]] = {
     facts.Allocated: ResponseBuilder.allocated,
     facts.Released: ResponseBuilder.release,
     facts.ReleaseRequested: ResponseBuilder.release,
+    UnclaimedEnded: ResponseBuilder.release,
     facts.AskWithdrawn: ResponseBuilder.ask_withdrawn,
     facts.EarlyAskReleased: ResponseBuilder.ask_released,
     facts.AskRejected: ResponseBuilder.ask_rejected,

@@ -11,7 +11,7 @@ from schedulerd.core import facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.nodes.facts import NodeRecommended
 from schedulerd.wire.dialect import Dialect, Stream
-from schedulerd.wire.response_builder import Item, ResponseBuilder
+from schedulerd.wire.response_builder import Item, Release, ResponseBuilder
 
 RESYNC_RESPONSE = si_pb2.UpdateResponse(action=si_pb2.UpdateResponse.RESYNC).SerializeToString()
 """Register again and report everything (SEMANTICS C3); the last response on its stream."""
@@ -51,7 +51,7 @@ class ResponseBuilder2021(ResponseBuilder[si_pb2.Resource]):
         if fact.priority:
             item.priority.priorityValue = fact.priority
 
-    def _complete_release(self, item: si_pb2.AllocationRelease, fact: facts.Released | facts.ReleaseRequested) -> None:
+    def _complete_release(self, item: si_pb2.AllocationRelease, fact: Release) -> None:
         item.terminationType = _TERMINATIONS[fact.termination]
 
     def _complete_ask_release(

@@ -17,7 +17,7 @@ from schedulerd.core.constraints.expressions import first_unmet, why_unmet
 from schedulerd.core.constraints.node_pool import NodePool
 from schedulerd.core.constraints.node_pools import Expressions, NodePools
 from schedulerd.core.constraints.rule import Rule
-from schedulerd.core.constraints.tagged import Tagged
+from schedulerd.core.constraints.tagged import Counted, Tagged
 from schedulerd.core.model.dismantle import clear_stepwise
 from schedulerd.core.model.node import HOSTNAME_ATTRIBUTES
 
@@ -296,7 +296,8 @@ class Constraints:
         if affinity is None:
             affinity = Affinity(spec, counts_itself=counts_itself, scope=self._scope(spec.scope))
             self.affinities[spec, counts_itself] = affinity
-            for allocation in self.tagged.watch(affinity, self._partition.allocations.values()):
+            allocations: Iterable[Counted] = chain(self._partition.allocations.values(), self._partition.unclaimed)
+            for allocation in self.tagged.watch(affinity, allocations):
                 group = affinity.scope.group_of.get(allocation.node)
                 if group is not None:
                     affinity.change(group, 1)
@@ -357,13 +358,13 @@ class Constraints:
 
     # changes of nodes and allocations ---------------------------------------------------------------------------------
 
-    def placed(self, allocation: Allocation) -> None:
+    def placed(self, allocation: Counted) -> None:
         """The allocation runs on its node from now on. Call this after the node's own ledger is updated."""
         self.tagged.add(allocation)
         self._count(allocation, 1)
         self.moved(allocation.node)
 
-    def freed(self, allocation: Allocation) -> None:
+    def freed(self, allocation: Counted) -> None:
         """The allocation is gone from its node."""
         self.tagged.drop(allocation)
         self._count(allocation, -1)
@@ -413,7 +414,7 @@ class Constraints:
         """The scores of all nodes changed."""
         self.pools.all_scores_changed()
 
-    def _count(self, allocation: Allocation, by: int) -> None:
+    def _count(self, allocation: Counted, by: int) -> None:
         for affinity in self.tagged.counting(allocation.spec.tags):
             group = affinity.scope.group_of.get(allocation.node)
             if group is not None:
@@ -423,7 +424,8 @@ class Constraints:
         """Adds (`by` = 1) or removes (-1) all allocations on the node in the counts of its group in this scope."""
         group = scope.group_of.get(node)
         if group is not None:
-            for allocation in node.allocations.values():
+            there: Iterable[Counted] = chain(node.allocations.values(), node.unclaimed.values())
+            for allocation in there:
                 for affinity in self.tagged.counting(allocation.spec.tags):
                     if affinity.scope is scope:
                         self._change(affinity, group, by)

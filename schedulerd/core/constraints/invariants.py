@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from schedulerd.core.constraints.affinity import Affinity, Scope
 from schedulerd.core.constraints.node_pool import NodePool
 from schedulerd.core.constraints.node_pools import POOL_COST
+from schedulerd.core.constraints.tagged import Counted
 from schedulerd.core.partition import Partition
 
 
@@ -55,7 +56,8 @@ def _affinity(partition: Partition, affinity: Affinity) -> Iterator[str]:
     counts: dict[str, int] = {}
     for node in partition.nodes.values():
         group = node.attribute(affinity.scope.key)
-        matching = sum(affinity.matches(one.spec.tags) for one in node.allocations.values())
+        there: tuple[Counted, ...] = (*node.allocations.values(), *node.unclaimed.values())
+        matching = sum(affinity.matches(one.spec.tags) for one in there)
         if group is not None and matching:
             counts[group] = counts.get(group, 0) + matching
     what = f"allocations with {affinity.expressions} by {affinity.scope.key}"
@@ -71,7 +73,8 @@ def _affinity(partition: Partition, affinity: Affinity) -> Iterator[str]:
 
 def _tags(partition: Partition) -> Iterator[str]:
     known = partition.constraints
-    for allocation in partition.allocations.values():
+    there: tuple[Counted, ...] = (*partition.allocations.values(), *partition.unclaimed)
+    for allocation in there:
         tags = allocation.spec.tags
         matching = [one for one in known.affinities.values() if one.matches(tags)]
         found = list(known.tagged.counting(tags))
@@ -79,6 +82,6 @@ def _tags(partition: Partition) -> Iterator[str]:
             yield f"{len(found)} affinities count {allocation.uuid}, and {len(matching)} match it"
     for key in known.tagged.watched_keys():
         has = {(value, one) for value, ones in known.tagged.allocations(key).items() for one in ones}
-        wanted = {(one.spec.tags[key], one) for one in partition.allocations.values() if key in one.spec.tags}
+        wanted = {(one.spec.tags[key], one) for one in there if key in one.spec.tags}
         if has != wanted:
             yield f"the allocations indexed by tag {key} are not those that have it"

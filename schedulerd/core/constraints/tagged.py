@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.commands import Expression, Operator
 from schedulerd.core.constraints.affinity import Affinity
@@ -16,6 +16,10 @@ from schedulerd.core.model.dismantle import clear_stepwise
 
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Allocation
+    from schedulerd.core.model.unclaimed import Unclaimed
+
+Counted: TypeAlias = "Allocation | Unclaimed"
+"""What has tags and a node."""
 
 
 def _anchor(affinity: Affinity) -> Expression | None:
@@ -29,8 +33,8 @@ class _Key:
 
     __slots__ = ("allocations", "any_value", "by_value")
 
-    def __init__(self, key: str, allocations: Iterable[Allocation]) -> None:
-        self.allocations: dict[str, dict[Allocation, None]] = {}
+    def __init__(self, key: str, allocations: Iterable[Counted]) -> None:
+        self.allocations: dict[str, dict[Counted, None]] = {}
         """Allocations by the value of the tag; no empty entries."""
         self.by_value: dict[str, dict[Affinity, None]] = {}
         """Affinities with an IN expression, under each of their values; no empty entries."""
@@ -53,7 +57,7 @@ class Tagged:
         self._everywhere: dict[Affinity, None] = {}
         """Affinities that require no tag and so cannot be indexed by one."""
 
-    def watch(self, affinity: Affinity, allocations: Iterable[Allocation]) -> Iterator[Allocation]:
+    def watch(self, affinity: Affinity, allocations: Iterable[Counted]) -> Iterator[Counted]:
         """Adds the affinity to the index. Returns the given allocations that it counts."""
         anchor = _anchor(affinity)
         if anchor is None:
@@ -90,14 +94,14 @@ class Tagged:
         if not key.by_value and not key.any_value:
             del self._keys[anchor.key]
 
-    def add(self, allocation: Allocation) -> None:
+    def add(self, allocation: Counted) -> None:
         tags = allocation.spec.tags
         for name, key in self._keys.items():
             value = tags.get(name)
             if value is not None:
                 key.allocations.setdefault(value, {})[allocation] = None
 
-    def drop(self, allocation: Allocation) -> None:
+    def drop(self, allocation: Counted) -> None:
         tags = allocation.spec.tags
         for name, key in self._keys.items():
             value = tags.get(name)
@@ -110,7 +114,7 @@ class Tagged:
         """The tag keys in the index."""
         return list(self._keys)
 
-    def allocations(self, key: str) -> Mapping[str, Mapping[Allocation, None]]:
+    def allocations(self, key: str) -> Mapping[str, Mapping[Counted, None]]:
         """The allocations that have this tag, by its value."""
         return self._keys[key].allocations
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Allocation, Ask
     from schedulerd.core.model.predicate_check import PredicateCheck
     from schedulerd.core.model.reservation import Reservation
+    from schedulerd.core.model.unclaimed import Unclaimed
 
 READY_ATTRIBUTE = "ready"
 """SI constant `NodeReadyAttribute`: "false" keeps new allocations away; a node without it is ready."""
@@ -80,6 +81,7 @@ class Node:
         "score",
         "scoring",
         "state",
+        "unclaimed",
         "used",
     )
 
@@ -90,6 +92,7 @@ class Node:
         self.occupied = Resources()
         """Used by workloads of others than this scheduler (SI `occupiedResource`)."""
         self.allocated = Resources()
+        """Used by allocations, unclaimed ones included."""
         self.available = Resources()
         """Capacity minus occupied minus allocated; negative where the node is over-committed."""
         self.reservations: dict[Ask, Reservation] = {}
@@ -112,6 +115,8 @@ class Node:
         self.free = self.available
         """What asks without a reservation may have: available minus reserved."""
         self.allocations: dict[str, Allocation] = {}
+        self.unclaimed: dict[str, Unclaimed] = {}
+        """Existing allocations of applications that are not known, by UUID."""
         self.used: Resources | None = None
         """Real use by all workloads as last reported; None if never reported."""
         self.recommended: Recommended | None = None

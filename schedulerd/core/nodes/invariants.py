@@ -11,7 +11,8 @@ from schedulerd.core.resources import Resources
 
 
 def nodes(partition: Partition) -> Iterator[str]:
-    """The ledgers of a node are the sums of its allocations, and the totals of the partition those of its nodes."""
+    """The ledgers of a node are the sums of its allocations and unclaimed allocations, and the totals of the partition
+    those of its nodes."""
     offered, used = Resources(), Resources()
     for node in partition.nodes.values():
         offered.add(node.capacity.items())
@@ -28,6 +29,8 @@ def nodes(partition: Partition) -> Iterator[str]:
             counted.add(allocation.request_class.items)
             if allocation.node is not node or allocation.application.allocations.get(uuid) is not allocation:
                 yield f"node {node.node_id} has allocation {uuid} that its application does not have there"
+        for one in node.unclaimed.values():
+            counted.add(one.items)
         yield from differences(f"allocated of node {node.node_id}", node.allocated, counted)
         if node.available != node.capacity.minus(node.occupied).minus(node.allocated):
             yield (

@@ -76,6 +76,7 @@ def pieces_of(partition: Partition) -> Iterator[None]:
     )
     yield from clear_stepwise(partition.freed_nodes, partition.freed_queues, partition.touched, partition.swaps)
     yield from clear_stepwise(partition.applications, partition.terminated, partition.terminated_by_id)
+    yield from partition.unclaimed.dismantle()
     yield from clear_stepwise(partition.nodes, partition.allocations)
 
 
@@ -116,7 +117,7 @@ def _allocation(allocation: Allocation) -> None:
 
 
 def _node(node: Node) -> Iterator[None]:
-    yield from clear_stepwise(node.allocations, node.reservations, node.predicate_checks)
+    yield from clear_stepwise(node.allocations, node.unclaimed, node.reservations, node.predicate_checks)
 
 
 def _reservation(reservation: Reservation) -> Iterator[None]:

@@ -28,6 +28,22 @@ class AllocationView:
 
 
 @dataclass(frozen=True, slots=True)
+class UnclaimedView:
+    """An existing allocation of an application that is not known. It uses room of its node, and no quota."""
+
+    application_id: str
+    allocation_key: str
+    uuid: str
+    node_id: str
+    resources: Amounts
+    priority: int
+    task_group: str
+    placeholder: bool
+    reason: str
+    """Why no application has it, as a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
 class PredicateCheckView:
     """An open predicate check of an ask."""
 
@@ -213,6 +229,8 @@ class NodeView:
     """The part of `reserved` that entitled reservations and predicate checks hold."""
     reservations: list[ReservationView]
     allocations: list[AllocationView]
+    unclaimed: list[UnclaimedView]
+    """Their amounts are a part of `allocated`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,10 +16,12 @@ from schedulerd.core.model.node import Node
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.model.reservation import Reservation
+from schedulerd.core.model.unclaimed import Unclaimed
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import gang_ahead
 from schedulerd.core.quotas import rules
 from schedulerd.core.quotas.usage import Ledgers
+from schedulerd.core.recovery.mistakes import unknown_application
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.step_context import ResourceManager
 from schedulerd.core.views.explanation import Explanation
@@ -36,6 +38,7 @@ from schedulerd.core.views.values import (
     ReservationView,
     ResourceManagerView,
     TaskGroupView,
+    UnclaimedView,
     UserView,
 )
 
@@ -105,7 +108,7 @@ def _partition(one: Partition, state: ResourceManagerState, query: StateQuery) -
             else _application(one, app, explain, query, shown)
             for app in query.take("terminated", terminated, len(terminated))
         ],
-        nodes=[_node(node, query, shown) for _, node in nodes],
+        nodes=[_node(one, node, query, shown) for _, node in nodes],
         users=_users("users", one.usages.users, query),
         groups=_users("groups", one.usages.groups, query),
         outstanding=query.take("outstanding", requests, len(requests)),
@@ -304,7 +307,23 @@ def _reservation(one: Reservation, query: StateQuery) -> ReservationView:
     )
 
 
-def _node(node: Node, query: StateQuery, shown: Shown) -> NodeView:
+def unclaimed(partition: Partition, one: Unclaimed) -> UnclaimedView:
+    """The view of an unclaimed allocation."""
+    spec = one.spec
+    return UnclaimedView(
+        application_id=spec.application_id,
+        allocation_key=spec.allocation_key,
+        uuid=spec.uuid,
+        node_id=one.node.node_id,
+        resources=dict(one.items),
+        priority=spec.priority,
+        task_group=spec.task_group,
+        placeholder=spec.placeholder and bool(spec.task_group),
+        reason=one.mistake or unknown_application(partition, spec.application_id).reason,
+    )
+
+
+def _node(partition: Partition, node: Node, query: StateQuery, shown: Shown) -> NodeView:
     return NodeView(
         node_id=node.node_id,
         state=node.state.value,
@@ -324,4 +343,11 @@ def _node(node: Node, query: StateQuery, shown: Shown) -> NodeView:
             for one in query.take("reservations", node.reservations.values(), len(node.reservations))
         ],
         allocations=_allocations("allocations of nodes", node.allocations, query, shown),
+        unclaimed=[
+            unclaimed(partition, one)
+            for one in sorted(
+                query.take("unclaimed allocations of nodes", node.unclaimed.values(), len(node.unclaimed)),
+                key=lambda one: (one.application_id, one.key, one.uuid),
+            )
+        ],
     )

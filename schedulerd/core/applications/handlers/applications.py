@@ -14,7 +14,6 @@ from schedulerd.core.commands import (
     ApplicationRemoval,
     NewApplication,
     NewAsk,
-    NodeUpdate,
     TerminationType,
 )
 from schedulerd.core.configuration.queue_facts import TagIgnored
@@ -31,7 +30,7 @@ from schedulerd.core.gangs.handlers import gang_time
 from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.nodes.handlers import nodes
+from schedulerd.core.model.unclaimed import Unclaimed
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.sort_keys import APPLICATION_ORDERS
 from schedulerd.core.queue_placement.handlers import queues
@@ -40,7 +39,8 @@ from schedulerd.core.queue_placement.rules.namespace_tags import UnreadableTag
 from schedulerd.core.queue_placement.rules.queue_placement import Placement, is_forced, place_application
 from schedulerd.core.quotas.limit_subject import LimitSubject, group_of
 from schedulerd.core.recovery.early import Backlog, EarlyItem
-from schedulerd.core.recovery.handlers import early
+from schedulerd.core.recovery.handlers import early, joining, unclaimed
+from schedulerd.core.recovery.mistakes import unknown_application
 from schedulerd.core.step_context import Change, ResourceManager, StepContext, take
 
 
@@ -159,18 +159,19 @@ def _take(
 
 
 def check_removal(context: StepContext, rm: ResourceManager, item: ApplicationRemoval) -> Change:
-    """Removes the application: releases its asks and allocations, and confirms each of them."""
+    """Removes the application: releases its asks and allocations, unclaimed ones too, and confirms each of them."""
     partition = rm.partition(item.partition)
     application = partition.applications.get(item.application_id) if partition is not None else None
-    if partition is None or application is None:
+    held = partition.unclaimed.of_application(item.application_id) if partition is not None else []
+    if partition is None or (application is None and not held):
         mistake = (
             checks.unknown_partition(item.partition, rm.partitions)
             if partition is None
-            else early.unknown_application(partition, item.application_id)
+            else unknown_application(partition, item.application_id)
         )
         return partial(ignore, context, rm, item, mistake)
     message = f"application {item.application_id} was removed by the resource manager"
-    return partial(_remove, context, partition, application, message)
+    return partial(_remove, context, partition, application, held, message)
 
 
 def ignore(context: StepContext, rm: ResourceManager, item: ApplicationRemoval, mistake: Mistake) -> None:
@@ -181,9 +182,13 @@ def ignore(context: StepContext, rm: ResourceManager, item: ApplicationRemoval, 
 def _take_early(
     context: StepContext, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
 ) -> None:
-    """Handles early items and backlog of the application, as many as one step may. If the application was rejected, the
-    items up to `refused_serial` are rejected."""
-    for held in early.take(context, rm, partition, application_id, refused_serial):
+    """Handles what waited for the application, as much as one step may: its unclaimed allocations join it, then its
+    early items are taken. If the application was rejected, the items up to `refused_serial` are rejected."""
+    early.forget_backlog(context, rm, partition.name, application_id)
+    left = early.TAKEN_MAX
+    if refused_serial is None:
+        left -= joining.join(context, partition, partition.applications[application_id], left)
+    for held in early.take(context, rm, partition, application_id, refused_serial, left):
         replay(context, rm, held, may_wait=refused_serial is None)
     early.keep_backlog(context, rm, partition, application_id, refused_serial)
 
@@ -213,9 +218,6 @@ def replay(context: StepContext, rm: ResourceManager, held: EarlyItem, *, may_wa
             take(context, rm, [held.item], partial(asks.check, may_wait=may_wait), asks.reject)
         case AllocationRelease():
             take(context, rm, [held.item], partial(rm_releases.check, may_wait=may_wait), rm_releases.ignore)
-        case NodeUpdate():
-            check_node = partial(nodes.check, may_wait=may_wait, waited_for=held.application_id)
-            take(context, rm, [held.item], check_node, nodes.reject)
 
 
 def _mistake(spec: NewApplication) -> Mistake | None:
@@ -270,6 +272,7 @@ def _accept(context: StepContext, partition: Partition, queue: Queue, spec: NewA
     application = Application(spec, partition.rm_id, partition.name, queue, partition.next_serial(), context.now_ns)
     application.update_limits()
     partition.applications[spec.application_id] = application
+    partition.unclaimed.application_comes(spec.application_id)
     queue.applications[spec.application_id] = application
     context.emit(ApplicationAccepted(partition.rm_id, partition.name, queue.path, spec.application_id))
     context.emit(
@@ -286,9 +289,14 @@ def _accept(context: StepContext, partition: Partition, queue: Queue, spec: NewA
     )
 
 
-def _remove(context: StepContext, partition: Partition, application: Application, message: str) -> None:
+def _remove(
+    context: StepContext, partition: Partition, application: Application | None, held: Sequence[Unclaimed], message: str
+) -> None:
     """Releases everything that the application has at once and forgets it. Without allocations it completes."""
     stopped = TerminationType.STOPPED_BY_RM
+    unclaimed.release(context, partition, held, stopped, message, confirm=True)
+    if application is None:
+        return
     releases.withdraw_all(context, application, WithdrawCause.APPLICATION_REMOVED, stopped, message)
     _complete(context, application)
     if not application.allocations:

@@ -17,6 +17,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import admit_next, reclassify
 from schedulerd.core.recovery.handlers import early
+from schedulerd.core.recovery.mistakes import unknown_application
 from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 MAX_ALLOCATIONS_MAX = 1_000_000
@@ -34,7 +35,7 @@ def check(context: StepContext, rm: ResourceManager, spec: NewAsk, *, may_wait: 
         if may_wait and early.has_room(context, rm):
             return partial(early.hold, context, rm, spec, partition, spec.application_id)
         if application is None:
-            return partial(reject, context, rm, spec, early.unknown_application(partition, spec.application_id))
+            return partial(reject, context, rm, spec, unknown_application(partition, spec.application_id))
     if application.placeholders or application.state is ApplicationState.FAILING:
         mistake = _state_mistake(application, spec)
         if mistake is not None:

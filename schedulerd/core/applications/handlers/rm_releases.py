@@ -18,15 +18,17 @@ from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.model.unclaimed import Unclaimed
 from schedulerd.core.partition import Partition
-from schedulerd.core.recovery.handlers import early
+from schedulerd.core.recovery.handlers import early, unclaimed
+from schedulerd.core.recovery.mistakes import unknown_application
 from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 
 def check(context: StepContext, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> Change:
     """Frees what the item names: one UUID (no application needed), all allocations of a key, or all of the application.
 
-    A release of an allocation whose node still waits as an early item waits behind that node. A release of all
+    Unclaimed allocations are released in the same ways, without an application that is known. A release of all
     allocations of an application or a key waits behind the application's backlog.
     """
     partition = rm.partition(item.partition)
@@ -40,28 +42,28 @@ def check(context: StepContext, rm: ResourceManager, item: AllocationRelease, *,
         return partial(ignore, context, rm, item, Mistake(RejectCode.EMPTY_ID, reason))
     by_uuid = partition.allocations.get(item.uuid) if not item.application_id else None
     application = by_uuid.application if by_uuid is not None else partition.applications.get(item.application_id)
-    if application is None and item.application_id:
-        return partial(ignore, context, rm, item, early.unknown_application(partition, item.application_id))
+    held = unclaimed.named(partition, item)
+    if application is None and item.application_id and not held:
+        return partial(ignore, context, rm, item, unknown_application(partition, item.application_id))
     named = _named(application, item) if application is not None else []
-    if application is None or not named:
+    if not named and not held:
         reason = "no such allocation; it may have been released before"
         return partial(ignore, context, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
-    return partial(_release, context, rm, application, named, item)
+    return partial(_release, context, rm, partition, named, held, item)
 
 
 def _early_application(rm: ResourceManager, partition: Partition, item: AllocationRelease) -> str | None:
-    """The application behind whose early items this release must wait; None if it need not wait."""
-    if item.uuid:
-        held = rm.early.of_allocation(partition.name, item.uuid) if item.uuid not in partition.allocations else None
-        return held.application_id if held is not None else None
-    return item.application_id if rm.early.has_backlog(partition.name, item.application_id) else None
+    """The application behind whose backlog this release must wait; None if it need not wait."""
+    is_of_one = bool(item.uuid)
+    return item.application_id if not is_of_one and rm.early.has_backlog(partition.name, item.application_id) else None
 
 
 def _release(
     context: StepContext,
     rm: ResourceManager,
-    application: Application,
+    partition: Partition,
     named: list[Allocation],
+    held: list[Unclaimed],
     item: AllocationRelease,
 ) -> None:
     if item.termination is TerminationType.PLACEHOLDER_REPLACED:
@@ -70,15 +72,19 @@ def _release(
             reason = f"allocation {one.uuid} is not being replaced"
             ignore(context, rm, item, Mistake(RejectCode.INVALID_STATE, reason))
         named = [one for one in named if one.releasing is item.termination]
-    finish(
-        context,
-        application,
-        named,
-        item.termination,
-        confirm=item.termination in OF_RM,
-        message=checks.message(item.message) or "released by the resource manager",
-        anew=rm.state is not ResourceManagerState.RUNNING,
-    )
+    confirm = item.termination in OF_RM
+    message = checks.message(item.message) or "released by the resource manager"
+    unclaimed.release(context, partition, held, item.termination, message, confirm=confirm)
+    if named:
+        finish(
+            context,
+            named[0].application,
+            named,
+            item.termination,
+            confirm=confirm,
+            message=message,
+            anew=rm.state is not ResourceManagerState.RUNNING,
+        )
 
 
 def finish(

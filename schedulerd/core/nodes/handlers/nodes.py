@@ -24,7 +24,8 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
 from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.recovery.handlers import early, existing
+from schedulerd.core.recovery.facts import UnclaimedEnd
+from schedulerd.core.recovery.handlers import existing, unclaimed
 from schedulerd.core.reservations.handlers import waiting
 from schedulerd.core.resources import Resources
 from schedulerd.core.step_context import Change, ResourceManager, StepContext
@@ -51,44 +52,20 @@ class _Before(NamedTuple):
 _NOT_THERE = _Before(None, Resources(), Resources(), ready=True, draining=False)
 
 
-def check(
-    context: StepContext, rm: ResourceManager, item: NodeUpdate, *, may_wait: bool = True, waited_for: str | None = None
-) -> Change:
-    """Carries the item out; or lets it wait for an application that it refers to; or rejects it with the reason.
-
-    `waited_for` is the application for which the item has waited already; it waits only behind items that came before
-    it.
-    """
+def check(context: StepContext, rm: ResourceManager, item: NodeUpdate) -> Change:
+    """Carries the item out, or rejects it with the reason."""
     partition = rm.partition(item.partition)
     mistake = checks.identifier("nodeID", item.node_id)
     if mistake is None and partition is None:
         mistake = checks.unknown_partition(item.partition, rm.partitions)
     if mistake is not None or partition is None:
         return partial(reject, context, rm, item, mistake)
-    waits_for = _early_application(rm, partition, item, waited_for) if may_wait else None
-    if waits_for is not None and early.has_room(context, rm):
-        return partial(early.hold, context, rm, item, partition, waits_for)
     mistake = _mistake(rm, partition, item)
     if mistake is not None:
         return partial(reject, context, rm, item, mistake)
     if item.action in _CREATING:
         return partial(_create, context, rm, partition, item)
     return partial(_CHANGES[item.action], context, partition, partition.nodes[item.node_id], item)
-
-
-def _early_application(
-    rm: ResourceManager, partition: Partition, item: NodeUpdate, waited_for: str | None
-) -> str | None:
-    """The application that this item must wait for: one of its own allocations, or the one that its node waits for."""
-    held = rm.early.of_node(partition.name, item.node_id)
-    if held is not None and held.application_id != waited_for:
-        return held.application_id
-    if item.action in _CREATING or (item.action is NodeAction.UPDATE and item.node_id in partition.nodes):
-        for one in item.existing:
-            id_ = one.application_id
-            if id_ and (id_ not in partition.applications or rm.early.has_backlog(partition.name, id_)):
-                return id_
-    return None
 
 
 def _mistake(rm: ResourceManager, partition: Partition, item: NodeUpdate) -> Mistake | None:
@@ -201,7 +178,9 @@ _CHANGES: Mapping[NodeAction, Callable[[StepContext, Partition, Node, NodeUpdate
 
 
 def drop(context: StepContext, partition: Partition, node: Node, message: str) -> None:
-    """Forgets a node without allocations and reservations."""
+    """Forgets a node without allocations of applications and without reservations."""
+    for one in list(node.unclaimed.values()):
+        unclaimed.end(context, partition, one, UnclaimedEnd.NODE_REMOVED, message=message, confirm=True)
     old, node.state = node.state, move(NODE, node.state, NodeTrigger.DECOMMISSION)
     del partition.nodes[node.node_id]
     partition.refused_asks.nodes_to_retry.pop(node, None)

@@ -1,20 +1,20 @@
 """Holding and handling of early items, which arrived before the application that they refer to.
 
-The three streams of an RM have no order between them, so an ask, or a node with existing allocations, can arrive before
-its application. It waits for a bounded time. When the application arrives, the item is handled as if it had arrived
-then. On timeout it is handled as it is, which rejects it.
+The three streams of an RM have no order between them, so an ask can arrive before its application. It waits for a
+bounded time. When the application arrives, the item is handled as if it had arrived then. On timeout it is handled as
+it is, which rejects it.
 
-If many items wait for an application, one step handles some of them. The others are its backlog: an alarm that is due
-at once makes as many further steps as needed. New items for the application wait behind its backlog.
+If many items and unclaimed allocations wait for an application, one step handles some of them. The others are its
+backlog: an alarm that is due at once makes as many further steps as needed. New items for the application wait behind
+its backlog.
 """
 
 from __future__ import annotations
 
 from schedulerd.core import checks
 from schedulerd.core.alarm_events import BacklogDue, EarlyItemTimeout
-from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.commands import AskRelease, NewAsk, NodeUpdate
-from schedulerd.core.facts import EarlyAskReleased, RejectCode
+from schedulerd.core.commands import AskRelease, NewAsk
+from schedulerd.core.facts import EarlyAskReleased
 from schedulerd.core.partition import Partition
 from schedulerd.core.recovery.early import Backlog, EarlyItem, Item
 from schedulerd.core.step_context import ResourceManager, StepContext
@@ -23,22 +23,7 @@ HELD_MAX = 100_000
 """Maximum number of early items of an RM; a further one is handled at once."""
 
 TAKEN_MAX = 200
-"""Early items handled in one step when their application arrives. Each existing allocation of a node counts as an
-item."""
-
-
-def unknown_application(partition: Partition, application_id: str) -> Mistake:
-    """The mistake for an unknown application. It names the state in which the last application with this id ended, if
-    that is remembered."""
-    ended = partition.terminated_by_id.get(application_id)
-    if ended is not None:
-        state = f"was last an application in state {ended.state}; it must be added again before it can have asks or "
-        return Mistake(RejectCode.UNKNOWN_APPLICATION, f"applicationID {shown(application_id)} {state}allocations")
-    return Mistake(
-        RejectCode.UNKNOWN_APPLICATION,
-        f"applicationID {shown(application_id)} is not a known application; it must be added before it can have "
-        "asks or allocations, and may have been rejected, removed or completed since",
-    )
+"""Early items and unclaimed allocations handled in one step when their application arrives."""
 
 
 def has_room(context: StepContext, rm: ResourceManager) -> bool:
@@ -55,16 +40,18 @@ def hold(context: StepContext, rm: ResourceManager, item: Item, partition: Parti
 
 
 def take(
-    context: StepContext, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
+    context: StepContext,
+    rm: ResourceManager,
+    partition: Partition,
+    application_id: str,
+    refused_serial: int | None,
+    count: int,
 ) -> list[EarlyItem]:
-    """Removes and returns the first items for this application: as many as one step handles, with serials up to
-    `refused_serial` (None: all). Also removes the backlog of the application."""
-    forget_backlog(context, rm, partition.name, application_id)
+    """Removes and returns the first items for this application, at most `count`, with serials up to `refused_serial`
+    (None: all)."""
     taken: list[EarlyItem] = []
-    count = 0
-    for held in rm.early.waiting_for(partition.name, application_id, TAKEN_MAX):
-        count += 1 + (len(held.item.existing) if isinstance(held.item, NodeUpdate) else 0)
-        if (taken and count > TAKEN_MAX) or (refused_serial is not None and held.serial > refused_serial):
+    for held in rm.early.waiting_for(partition.name, application_id, count):
+        if refused_serial is not None and held.serial > refused_serial:
             break
         release(context, rm, held)
         taken.append(held)
@@ -74,9 +61,11 @@ def take(
 def keep_backlog(
     context: StepContext, rm: ResourceManager, partition: Partition, application_id: str, refused_serial: int | None
 ) -> None:
-    """If `take` left items, makes them the backlog of the application, for later steps."""
+    """If `take` left items, or unclaimed allocations are still to join the application, makes them its backlog, for
+    later steps."""
     left = rm.early.waiting_for(partition.name, application_id, 1)
-    if left and (refused_serial is None or left[0].serial <= refused_serial):
+    is_left = bool(left) and (refused_serial is None or left[0].serial <= refused_serial)
+    if is_left or (refused_serial is None and partition.unclaimed.joining(application_id, 1)):
         backlog = Backlog(rm.rm_id, partition.name, application_id, refused_serial)
         backlog.alarm = context.cluster.alarms.set(context.now_ns + 1, BacklogDue(backlog))
         rm.early.backlogs[partition.name, application_id] = backlog

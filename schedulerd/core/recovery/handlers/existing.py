@@ -19,7 +19,8 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
 from schedulerd.core.preemption.handlers import quota_preemption
-from schedulerd.core.recovery.handlers import early, recovery_mismatches
+from schedulerd.core.recovery.facts import UnclaimedEnd
+from schedulerd.core.recovery.handlers import recovery_mismatches, unclaimed
 from schedulerd.core.step_context import ResourceManager, StepContext
 
 ALLOW_PREEMPTION_TAG = "yunikorn.apache.org/allow-preemption"
@@ -53,14 +54,23 @@ def take_over(
     *,
     is_update: bool = False,
 ) -> None:
-    """Books what the node comes with, which has no mistake. In an update of the node, what is known already moves
-    there."""
+    """Books what the node comes with, which has no mistake; without its application it is unclaimed. In an update of
+    the node, what is known already moves there."""
     uuids = _uuids(allocations)
     for at, existing in enumerate(allocations):
-        application = partition.applications[existing.application_id]
+        held = unclaimed.known(partition, existing, uuids) if is_update and partition.unclaimed else None
+        application = partition.applications.get(existing.application_id)
+        if application is None:
+            if held is None:
+                unclaimed.hold(context, partition, node, existing)
+            else:
+                unclaimed.report_anew(context, partition, held, node, existing)
+            continue
+        if held is not None:
+            unclaimed.end(context, partition, held, UnclaimedEnd.JOINED)
         known = _known(application, existing, uuids) if is_update else None
         if known is None:
-            _take_over(context, application, node, existing)
+            take_over_one(context, application, node, existing)
         else:
             changes.move(context, known, node, existing.uuid)
             changes.resize(context, known, existing.resources)
@@ -86,17 +96,13 @@ def _known(application: Application, existing: ExistingAllocation, uuids: Collec
 
 def _change_mistake(partition: Partition, existing: ExistingAllocation, uuids: Collection[str]) -> Mistake | None:
     """A known allocation stays what it is, and one that was told to go is told so by the UUID that it had then."""
-    known = _known(partition.applications[existing.application_id], existing, uuids)
+    application = partition.applications.get(existing.application_id)
+    known = _known(application, existing, uuids) if application is not None else None
     if known is None:
         return None
-    if known.placeholder is not (existing.placeholder and bool(existing.task_group)):
-        kinds = ("a placeholder", "a real allocation")
-        here, said = kinds if known.placeholder else kinds[::-1]
-        return Mistake(
-            RejectCode.INVALID_STATE,
-            f"allocation {known.uuid} with this key on node {known.node.node_id} is {here}, and is reported as {said}; "
-            "release it first",
-        )
+    mistake = kind_mistake(known, existing)
+    if mistake is not None:
+        return mistake
     if known.releasing is not None and known.uuid != existing.uuid:
         return Mistake(
             RejectCode.INVALID_STATE,
@@ -104,6 +110,19 @@ def _change_mistake(partition: Partition, existing: ExistingAllocation, uuids: C
             "is being released; its release must be confirmed first, or it must be reported with that UUID",
         )
     return None
+
+
+def kind_mistake(known: Allocation, existing: ExistingAllocation) -> Mistake | None:
+    """A placeholder stays a placeholder, and a real allocation a real one."""
+    if known.placeholder is (existing.placeholder and bool(existing.task_group)):
+        return None
+    kinds = ("a placeholder", "a real allocation")
+    here, said = kinds if known.placeholder else kinds[::-1]
+    return Mistake(
+        RejectCode.INVALID_STATE,
+        f"allocation {known.uuid} with this key on node {known.node.node_id} is {here}, and is reported as {said}; "
+        "release it first",
+    )
 
 
 def _field_mistake(existing: ExistingAllocation) -> Mistake | None:
@@ -120,10 +139,8 @@ def _field_mistake(existing: ExistingAllocation) -> Mistake | None:
 def _contradiction(
     rm: ResourceManager, partition: Partition, node_id: str, existing: ExistingAllocation, *, is_update: bool
 ) -> Mistake | None:
-    """The mistake if the application is unknown, the allocation belongs to another node or partition, or its UUID
-    exists already; None otherwise."""
-    if existing.application_id not in partition.applications:
-        return early.unknown_application(partition, existing.application_id)
+    """The mistake if the allocation belongs to another node or partition, or its UUID exists already; None
+    otherwise."""
     if existing.node_id not in ("", node_id):
         return Mistake(
             RejectCode.INVALID_FIELD,
@@ -136,19 +153,22 @@ def _contradiction(
             f"{partition.name!r}",
         )
     known = partition.allocations.get(existing.uuid)
-    if known is not None and (
-        not is_update
-        or (known.application.application_id, known.key) != (existing.application_id, existing.allocation_key)
-    ):
-        return Mistake(
-            RejectCode.DUPLICATE_ID,
-            f"UUID {shown(existing.uuid)} is an allocation already, of application "
-            f"{known.application.application_id} on node {known.node.node_id}",
-        )
-    return None
+    held = partition.unclaimed.by_uuid.get(existing.uuid) if known is None else None
+    if known is not None:
+        application_id, key, node = known.application.application_id, known.key, known.node
+    elif held is not None:
+        application_id, key, node = held.application_id, held.key, held.node
+    else:
+        return None
+    if is_update and (application_id, key) == (existing.application_id, existing.allocation_key):
+        return None
+    return Mistake(
+        RejectCode.DUPLICATE_ID,
+        f"UUID {shown(existing.uuid)} is an allocation already, of application {application_id} on node {node.node_id}",
+    )
 
 
-def _take_over(context: StepContext, application: Application, node: Node, existing: ExistingAllocation) -> None:
+def take_over_one(context: StepContext, application: Application, node: Node, existing: ExistingAllocation) -> None:
     """Books an existing allocation, and makes up its ask from it if the ask is unknown (gang design, Application
     recovery)."""
     partition = context.partition_of(application)

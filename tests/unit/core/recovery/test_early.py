@@ -9,18 +9,15 @@ from schedulerd.core.commands import (
     AllocationRelease,
     AskRelease,
     NewAsk,
-    NodeAction,
     TerminationType,
     UpdateAllocations,
 )
 from schedulerd.core.facts import (
-    Allocated,
     AskAdded,
     AskRejected,
     EarlyAskReleased,
     Fact,
     NodeAccepted,
-    NodeRejected,
     RejectCode,
     Released,
     ReleaseIgnored,
@@ -88,8 +85,6 @@ def test_an_ask_for_an_application_that_ended_is_rejected_with_its_last_state_wh
     rejected = only(AskRejected, talk.sleep(WAIT_NS))
     assert rejected.code is RejectCode.UNKNOWN_APPLICATION
     assert rejected.reason.startswith("applicationID 'app' was last an application in state Completed")
-    talk.nodes(a_node("n2", ROOM, an_existing("e1")))
-    assert "in state Completed" in only(NodeRejected, talk.sleep(WAIT_NS)).reason
     talk.sleep(Timeouts().retention_ns)
     talk.asks(an_ask("again"))
     assert "'app' is not a known application" in only(AskRejected, talk.sleep(WAIT_NS)).reason
@@ -171,72 +166,6 @@ def test_an_ask_that_came_several_times_is_confirmed_once_with_the_type_of_its_r
     assert only(EarlyAskReleased, talk.release_asks(application_id="late", termination=unknown)).termination is unknown
 
 
-def test_a_node_waits_for_every_application_it_has_allocations_of() -> None:
-    talk = a_conversation()
-    both = [an_existing("e1", app="late"), an_existing("e2", app="later")]
-    assert talk.nodes(a_node("n1", ROOM, *both)) == []
-    assert of(NodeAccepted, talk.apps(an_app("late"))) == []
-    facts = talk.apps(an_app("later"))
-    assert only(NodeAccepted, facts).node_id == "n1"
-    assert [fact.uuid for fact in of(Allocated, facts)] == ["e1", "e2"]
-
-
-def test_a_node_whose_application_never_comes_is_rejected() -> None:
-    talk = a_conversation()
-    talk.nodes(a_node("n1", ROOM, an_existing(app="never")))
-    rejected = only(NodeRejected, talk.sleep(WAIT_NS))
-    assert (rejected.code, rejected.node_id) == (RejectCode.UNKNOWN_APPLICATION, "n1")
-    assert "'never'" in rejected.reason
-    assert talk.view().nodes == []
-
-
-def test_what_comes_for_a_waiting_node_waits_behind_it() -> None:
-    talk = a_conversation()
-    talk.nodes(a_node("n1", ROOM, an_existing(app="late")))
-    assert talk.nodes(a_node("n1", {"memory": 70}, action=NodeAction.UPDATE)) == []
-    assert talk.nodes(a_node("n1", action=NodeAction.DRAIN_NODE)) == []
-    talk.apps(an_app("late"))
-    assert talk.node().capacity == {"memory": 70}
-    assert talk.node().state == "draining"
-
-
-def test_an_update_waits_for_the_application_of_an_allocation_that_it_brings() -> None:
-    """As a node does that comes with it (SEMANTICS I25)."""
-    talk = a_conversation(a_node("n1", ROOM))
-    talk.nodes(a_node("n1", {"memory": 70}, an_existing(app="late"), action=NodeAction.UPDATE))
-    assert talk.node().capacity == ROOM
-    talk.apps(an_app("late"))
-    assert talk.node().capacity == {"memory": 70}
-    assert len(talk.app("late").allocations) == 1
-
-
-def test_a_release_waits_behind_the_node_that_brings_its_allocation() -> None:
-    """Were it ignored, the allocation would be taken over afterwards and nobody would ever release it."""
-    talk = a_conversation()
-    talk.nodes(a_node("n1", ROOM, an_existing("e1", app="late"), an_existing("e2", app="late")))
-    release = AllocationRelease("late", uuid="e1")
-    assert talk.step(UpdateAllocations(RM, releases=[release])) == []
-    released = only(Released, talk.apps(an_app("late")))
-    assert (released.uuid, released.confirm) == ("e1", True)
-    assert released.termination is TerminationType.STOPPED_BY_RM
-    assert [one.uuid for one in talk.node().allocations] == ["e2"]
-
-
-def test_a_release_of_what_is_there_does_not_wait_for_a_node_that_reports_the_same_uuid() -> None:
-    talk = a_conversation(a_node("n1", ROOM, an_existing("e1")))
-    talk.nodes(a_node("n2", ROOM, an_existing("e1", app="late")))
-    assert only(Released, talk.release(uuid="e1")).node_id == "n1"
-
-
-def test_a_release_behind_a_node_that_never_comes_is_ignored() -> None:
-    talk = a_conversation()
-    talk.nodes(a_node("n1", ROOM, an_existing("e1", app="never")))
-    talk.step(UpdateAllocations(RM, releases=[AllocationRelease("never", uuid="e1")]))
-    facts = talk.sleep(WAIT_NS)
-    assert only(NodeRejected, facts).node_id == "n1"
-    assert only(ReleaseIgnored, facts).uuid == "e1"
-
-
 @pytest.fixture
 def two_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(early, "TAKEN_MAX", 2)
@@ -264,45 +193,21 @@ def test_a_step_takes_so_many_of_those_that_waited_and_the_next_steps_the_rest()
 
 
 @pytest.mark.usefixtures("two_at_a_time")
-def test_allocations_that_a_node_comes_with_count_as_items() -> None:
-    talk = a_conversation()
-    talk.nodes(*(a_node(name, ROOM, an_existing(f"of-{name}", app="late")) for name in ("n1", "n2")))
-    talk.nodes(a_node("n3", ROOM, *(an_existing(f"e{number}", app="late") for number in range(5))))
-    steps = [talk.apps(an_app("late")), talk.sleep(1), talk.sleep(1)]
-    assert [only(NodeAccepted, facts).node_id for facts in steps] == ["n1", "n2", "n3"], "and a node is never cut"
-
-
-@pytest.mark.usefixtures("two_at_a_time")
 def test_what_comes_meanwhile_waits_behind_what_came_before() -> None:
     talk = a_conversation(a_node("n0", ROOM))
     talk.asks(*late_asks("k1", "k2", "k3"))
     talk.nodes(a_node("n1", ROOM, an_existing("e1", app="late")))
-    assert added(talk.apps(an_app("late"))) == ["k1", "k2"]
+    assert added(talk.apps(an_app("late"))) == ["k1"], "the allocation that the node came with is before all asks"
     assert talk.asks(*late_asks("k3", "k4")) == []
-    assert talk.nodes(a_node("n2", ROOM, an_existing("e2", app="late"))) == []
-    assert talk.nodes(a_node("n1", {"memory": 70}, action=NodeAction.UPDATE)) == []
+    assert only(NodeAccepted, talk.nodes(a_node("n2", ROOM, an_existing("e2", app="late")))), "a node waits for nothing"
     assert talk.step(UpdateAllocations(RM, releases=[AllocationRelease("late")])) == []
-    assert talk.step(UpdateAllocations(RM, releases=[AllocationRelease("late", uuid="e1")])) == []
+    assert (
+        only(Released, talk.step(UpdateAllocations(RM, releases=[AllocationRelease("late", uuid="e1")]))).uuid == "e1"
+    )
     assert added(talk.asks(an_ask("of another"))) == ["of another"], "it has nothing to wait for"
     facts = talk.sleep(WAIT_NS)
-    assert added(facts) == ["k3", "k3", "k4"], "the second k3 is an update of the first"
-    assert [fact.node_id for fact in of(NodeAccepted, facts)] == ["n1", "n2"]
-    assert [fact.uuid for fact in of(Released, facts)] == ["e1", "e2"], "the release of all came after both"
-    assert only(ReleaseIgnored, facts).uuid == "e1", "the release of one came after that of all"
-    assert talk.node("n1").capacity == {"memory": 70}
-
-
-@pytest.mark.usefixtures("two_at_a_time")
-def test_a_node_that_waits_for_another_application_as_well_keeps_its_order() -> None:
-    talk = a_conversation()
-    talk.asks(*late_asks("k1"))
-    talk.nodes(a_node("n1", ROOM, an_existing("e1", app="late"), an_existing("e2", app="later")))
-    talk.nodes(a_node("n1", {"memory": 70}, action=NodeAction.UPDATE))
-    talk.apps(an_app("late"))
-    assert talk.sleep(WAIT_NS // 2) == []
-    assert only(NodeAccepted, talk.apps(an_app("later"))).node_id == "n1"
-    talk.sleep(1)
-    assert talk.node().capacity == {"memory": 70}
+    assert added(facts) == ["k2", "k3", "k3", "k4"], "the second k3 is an update of the first"
+    assert [fact.uuid for fact in of(Released, facts)] == ["e2"]
 
 
 @pytest.mark.usefixtures("two_at_a_time")

@@ -11,7 +11,6 @@ from schedulerd.core.facts import (
     AskRejected,
     AskWithdrawn,
     ChangeCause,
-    Fact,
     NodeRejected,
     Released,
     ReleaseRequested,
@@ -233,23 +232,6 @@ def test_one_that_cannot_be_right_rejects_the_update_which_changes_nothing(
     assert reason in rejected.reason
     assert where(talk) == before
     assert talk.node("n1").capacity == {"memory": 20}
-
-
-def test_an_update_waits_for_the_application_and_what_comes_after_waits_behind_it() -> None:
-    talk = a_talk()
-    facts: list[Fact] = talk.nodes(an_update("n1", an_existing("e1", "k", app="late")))
-    facts += talk.nodes(a_node("n1", {"memory": 30}, action=NodeAction.UPDATE))
-    assert facts == []
-    talk.apps(an_app("late"))
-    assert where(talk) == {"e1": ("k", "n1", 10)}
-    assert talk.node("n1").capacity == {"memory": 30}
-
-
-def test_an_update_whose_application_does_not_come_is_rejected() -> None:
-    talk = a_talk()
-    talk.nodes(an_update("n1", an_existing("e1", "k", app="never")))
-    rejected = only(NodeRejected, talk.sleep(10_000_000_000))
-    assert "applicationID 'never' is not a known application" in rejected.reason
 
 
 def test_an_update_of_an_unknown_node_is_rejected_at_once() -> None:

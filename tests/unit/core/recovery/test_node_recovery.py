@@ -120,7 +120,6 @@ def test_an_existing_allocation_keeps_its_own_size(talk: Conversation) -> None:
         (an_existing("", "k"), RejectCode.EMPTY_ID, "UUID is empty"),
         (an_existing("e2", ""), RejectCode.EMPTY_ID, "allocationKey is empty"),
         (an_existing("e2", app=""), RejectCode.EMPTY_ID, "applicationID is empty"),
-        (an_existing("e2", app="gone"), RejectCode.UNKNOWN_APPLICATION, "applicationID 'gone'"),
         (an_existing("e2", memory=0), RejectCode.INVALID_RESOURCES, "resourcePerAlloc is"),
         (an_existing("e2", memory=-1), RejectCode.INVALID_RESOURCES, "resourcePerAlloc['memory'] is -1"),
         (

@@ -228,7 +228,7 @@ def test_a_body_without_end_is_cut_off(daemon: Daemon) -> None:
 def test_the_state_as_json(daemon: Daemon) -> None:
     amounts = {"vcore": 10}
     node = NodeView(
-        "n1", NodeState.DRAINING, False, True, {"zone": "a"}, amounts, {}, {}, amounts, {}, None, None, {}, [], []
+        "n1", NodeState.DRAINING, False, True, {"zone": "a"}, amounts, {}, {}, amounts, {}, None, None, {}, [], [], []
     )
     daemon.debug_state = {"nodes": [node], "violations": []}
     response = daemon.request("GET", "/debug/state")
