@@ -25,6 +25,7 @@ from schedulerd.core.facts import (
     ReleaseRequested,
 )
 from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.recovery.facts import AllocationUnclaimed
 from tests.conformance.compare import Json, Rightly
 from tests.conformance.documented import Addition, Additions
 from tests.conformance.history import History, Turn
@@ -327,6 +328,34 @@ class CreatedNames(AcceptedHere):
         return self._OF_THE_PEER.fullmatch(fact.queue) is None
 
 
+class UnclaimedKeepsItsNode(Rule):
+    rule = "an existing allocation of an application that is not known does not reject its node"
+    source = "SEMANTICS J7: the node is registered at once, and the allocation is unclaimed"
+
+    def __init__(self, played: Played) -> None:
+        super().__init__(played)
+        self._nodes: dict[int, set[str]] = {}
+        """By check: the nodes that were recorded as rejected, and have unclaimed allocations here."""
+        for check, (turns, recorded) in enumerate(zip(played.history, played.recorded["checks"], strict=False)):
+            unclaimed = {fact.node_id for _, facts in turns for fact in facts if isinstance(fact, AllocationUnclaimed)}
+            rejected = {event["node"] for event in recorded["events"] if event["ev"] == "nodeRejected"}
+            if unclaimed & rejected:
+                self._nodes[check] = unclaimed & rejected
+        self._first = min(self._nodes, default=len(played.history))
+        """From this check on the cluster has a node that the peer's has not, with all that follows."""
+
+    def omits(self, check: int, event: Json) -> bool:
+        return check >= self._first and (
+            event.get("ev") != "nodeRejected" or event["node"] in self._nodes.get(check, ())
+        )
+
+    def adds(self, check: int, event: Json) -> bool:
+        return check >= self._first
+
+    def counts(self, check: int, pointer: str, recorded: object, ours: object) -> bool:
+        return check >= self._first
+
+
 RULES: tuple[type[Rule], ...] = (
     ToldToGoOnce,
     UnknownTypeIsAnswered,
@@ -335,6 +364,7 @@ RULES: tuple[type[Rule], ...] = (
     SwapIsOneUpdate,
     NamesNoQueue,
     CreatedNames,
+    UnclaimedKeepsItsNode,
 )
 
 

@@ -370,3 +370,54 @@ def test_an_application_that_names_a_queue_is_not_excused() -> None:
     recording = Recording(an_app("app1", "root.b"), {"check": "x"})
     recording.events("x")[:] = [{"m": 0, "ev": "appRejected", "app": "app1", "reason": "no rule"}]
     assert recording.left()
+
+
+# An allocation of an application that is not known does not reject its node
+
+
+def with_a_stale_allocation(app: str = "gone") -> Recording:
+    """A node comes with it, and a later ask finds room there."""
+    existing = {"key": "k", "app": app, "resources": SIZE}
+    return Recording(
+        an_app("app1"),
+        {"check": "before"},
+        {"nodes": [{"id": "n2", "resources": {"memory": 100}, "existing": [existing]}]},
+        {"check": "node"},
+        an_ask("a1"),
+        {"schedule": 1},
+        {"check": "after"},
+    )
+
+
+def rejected(recording: Recording, label: str = "node", node: str = "n2") -> None:
+    """As the peer says it, and without the node from there on."""
+    recording.events(label)[:] = [{"ev": "nodeRejected", "node": node, "reason": "unknown application", "m": 1}]
+    for checked in ("node", "after"):
+        recording.snapshot(checked)["nodes"].pop(node)
+
+
+def test_its_node_may_be_there_with_all_that_follows() -> None:
+    recording = with_a_stale_allocation()
+    rejected(recording)
+    recording.events("after").clear()
+    assert recording.left() == []
+
+
+def test_a_node_that_is_not_there_is_reported_without_such_an_allocation() -> None:
+    recording = with_a_stale_allocation(app="app1")
+    rejected(recording)
+    assert len(recording.left()) >= 2
+
+
+@pytest.mark.parametrize("node", ["n1", "n3"])
+def test_another_node_that_is_rejected_is_reported(node: str) -> None:
+    recording = with_a_stale_allocation()
+    recording.events("node")[:] = [{"ev": "nodeRejected", "node": node, "reason": "x", "m": 1}]
+    assert recording.left()
+
+
+def test_what_differs_before_is_reported() -> None:
+    recording = with_a_stale_allocation()
+    rejected(recording)
+    recording.events("before").append(completing())
+    assert len(recording.left()) == 1
