@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from schedulerd.core.commands import AllocationAffinity, Expression, NewAsk, Operator
 from schedulerd.core.facts import Allocated, AllocationChanged, Fact, Released
+from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
 from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from tests.reference.changes import changed
@@ -58,7 +59,8 @@ class Estate:
     """All nodes, what runs on them and what is kept there."""
 
     machines: dict[str, Machine] = field(default_factory=dict)
-    running: dict[str, Allocated] = field(default_factory=dict)
+    running: dict[str, Allocated | AllocationUnclaimed] = field(default_factory=dict)
+    """Unclaimed allocations too: their pods run there."""
     kept: dict[tuple[str, str, str], Resources] = field(default_factory=dict)
     """By application, ask and node."""
     selectors: Mapping[str, tuple[Expression, ...]] = field(default_factory=dict)
@@ -66,11 +68,13 @@ class Estate:
 
     def hear(self, fact: Fact) -> None:
         match fact:
-            case Allocated():
+            case Allocated() | AllocationUnclaimed():
                 self.running[fact.uuid] = fact
             case AllocationChanged():
-                self.running[fact.uuid] = changed(self.running.pop(fact.old_uuid), fact)
-            case Released():
+                before = self.running.pop(fact.old_uuid)
+                assert isinstance(before, Allocated)
+                self.running[fact.uuid] = changed(before, fact)
+            case Released() | UnclaimedEnded():
                 self.running.pop(fact.uuid, None)
             case Reserved():
                 self.kept[fact.application_id, fact.allocation_key, fact.node_id] = fact.resources

@@ -102,7 +102,8 @@ class Bookkeeper:
         }
         assert self.capacity.keys() == {node.node_id for node in view.nodes}
         for node in view.nodes:
-            assert self.on_nodes[node.node_id].keys() == {one.uuid for one in node.allocations}
+            there = {one.uuid for one in node.allocations} | {one.uuid for one in node.unclaimed}
+            assert self.on_nodes[node.node_id].keys() == there
             assert total(self.on_nodes[node.node_id].values()) == node.allocated
         assert self.applications.keys() == {queue.path for queue in view.queues}
         for queue in view.queues:

@@ -29,6 +29,7 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.predicates.facts import PredicateNotWanted
+from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.views.values import ApplicationView, NodeView, PartitionView, ResourceManagerView
 
@@ -43,6 +44,7 @@ class Books:
 
     nodes: dict[str, NodeChanged] = field(default_factory=dict)
     allocations: dict[str, Allocated] = field(default_factory=dict)
+    unclaimed: dict[str, AllocationUnclaimed] = field(default_factory=dict)
     releasing: dict[str, str] = field(default_factory=dict)
     asks: Counter[AskName] = field(default_factory=Counter)
     applications: Counter[tuple[str, ApplicationState]] = field(default_factory=Counter)
@@ -128,6 +130,20 @@ class Auditor:
                 books.releasing[fact.uuid] = fact.termination.name
             case Released():
                 self._released(books, fact)
+            case AllocationUnclaimed():
+                if fact.uuid in books.allocations or fact.uuid in books.unclaimed:
+                    self._problems.append(f"{fact.uuid} is unclaimed, and is there already")
+                books.unclaimed[fact.uuid] = fact
+                books.node_allocated[fact.node_id].add(fact.resources.canonical())
+            case UnclaimedEnded():
+                self._unclaimed_ended(books, fact)
+
+    def _unclaimed_ended(self, books: Books, fact: UnclaimedEnded) -> None:
+        before = books.unclaimed.pop(fact.uuid, None)
+        if before is None or (before.node_id, before.resources) != (fact.node_id, fact.resources):
+            self._problems.append(f"{fact.uuid} is unclaimed no longer, and was {before}")
+            return
+        books.node_allocated[fact.node_id].subtract(fact.resources.canonical())
 
     def _application(self, books: Books, fact: ApplicationChanged) -> None:
         if fact.old_state is not None:
@@ -212,6 +228,8 @@ def _partition(books: Books, partition: PartitionView) -> list[str]:
     _users(found, books, partition)
     uuids = sorted(item.uuid for node in partition.nodes for item in node.allocations)
     _compare(found, "allocations", sorted(books.allocations), uuids)
+    shown = {item.uuid: item.application_id for node in partition.nodes for item in node.unclaimed}
+    _compare(found, "unclaimed", {uuid: one.application_id for uuid, one in books.unclaimed.items()}, shown)
     releasing = {item.uuid: item.releasing for node in partition.nodes for item in node.allocations if item.releasing}
     _compare(found, "being released", books.releasing, releasing)
     return found

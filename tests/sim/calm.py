@@ -123,6 +123,7 @@ def _behave(scheduler: Scheduler, memory: ResourceManagerMemory, *, takes_back: 
         for place, one in memory.held.items()
         if not one.placeholder and place not in memory.to_confirm
     ]
+    finished += [AllocationRelease(one.application_id, one.partition, one.uuid) for one in memory.unclaimed.values()]
     yield UpdateAllocations(memory.rm_id, releases=_confirmed(memory) + finished)
     asks, ask_releases = [], []
     for name, partition in scheduler.cluster.resource_managers[memory.rm_id].partitions.items():
@@ -161,8 +162,8 @@ def _leftovers(partition: Partition) -> Iterator[str]:
         if queue.running:
             yield f"{queue.path} counts {queue.running} running applications"
     for node in partition.nodes.values():
-        if node.allocations or not node.allocated.is_zero():
-            yield f"node {node.node_id} has {len(node.allocations)} allocations"
+        if node.allocations or node.unclaimed or not node.allocated.is_zero():
+            yield f"node {node.node_id} has {len(node.allocations)} + {len(node.unclaimed)} allocations"
         for name in ("reserved", "entitled_reserved", "leaving"):
             if not getattr(node, name).is_zero():
                 yield f"{name} of node {node.node_id} is {getattr(node, name)}"

@@ -32,7 +32,6 @@ from schedulerd.core.facts import (
     CycleRan,
     Fact,
     ItemIgnored,
-    NodeAccepted,
     NodeChanged,
     NodeRejected,
     RejectCode,
@@ -47,6 +46,7 @@ from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut
 from schedulerd.core.gangs.sentences import GANG_TIMEOUT
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.partition import REQUIRED_NODE_TAG
+from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
 from schedulerd.core.views.values import PartitionView, ResourceManagerView
 from tests.sim import room_observations
 
@@ -72,7 +72,11 @@ EXPECTED = (
     "early ask rejected after its wait",
     "ask placed on its required node",
     "early ask taken when its application came",
-    "early node taken when its application came",
+    "allocation unclaimed",
+    "unclaimed allocation joined",
+    "unclaimed allocation released",
+    "unclaimed allocation node_removed",
+    "unclaimed placeholder joined",
     "allocation out of time",
     "application out of time",
     "existing allocation taken over",
@@ -196,8 +200,13 @@ class Observations(Counter[str]):
                 self["quota of a namespace said anew"] += not any(
                     isinstance(one, QueueChanged) and one.change is QueueChange.ADDED for one in facts
                 ) and not any(isinstance(one, ApplicationChanged) for one in facts)
-            case NodeAccepted():
-                self["early node taken when its application came"] += isinstance(command, UpdateApplications)
+            case AllocationUnclaimed():
+                self["allocation unclaimed"] += 1
+            case UnclaimedEnded():
+                self[f"unclaimed allocation {fact.cause}"] += 1
+                self["unclaimed placeholder joined"] += any(
+                    isinstance(one, Allocated) and one.uuid == fact.uuid and one.placeholder for one in facts
+                )
             case AskWithdrawn(cause=WithdrawCause.RECOVERED) if isinstance(command, UpdateNodes):
                 self["pending ask found running"] += 1
             case AskWithdrawn():

@@ -34,6 +34,7 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
 )
 from schedulerd.core.lifecycles import TERMINAL_STATES, NodeState, ResourceManagerState
+from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
 from schedulerd.core.specs import PartitionSpec
 from schedulerd.core.views.values import AllocationView, ResourceManagerView
 
@@ -53,6 +54,8 @@ class ResourceManagerMemory:
     partitions: tuple[PartitionSpec, ...] = ()
     """As it registered with them last."""
     held: dict[Place, Allocated] = field(default_factory=dict)
+    unclaimed: dict[Place, AllocationUnclaimed] = field(default_factory=dict)
+    """What it reported of applications that are not known."""
     to_confirm: dict[Place, ReleaseRequested] = field(default_factory=dict)
     over: deque[ReleaseRequested] = field(default_factory=lambda: deque(maxlen=20))
     """What it was asked to release, and what went before it confirmed that."""
@@ -107,6 +110,10 @@ class ResourceManagerMemory:
                     found += self._released(fact, command, sent)
                     if fact.confirm and isinstance(command, UpdateAllocations) and not _is_wish(fact, sent):
                         found.append(f"{fact.uuid} is confirmed to {self.rm_id}, which was only asked for it")
+                case AllocationUnclaimed():
+                    found += self._unclaimed(fact)
+                case UnclaimedEnded():
+                    found += self._unclaimed_ended(fact, sent, facts)
         return found
 
     def disagreements(self, shown: ResourceManagerView | None) -> list[str]:
@@ -118,7 +125,14 @@ class ResourceManagerMemory:
             for node in partition.nodes
             for item in node.allocations
         }
-        found = [f"{self.rm_id} holds {place}, the scheduler does not" for place in self.held if place not in there]
+        unclaimed = {
+            (partition.name, item.uuid)
+            for partition in partitions
+            for node in partition.nodes
+            for item in node.unclaimed
+        }
+        found = [f"{place} is unclaimed on one side only" for place in sorted(self.unclaimed.keys() ^ unclaimed)]
+        found += [f"{self.rm_id} holds {place}, the scheduler does not" for place in self.held if place not in there]
         found += [
             f"the scheduler has {place}, {self.rm_id} does not" for place in sorted(there.keys() - self.held.keys())
         ]
@@ -132,6 +146,7 @@ class ResourceManagerMemory:
         self.state = fact.state
         if fact.state in (ResourceManagerState.INIT, ResourceManagerState.STOPPED):
             self.held.clear()
+            self.unclaimed.clear()
             self.to_confirm.clear()
             self.ended.clear()
             self.nodes.clear()
@@ -186,6 +201,7 @@ class ResourceManagerMemory:
 
     def _node_accepted(self, fact: NodeAccepted) -> list[str]:
         held = {place for place, one in self.held.items() if one.node_id == fact.node_id}
+        held |= {place for place, one in self.unclaimed.items() if one.node_id == fact.node_id}
         reports = self.node_reports.get((fact.partition, fact.node_id), [[]])
         if any({(fact.partition, item.uuid) for item in report} <= held for report in reports):
             return []
@@ -223,6 +239,44 @@ class ResourceManagerMemory:
         self.ended.add(place)
         return found
 
+    def _unclaimed(self, fact: AllocationUnclaimed) -> list[str]:
+        place = fact.partition, fact.uuid
+        found = [f"{fact.uuid} is unclaimed, and is there already"] if place in self.held | self.unclaimed else []
+        if (fact.partition, fact.application_id) in self.applications:
+            found.append(f"{fact.uuid} is unclaimed, and its application is there")
+        if not any(
+            _is_as_reported_unclaimed(item, fact)
+            for report in self.node_reports.get((fact.partition, fact.node_id), [])
+            for item in report
+        ):
+            found.append(f"{fact.uuid} is unclaimed as {fact}, not as it was reported")
+        self.ended.discard(place)
+        self.unclaimed[place] = fact
+        return found
+
+    def _unclaimed_ended(self, fact: UnclaimedEnded, sent: list[AllocationRelease], facts: Sequence[Fact]) -> list[str]:
+        place = fact.partition, fact.uuid
+        found = [] if place in self.unclaimed else [f"{fact.uuid} is unclaimed no longer, and was not"]
+        self.unclaimed.pop(place, None)
+        match fact.cause:
+            case UnclaimedEnd.JOINED:
+                is_there = (fact.partition, fact.application_id) in self.applications
+                goes_on = any(isinstance(one, Allocated | AllocationChanged) and one.uuid for one in facts)
+                if fact.confirm or not is_there or not goes_on:
+                    found.append(f"{fact.uuid} joins an application, and is not its allocation")
+            case UnclaimedEnd.REPORTED_ANEW:
+                if fact.confirm or not any(isinstance(one, AllocationUnclaimed) for one in facts):
+                    found.append(f"{fact.uuid} is reported anew, and is not there")
+            case UnclaimedEnd.NODE_REMOVED:
+                if not fact.confirm:
+                    found.append(f"{fact.uuid} vanishes with its node without a word")
+                self.ended.add(place)
+            case UnclaimedEnd.RELEASED:
+                if not fact.confirm and not any(_ends_silently(release, fact) for release in sent):
+                    found.append(f"{fact.uuid} vanishes without a word")
+                self.ended.add(place)
+        return found
+
 
 def plain_name(partition: str) -> str:
     """The partition as in the queue file, for any spelling a message may use."""
@@ -233,6 +287,11 @@ def _is_as_reported(item: ExistingAllocation, fact: Allocated) -> bool:
     names = ("application_id", "allocation_key", "resources", "priority", "task_group")
     is_same = all(getattr(item, name) == getattr(fact, name) for name in names)
     return is_same and fact.placeholder is (item.placeholder and bool(item.task_group))
+
+
+def _is_as_reported_unclaimed(item: ExistingAllocation, fact: AllocationUnclaimed) -> bool:
+    names = ("application_id", "allocation_key", "uuid", "resources")
+    return all(getattr(item, name) == getattr(fact, name) for name in names)
 
 
 def _is_same(fact: Allocated, item: AllocationView) -> bool:
@@ -247,7 +306,7 @@ def _keep(names: set[Place], name: Place, there: bool) -> None:
         names.discard(name)
 
 
-def _ends_silently(release: AllocationRelease, fact: Released) -> bool:
+def _ends_silently(release: AllocationRelease, fact: Released | UnclaimedEnded) -> bool:
     """Whether the release names this allocation and is of a type that is not answered (SEMANTICS F)."""
     return release.termination not in ANSWERED and _names(release, fact)
 
@@ -257,7 +316,7 @@ def _is_wish(fact: Released, sent: Sequence[AllocationRelease]) -> bool:
     return any(release.termination in ANSWERED and _names(release, fact) for release in sent)
 
 
-def _names(release: AllocationRelease, fact: Released) -> bool:
+def _names(release: AllocationRelease, fact: Released | UnclaimedEnded) -> bool:
     if release.uuid:
         return release.uuid == fact.uuid and release.application_id in ("", fact.application_id)
     if release.application_id != fact.application_id:

@@ -30,6 +30,7 @@ from schedulerd.core.facts import (
 )
 from schedulerd.core.lifecycles import NodeState, ResourceManagerState
 from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
 from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec, QueueProperties, QueueSpec
@@ -74,6 +75,7 @@ class RoomBook:
 
     allocations: dict[str, Allocated] = field(default_factory=dict)
     """In the order in which they came, by UUID."""
+    unclaimed: dict[str, AllocationUnclaimed] = field(default_factory=dict)
     leaving: dict[str, ReleaseRequested] = field(default_factory=dict)
     """Those of them that the RM was asked to release."""
     reservations: dict[Place, Kept] = field(default_factory=dict)
@@ -87,7 +89,8 @@ class RoomBook:
     def available(self, node_id: str) -> Resources:
         node = self.nodes[node_id]
         left = node.capacity.minus(node.occupied)
-        for one in self.allocations.values():
+        there: tuple[Allocated | AllocationUnclaimed, ...] = (*self.allocations.values(), *self.unclaimed.values())
+        for one in there:
             if one.node_id == node_id:
                 left.subtract(one.resources.items())
         return left
@@ -189,6 +192,8 @@ class RoomBooks:
                 | AllocationChanged()
                 | ReleaseRequested()
                 | Released()
+                | AllocationUnclaimed()
+                | UnclaimedEnded()
                 | NodeChanged()
                 | Reserved()
                 | ReservationEnded()
@@ -209,6 +214,8 @@ def _enter(
     | AllocationChanged
     | ReleaseRequested
     | Released
+    | AllocationUnclaimed
+    | UnclaimedEnded
     | NodeChanged
     | Reserved
     | ReservationEnded
@@ -231,6 +238,10 @@ def _enter(
             book.leaving.pop(fact.uuid, None)
             for one in book.reservations.values():
                 one.victims.discard(fact.uuid)
+        case AllocationUnclaimed():
+            book.unclaimed[fact.uuid] = fact
+        case UnclaimedEnded():
+            book.unclaimed.pop(fact.uuid, None)
         case NodeChanged(state=NodeState.REMOVED):
             book.nodes.pop(fact.node_id, None)
         case NodeChanged():

@@ -36,6 +36,7 @@ from schedulerd.core.commands import (
 from schedulerd.core.facts import Allocated
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.partition import REQUIRED_NODE_TAG
+from schedulerd.core.recovery.facts import AllocationUnclaimed
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, PartitionSpec
 from tests.sim.clusters import PARTITIONS, QUEUES, RELOADS, USERS
@@ -281,7 +282,8 @@ class World:
 
     def _release_one(self, rm: ResourceManagerMemory) -> AllocationRelease:
         termination = self._or_garbage(TerminationType.STOPPED_BY_RM, self._random.choice(tuple(TerminationType)))
-        allocation = self._held(rm)
+        here: tuple[Allocated | AllocationUnclaimed, ...] = (*rm.held.values(), *rm.unclaimed.values())
+        allocation = self._random.choice(here) if here else None
         if allocation is None or self._random.random() < 0.15:
             key = self._random.choice((*KEYS, ""))
             uuid = self._random.choice(("", "", "nosuch"))

@@ -6,6 +6,7 @@ the room of a node alone: no queue and no user has a part in them.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -36,6 +37,7 @@ class AllocationUnclaimed:
     uuid: str
     node_id: str
     resources: Resources
+    tags: Mapping[str, str]
     reason: str
 
 

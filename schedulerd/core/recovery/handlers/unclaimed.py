@@ -42,6 +42,7 @@ def hold(context: StepContext, partition: Partition, node: Node, existing: Exist
             uuid=one.uuid,
             node_id=node.node_id,
             resources=existing.resources,
+            tags=existing.tags,
             reason=reason,
         )
     )
