@@ -179,9 +179,10 @@ class Daemon:
             queue_files.in_force.read(DEFAULT_GROUP, own)
         self._not_ready_because = STARTING if own is not None else "no valid queue file has been read yet"
         metrics, seed = Metrics(settings.metrics_series_max, yunikorn=settings.yunikorn_metrics), random_seed()
+        self._metrics = metrics
         self._scheduler = Scheduler(settings.timeouts(), uuid_source(seed), matches)
         self._journal = begin_journal(settings, seed, metrics)
-        self._probe = LoopProbe(metrics.loop_lag_seconds)
+        self._probe = LoopProbe(self._note_loop_lag)
         identities = Identities(settings.rm_identities, settings.tls_identity_names)
         if settings.rm_identities:
             log.info("clients are known by their certificates", names_that_count=list(settings.tls_identity_names))
@@ -356,6 +357,10 @@ class Daemon:
         self._reloads.announce()
         tls = {} if self._grpc.tls_port is None else {"grpc_tls_port": self._grpc.tls_port}
         log.info("serving", version=description(), grpc_port=self._grpc.port, **tls, http_port=self._http.port)
+
+    def _note_loop_lag(self, seconds: float) -> None:
+        self._metrics.loop_lag_seconds(seconds)
+        self._owner.was_held(seconds)
 
     def _is_idle(self) -> bool:
         return not self._owner.depth and not self._scheduler.wants_cycle()

@@ -52,6 +52,16 @@ to 20 times its size in memory."""
 TRACEBACKS_PER_SECOND_MAX = 5
 """Tracebacks of failed checks. A client can cause one with each item it sends; all failures are counted."""
 
+HELD_SECONDS = 0.1
+"""A loop that was held for longer may have timers that became due while nothing was read."""
+
+QUIET_SECONDS = 0.25
+"""All input that arrived while the loop was held has been read when nothing more comes for this time."""
+
+INPUT_FIRST_SECONDS_MAX = 30.0
+"""Alarms wait for such input at most for this time, and at most for as long as the loop was held. So a flood of requests
+cannot keep them from ringing."""
+
 _ALARM_SLACK_SECONDS = 0.001
 """The loop's timers have a resolution of a millisecond. Setting an alarm slightly late avoids waking up twice."""
 
@@ -154,6 +164,13 @@ class Owner:
         self._done: list[tuple[asyncio.Future[list[Fact]], list[Fact]]] = []
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_ns: int | None = None
+        self._rang_ns: int | None = None
+        """When the RingAlarms that is in the inbox came there; None if none is."""
+        self._input_first_until = 0.0
+        """Until when alarms wait for input that arrived while the loop was held, by the loop's clock; 0.0 if they do
+        not."""
+        self._heard_at = 0.0
+        """When input came last, while alarms wait for it, by the loop's clock."""
         self._tracebacks_second = self._tracebacks = 0
         """The monotonic second of the last failed check, and the number of tracebacks written in it."""
 
@@ -177,13 +194,47 @@ class Owner:
         scheduler has taken the command and every sink has seen its facts; the result of the future is these facts.
         """
         await self._room.acquire()
+        self._note_input()
         done: asyncio.Future[list[Fact]] = asyncio.get_running_loop().create_future()
         self._inbox.put_nowait(_Entry(command, done, size_bytes))
         return done
 
     def post(self, command: Command) -> None:
         """Queues a command of the daemon itself, of which there are a few for each RM session. Never waits."""
+        self._note_input()
         self._inbox.put_nowait(_Entry(command, None))
+
+    def was_held(self, seconds: float) -> None:
+        """The loop did not turn for so long, because the process was stopped or something held it.
+
+        Alarms that became due meanwhile are overdue for no fault of the clients, whose requests may lie in sockets. So
+        what had arrived is read first: no alarm rings before nothing came for a moment, or the bound is reached.
+        """
+        if seconds > HELD_SECONDS:
+            now = asyncio.get_running_loop().time()
+            until = now + min(seconds, INPUT_FIRST_SECONDS_MAX)
+            self._input_first_until = max(self._input_first_until, until)
+            self._heard_at = now
+
+    def _note_input(self) -> None:
+        if self._input_first_until:
+            self._heard_at = asyncio.get_running_loop().time()
+
+    def _is_input_first(self) -> bool:
+        """Whether alarms wait for input; if so, they are tried again in a moment."""
+        if not self._input_first_until:
+            return False
+        loop = asyncio.get_running_loop()
+        again_at = min(self._heard_at + QUIET_SECONDS, self._input_first_until)
+        is_reading = not self._inbox.empty() or self._room.locked()
+        if is_reading:
+            again_at = min(max(again_at, loop.time() + QUIET_SECONDS), self._input_first_until)
+        if loop.time() < again_at:
+            self._disarm()
+            self._alarm = loop.call_at(again_at, self._ring)
+            return True
+        self._input_first_until = 0.0
+        return False
 
     async def run(self) -> None:
         """Runs turns forever, and sleeps while there is nothing to do. Raises `StepFailed`."""
@@ -217,10 +268,12 @@ class Owner:
     def _steps(self, entry: _Entry | None) -> None:
         started = self.worked_at = time.perf_counter()
         while entry is not None:
-            before = time.perf_counter()
-            facts = self._step(entry.command, entry.size_bytes)
-            after = time.perf_counter()
-            self._stopwatch.step_seconds(type(entry.command).__name__, after - before)
+            before = after = time.perf_counter()
+            facts: list[Fact] = []
+            if not isinstance(entry.command, RingAlarms) or self._may_ring():
+                facts = self._step(entry.command, entry.size_bytes)
+                after = time.perf_counter()
+                self._stopwatch.step_seconds(type(entry.command).__name__, after - before)
             if entry.done is not None:
                 self._room.release()
                 self._done.append((entry.done, facts))
@@ -232,6 +285,17 @@ class Owner:
             self._stopwatch.cycle_seconds(seconds)
             self._pace.took(seconds, facts)
 
+    def _may_ring(self) -> bool:
+        """Whether the RingAlarms that comes up in the inbox is stepped now, and does not wait for input."""
+        self._note_gap(self._clocks().monotonic_ns)
+        self._rang_ns = None
+        return not self._is_input_first()
+
+    def _note_gap(self, now_ns: int) -> None:
+        """Notes if the loop was held since the RingAlarms came to the inbox: it would ring what became due since."""
+        if self._rang_ns is not None:
+            self.was_held((now_ns - max(self._rang_ns, self._now.monotonic_ns)) / 1e9)
+
     def _dismantle(self) -> bool:
         """Frees some of the dropped state; returns whether there is more."""
         until = time.perf_counter() + DISMANTLE_SECONDS
@@ -241,7 +305,9 @@ class Owner:
         return False
 
     def _step(self, command: Command, size_bytes: int = 0) -> list[Fact]:
-        self._now = self._clocks()
+        now = self._clocks()
+        self._note_gap(now.monotonic_ns)
+        self._now = now
         self._remember(command, size_bytes)
         if isinstance(command, RingAlarms):
             self._alarm_ns = None
@@ -293,8 +359,11 @@ class Owner:
         self._alarm_ns = deadline_ns
 
     def _ring(self) -> None:
+        assert self._alarm is not None
+        self.was_held(asyncio.get_running_loop().time() - self._alarm.when())
         self._alarm = None
-        self.post(RingAlarms())
+        self._rang_ns = self._clocks().monotonic_ns
+        self._inbox.put_nowait(_Entry(RingAlarms(), None))
 
     def _disarm(self) -> None:
         if self._alarm is not None:
