@@ -59,7 +59,7 @@ QUIET_SECONDS = 0.25
 """All input that arrived while the loop was held has been read when nothing more comes for this time."""
 
 INPUT_FIRST_SECONDS_MAX = 30.0
-"""Alarms wait for such input at most for this time, and at most for as long as the loop was held. So a flood of requests
+"""Alarms wait for such input at most for this time, and at most for as long as the loop was held: a flood of requests
 cannot keep them from ringing."""
 
 _ALARM_SLACK_SECONDS = 0.001
