@@ -330,7 +330,7 @@ class CreatedNames(AcceptedHere):
 
 class UnclaimedKeepsItsNode(Rule):
     rule = "an existing allocation of an application that is not known does not reject its node"
-    source = "SEMANTICS J7: the node is registered at once, and the allocation is unclaimed"
+    source = "SEMANTICS E15: the node is registered at once, and the allocation is unclaimed"
 
     def __init__(self, played: Played) -> None:
         super().__init__(played)

@@ -211,7 +211,6 @@ RETIRED: dict[str, tuple[tuple[str, ...], str]] = {
     "left": (("schedulerd/core/commit",), "end_release"),
     "no_victim": (("schedulerd/core/commit",), "drop_victim"),
     "as_if_asked_ns": (CODE, "due_ns"),
-    "unclaimed": (CORE, "available_beside_checks"),
     "claimable": (CORE, "entitled_to"),
     "wake": (CORE, "retry_waiting"),
     "hear": (CORE, "on_facts"),
