@@ -129,7 +129,7 @@ class Constraints:
         rule = self.rule(request_class)
         unmet = first_unmet(rule.constraint.node, node.attribute)
         if unmet is not None:
-            return why_unmet(unmet)
+            return why_unmet(unmet, node.attribute)
         affinity = rule.affinity
         if affinity is None or not affinity.is_required:
             return None

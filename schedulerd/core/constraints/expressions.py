@@ -10,6 +10,7 @@ from operator import is_
 from typing import TypeAlias
 
 from schedulerd.core.commands import Expression, Operator
+from schedulerd.core.constraints.verdicts import is_verdict, reason_attribute
 
 Lookup: TypeAlias = Callable[[str], str | None]
 """Returns the value of a key; None if the key is missing."""
@@ -71,9 +72,11 @@ def _canonical(one: Expression) -> Expression:
     return one if listed == values else Expression(one.key, one.operator, listed)
 
 
-def why_unmet(one: Expression) -> str:
-    """Why the expression does not hold, as a phrase. The phrase does not depend on the node, so phrases can be
-    counted."""
+def why_unmet(one: Expression, value_of: Lookup) -> str:
+    """Why the expression does not hold of a node with these attributes, as a phrase. Phrases can be counted: nodes
+    that do not meet it for the same reason have equal ones."""
+    if is_verdict(one.key):
+        return value_of(reason_attribute(one.key)) or "not admitted by its resource manager"
     match one.operator:
         case Operator.IN:
             return f"{one.key} is not {_named(one.values)}"

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from schedulerd.core.autoscaling.summary import outstanding_requests
+from schedulerd.core.constraints.verdicts import attributes_for_people
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -329,7 +330,7 @@ def _node(partition: Partition, node: Node, query: StateQuery, shown: Shown) -> 
         state=node.state.value,
         schedulable=not node.draining,
         ready=node.ready,
-        attributes=dict(sorted(node.attributes.items())),
+        attributes=dict(sorted(attributes_for_people(node.attributes).items())),
         capacity=node.capacity.nonzero(),
         occupied=node.occupied.nonzero(),
         allocated=node.allocated.nonzero(),

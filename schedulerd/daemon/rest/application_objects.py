@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from schedulerd.core.constraints.verdicts import tags_for_people
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -132,7 +133,7 @@ class ApplicationObjects:
         return go_object(
             {
                 "allocationKey": spec.allocation_key,
-                "allocationTags": dict(sorted(spec.tags.items())),
+                "allocationTags": dict(sorted(tags_for_people(spec.tags).items())),
                 "requestTime": since_ns,
                 "allocationTime": asked_at_ns,
                 "allocationDelay": asked_at_ns - since_ns,
@@ -165,7 +166,7 @@ class ApplicationObjects:
         return go_object(
             {
                 "allocationKey": ask.key,
-                "allocationTags": dict(sorted(spec.tags.items())),
+                "allocationTags": dict(sorted(tags_for_people(spec.tags).items())),
                 "requestTime": self._asked_at(ask),
                 "resource": amounts(ask.request_class.resources),
                 "pendingCount": ask.pending if spec.max_allocations > 1 else 0,

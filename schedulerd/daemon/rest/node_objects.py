@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schedulerd.core.constraints.verdicts import attributes_for_people
 from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
 from schedulerd.daemon.rest.application_objects import ApplicationObjects
@@ -17,7 +18,7 @@ _ALWAYS = frozenset({"nodeID", "schedulable", "isReserved", "attributes"})
 
 def node_object(node: Node, partition: Partition, objects: ApplicationObjects) -> Fields:
     """A node with its allocations. What others than this scheduler use is `occupied`, as one sum."""
-    attributes = dict(node.attributes)
+    attributes = attributes_for_people(node.attributes)
     if PARTITION_ATTRIBUTE in attributes:
         attributes[PARTITION_ATTRIBUTE] = partition.wire_name
     return go_object(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from schedulerd.kubernetes.predicates.node_classes import NodeClass
+from schedulerd.kubernetes.predicates.node_classes import NodeClass, refusal_attribute
 from schedulerd.kubernetes.predicates.node_state import NodeFacts
 
 PASS_EVERY_NS = SECOND_NS
@@ -86,5 +86,11 @@ class NodeClassesInUse:
         return bool(idle)
 
     def attributes(self, facts: NodeFacts) -> dict[str, str]:
-        """Of a node: one per class that it admits."""
-        return {attribute: ADMITTED for attribute, used in self._used.items() if used.node_class.admits(facts)}
+        """Of a node: one per class, which says that it admits the class, or in words why it does not."""
+        found = {}
+        for attribute, used in self._used.items():
+            if used.node_class.admits(facts):
+                found[attribute] = ADMITTED
+            else:
+                found[refusal_attribute(attribute)] = used.node_class.why_not(facts)
+        return found

@@ -29,6 +29,9 @@ from schedulerd.kubernetes.predicates.volume_index import Zone
 
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 ATTRIBUTE_PREFIX = "c/"
+_REFUSAL_PREFIX = "c!/"
+_WHY_LENGTH_MAX = 160
+"""Characters: a node has one such text for each class at most, and attributes are bounded."""
 HOST_NAME_ATTRIBUTE = "si/hostname"
 _RESERVED_LABELS = frozenset({"ready", "hostname"})
 _RESERVED_PREFIXES = ("si/", ATTRIBUTE_PREFIX)
@@ -65,6 +68,22 @@ class NodeClass(NamedTuple):
             return False
         return self.requirement.matches(facts.name, facts.labels) and all(_admits(one, facts) for one in self.volumes)
 
+    def why_not(self, facts: NodeFacts) -> str:
+        """Why the node does not admit the class, for people: the taint or the term by its name."""
+        taint = first_untolerated(facts.taints, self.tolerations)
+        if facts.unschedulable and not is_tolerated(UNSCHEDULABLE_TAINT, self.tolerations):
+            said = "unschedulable"
+        elif self.node_name and self.node_name != facts.name:
+            said = f"not node {self.node_name}"
+        elif taint is not None:
+            value = f"={taint.value}" if taint.value else ""
+            said = f"untolerated taint {taint.key}{value}:{taint.effect}"
+        elif (unmet := self.requirement.unmet(facts.name, facts.labels)) is not None:
+            said = unmet
+        else:
+            said = "where a volume cannot be used"
+        return said if len(said) <= _WHY_LENGTH_MAX else f"{said[: _WHY_LENGTH_MAX - 3]}..."
+
     @property
     def attribute(self) -> str:
         """Name of the node attribute that stands for the class: the same in every process."""
@@ -78,6 +97,11 @@ class PlainAndRest(NamedTuple):
     """What a node selector over labels and `si/hostname` can say; empty for nothing."""
     rest: NodeClass
     """What it cannot say: at least the tolerations, as nodes refuse by taints."""
+
+
+def refusal_attribute(attribute: str) -> str:
+    """Name of the attribute of a node that does not admit the class, whose value says why."""
+    return _REFUSAL_PREFIX + attribute.removeprefix(ATTRIBUTE_PREFIX)
 
 
 def class_of(pod: PendingPod, storage: Storage) -> NodeClass:

@@ -13,6 +13,7 @@ from schedulerd.kubernetes.objects.pod import PodSpec
 from schedulerd.kubernetes.predicates.selectors import IN, NOT_IN, MalformedSelector, Requirement, node_requirement
 
 NAME_FIELD = "metadata.name"
+_TERMS_SAID_MAX = 3
 
 
 class NodeTerm(NamedTuple):
@@ -42,6 +43,23 @@ class NodeRequirement(NamedTuple):
             return True
         return any(term.matches(name, labels) for term in self.terms)
 
+    def unmet(self, name: str, labels: Mapping[str, str]) -> str | None:
+        """What the node does not meet, for people; None if it matches."""
+        if self.matches(name, labels):
+            return None
+        wanted = next((f"{key}={value}" for key, value in self.pairs if labels.get(key) != value), None)
+        if wanted is not None:
+            return f"node selector {wanted}"
+        terms = self.terms or ()
+        if not terms:
+            return "node affinity that no node matches"
+        unmet = (
+            next((one for one in term.labels if not one.holds(labels)), None)
+            or next(one for one in term.fields if not _field_holds(one, name))
+            for term in terms[:_TERMS_SAID_MAX]
+        )
+        return f"node affinity {' or '.join(map(_said, unmet))}"
+
     @property
     def contradicts_itself(self) -> bool:
         """Every term names nodes, and none of the terms names one: no node can match."""
@@ -49,6 +67,11 @@ class NodeRequirement(NamedTuple):
             return False
         named = [_named(term) for term in self.terms]
         return all(names is not None and not names for names in named)
+
+
+def _said(one: Requirement) -> str:
+    """`zone In [a, b]`, as `kubectl describe` has it."""
+    return f"{one.key} {one.operator}" + (f" [{', '.join(one.values)}]" if one.values else "")
 
 
 ANY_NODE = NodeRequirement()

@@ -33,9 +33,11 @@ from tests.kubernetes.builders import (
     app,
     containers,
     daemon_set,
+    expression,
     for_node,
     namespace,
     node,
+    node_affinity,
     owned_by_daemon_set,
     placed,
     ports,
@@ -103,6 +105,25 @@ def test_what_nodes_decide_by_labels_needs_no_callback(play: Play) -> None:
     assert plain == "zone=a"
     assert attribute.startswith("c/")
     assert ask.tags[PREDICATES] == "preemption"
+
+
+def test_nodes_that_refuse_a_class_say_why_by_the_taint_or_term() -> None:
+    play = Play()
+    gpu = {"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}
+    play.start(node("good", {"zone": "a"}), node("tainted", taints=[gpu]), node("cordoned", unschedulable=True))
+    either = node_affinity(
+        {"matchExpressions": [expression("zone", "In", "a", "b")]}, {"matchExpressions": [expression("x", "Gt", "5")]}
+    )
+    effects = play.put(own("p", affinity=either))
+    attribute = the_ask(effects).tags[SELECTOR]
+    refusal = attribute.replace("c/", "c!/")
+    told = {one.name: one.attributes or {} for one in of(effects, UpdateNode)}
+    assert (told["good"].get(attribute), refusal in told["good"]) == ("true", False)
+    assert told["tainted"].get(refusal) == "untolerated taint dedicated=gpu:NoSchedule"
+    assert told["cordoned"].get(refusal) == "unschedulable"
+    assert attribute not in told["tainted"]
+    (update,) = of(play.put(node("good", {"zone": "c"})), UpdateNode)
+    assert (update.attributes or {})[refusal] == "node affinity x Gt [5] or zone In [a, b]"
 
 
 @pytest.mark.parametrize(
@@ -337,7 +358,8 @@ def test_nodes_that_come_carry_labels_and_classes(play: Play) -> None:
     assert first.attributes == {"zone": "a", "si/hostname": "m", attribute: "true"}
     assert first.resources == {"vcore": 8000, "memory": 16 << 30, "pods": 110}
     assert isinstance(second, CreateNode)
-    assert second.attributes == {"si/hostname": "tainted"}
+    refusal = attribute.replace("c/", "c!/")
+    assert second.attributes == {"si/hostname": "tainted", refusal: "untolerated taint t:NoSchedule"}
     (update,) = play.put(node("tainted"))
     assert update == UpdateNode("tainted", attributes={"si/hostname": "tainted", attribute: "true"})
     assert play.put(node("tainted")) == []

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.core.constraints.verdicts import attributes_for_people
 from schedulerd.core.explain.rules.ask import pod_of
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
@@ -160,7 +161,7 @@ class Projection:
             node=one.node_id,
             state=one.state.value,
             ready=one.ready,
-            attributes=dict(islice(one.attributes.items(), _TAGS_MAX)),
+            attributes=dict(islice(attributes_for_people(one.attributes).items(), _TAGS_MAX)),
             capacity=amounts(one.capacity),
             occupied=amounts(one.occupied),
             used=amounts(one.allocated),

@@ -8,6 +8,7 @@ from itertools import islice
 from starlette.exceptions import HTTPException
 
 from schedulerd.core.checks import shown
+from schedulerd.core.constraints.verdicts import attributes_for_people
 from schedulerd.core.explain.rules.ask import pod_of
 from schedulerd.core.model.node import Node
 from schedulerd.daemon.admin.ui.bars import bar
@@ -78,11 +79,10 @@ def view(context: Context) -> Generator[None, None, View]:
         )
     yield
     yield from _add_refusals(made, context, node)
+    attributes = attributes_for_people(node.attributes)
     made.fixed |= {
-        "attributes_left_out": max(0, len(node.attributes) - _ATTRIBUTES_SHOWN),
-        "attributes": [
-            (visible(key), visible(text)) for key, text in islice(node.attributes.items(), _ATTRIBUTES_SHOWN)
-        ],
+        "attributes_left_out": max(0, len(attributes) - _ATTRIBUTES_SHOWN),
+        "attributes": [(visible(key), visible(text)) for key, text in islice(attributes.items(), _ATTRIBUTES_SHOWN)],
         "pods": pods.links(lambda first: context.links.to("node", id=node.node_id, **{"from": first})),
         "all_events": context.links.to("events", object=node.node_id),
     }
