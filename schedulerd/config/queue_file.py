@@ -25,7 +25,7 @@ from schedulerd.config.models import QueueConfiguration, ResolverType
 from schedulerd.config.placement import check_rules
 from schedulerd.config.properties import check_properties
 from schedulerd.config.specs import partition_name, partition_spec
-from schedulerd.config.unenforced import warn_partition, warn_queues
+from schedulerd.config.unenforced import warn_nobody, warn_partition, warn_queues
 from schedulerd.config.validation import validate
 from schedulerd.core.specs import PartitionSpec
 from schedulerd.settings.document import read_document
@@ -134,3 +134,4 @@ def _warn(configuration: QueueConfiguration, checksum: str) -> Iterator[Finding]
         at: Path = ("partitions", index)
         yield from warn_partition(partition, at)
         yield from warn_queues(*top_queue(partition, at))
+        yield from warn_nobody(*top_queue(partition, at))

@@ -141,7 +141,8 @@ def test_limits_of_a_partition_whose_root_is_not_written() -> None:
 
 def test_a_resource_that_is_likely_misspelt_is_told() -> None:
     limit = {"users": ["bob"], "maxresources": {"vcores": 1}}
-    text = a_text({"limits": [limit], "queues": [{"name": "root", "queues": [with_limits(limit)]}]})
+    root = {"name": "root", "submitacl": "*", "queues": [with_limits(limit)]}
+    text = a_text({"limits": [limit], "queues": [root]})
     assert [warning.path for warning in load_queue_file(text).warnings] == [
         "partitions[0].limits[0].maxresources.vcores",
         "partitions[0].queues[0].queues[0].limits[0].maxresources.vcores",

@@ -276,9 +276,55 @@ def test_default_partition_names(name: str) -> None:
     assert load_queue_file(a_text({**a_partition(), "name": name})).partitions[0].name == "default"
 
 
+@pytest.mark.parametrize(
+    ("max", "said"),
+    [
+        ({"cpu": "4"}, 'without effect unless a node reports "cpu"; Kubernetes nodes report vcore'),
+        ({"gpu": 4}, 'without effect unless a node reports "gpu"; Kubernetes nodes report nvidia.com/gpu'),
+        ({"mem": "4Gi"}, 'without effect unless a node reports "mem"; Kubernetes nodes report memory'),
+        ({"Disk": "4Gi"}, 'without effect unless a node reports "Disk"; Kubernetes nodes report ephemeral-storage'),
+        ({"memory": 64}, "64 bytes, less than any pod asks for; did you mean 64Mi or 64Gi?"),
+        ({"hugepages-2Mi": "1k"}, "1000 bytes, less than any pod asks for; did you mean 1000Mi or 1000Gi?"),
+        ({"vcore": "4m"}, "4 thousandths of a core, less than any pod asks for; did you mean 4 (cores)?"),
+        ({"memory": "1Mi", "vcore": "10m", "pods": 1, "nvidia.com/gpu": 1, "licenses": 1}, ""),
+        ({"memory": 0, "vcore": 0}, ""),
+    ],
+)
+def test_a_quota_that_limits_nothing_or_everything_is_told(max: dict[str, Any], said: str) -> None:
+    for resources in ({"resources": {"max": max}}, {"parent": True, "childtemplate": {"resources": {"max": max}}}):
+        root = {"name": "root", "submitacl": "*", "queues": [{"name": "a", **resources}]}
+        found = load_queue_file(a_text({"queues": [root]})).warnings
+        assert [warning.message for warning in found] == ([said] if said else [])
+
+
+@pytest.mark.parametrize(
+    ("queues", "paths"),
+    [
+        ([{"name": "root"}], ["partitions[0].queues[0].submitacl"]),
+        ([{"name": "root", "queues": [{"name": "a"}, {"name": "b"}]}], ["partitions[0].queues[0].submitacl"]),
+        ([{"name": "root", "submitacl": "*", "queues": [{"name": "a"}]}], []),
+        ([{"name": "root", "adminacl": "ann", "queues": [{"name": "a"}]}], []),
+        (
+            [
+                {
+                    "name": "root",
+                    "queues": [{"name": "a", "submitacl": " dev"}, {"name": "b", "queues": [{"name": "c"}]}],
+                }
+            ],
+            ["partitions[0].queues[0].queues[1].submitacl"],
+        ),
+        ([{"name": "a"}, {"name": "b"}], ["partitions[0].submitacl"]),
+    ],
+)
+def test_queues_that_nobody_may_submit_to_are_told(queues: list[dict[str, Any]], paths: list[str]) -> None:
+    found = load_queue_file(a_text({"queues": queues})).warnings
+    assert [warning.path for warning in found] == paths
+    assert all(warning.message.startswith("missing, so nobody may submit here") for warning in found)
+
+
 def test_the_checksum_does_not_change_when_it_is_written_into_the_file() -> None:
     def text(checksum: str) -> str:
-        return f"checksum: {checksum}\npartitions:\n  - queues:\n      - name: root\n"
+        return f"checksum: {checksum}\npartitions:\n  - queues:\n      - {{name: root, submitacl: '*'}}\n"
 
     stale = load_queue_file(text("0" * 64))
     assert [warning.path for warning in stale.warnings] == ["checksum"]
