@@ -33,6 +33,7 @@ USAGE = 1
 UNREADABLE = 2
 INVALID = 3
 NOT_ASKED = 4
+STANDARD_INPUT = "-"
 INTERRUPTED = 130
 
 
@@ -199,26 +200,28 @@ def validate(
 ) -> None:
     """Check a queue file.
 
-    Lists all problems of FILE, each with its line, key and value, and what is allowed there. With --against, a running
-    daemon also says what the file would change for its queues and running work; nothing is changed.
+    Lists all problems of FILE (- is standard input), each with its line, key and value, and what is allowed there. With
+    --against, a running daemon also says what the file would change for its queues and running work; nothing changes.
 
     Exit codes: 0 valid (warnings are printed), 1 wrong usage, 2 FILE cannot be read, 3 FILE is not valid or the daemon
     would refuse it, 4 the daemon does not answer.
     """
     _check_client_options(against, rm_id, tls_ca_file, tls_cert_file, tls_key_file)
+    name = "standard input" if str(file) == STANDARD_INPUT else str(file)
     try:
-        text = file.read_text(encoding="utf-8")
+        raw = sys.stdin.buffer.read() if str(file) == STANDARD_INPUT else file.read_bytes()
+        text = raw.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        click.echo(f"{file}: cannot be read: {error}", err=True)
+        click.echo(f"{name}: cannot be read: {error}", err=True)
         sys.exit(UNREADABLE)
     try:
-        queue_file = load_queue_file(text, str(file))
+        queue_file = load_queue_file(text, name)
     except QueueFileInvalid as error:
         click.echo(str(error), err=True)
         sys.exit(INVALID)
     for warning in queue_file.warnings:
         click.echo(f"warning: {warning}", err=True)
-    click.echo(f"{file}: valid")
+    click.echo(f"{name}: valid")
     if against is not None:
         sys.exit(_validate_against(text, against, rm_id, tls_ca_file, tls_cert_file, tls_key_file))
 

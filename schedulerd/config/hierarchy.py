@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from schedulerd.amounts import amount_text
 from schedulerd.config.models import Partition, Queue
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.settings.problems import Finding, Path
@@ -75,20 +76,32 @@ def _check_resources(queue: Queue, at: Path, parent_max: Limits, findings: list[
     here = (*at, "resources")
     guaranteed, own_max = Resources(queue.resources.guaranteed.items()), Limits(queue.resources.max.items())
     for name, limit in _over(guaranteed, own_max):
-        findings.append(((*here, "guaranteed", name), f"{guaranteed[name]} is more than the max of the queue, {limit}"))
+        findings.append(
+            (
+                (*here, "guaranteed", name),
+                f"{amount_text(name, guaranteed[name])} is more than the max of the queue, {amount_text(name, limit)}",
+            )
+        )
     for name, limit in _over(own_max, parent_max):
-        findings.append(((*here, "max", name), f"{own_max[name]} is more than the max of a queue above it, {limit}"))
+        own, most = amount_text(name, own_max[name]), amount_text(name, limit)
+        findings.append(((*here, "max", name), f"{own} is more than the max of a queue above it, {most}"))
     path_max = own_max.tightest(parent_max)
     children = Resources()
     for index, child in enumerate(queue.queues):
         children.add(_check_resources(child, (*at, "queues", index), path_max, findings).items())
     for name, limit in _over(children, guaranteed):
-        message = f"{limit} is less than what the queues below are guaranteed together, {children[name]}"
+        message = (
+            f"{amount_text(name, limit)} is less than what the queues below are guaranteed together, "
+            f"{amount_text(name, children[name])}"
+        )
         findings.append(((*here, "guaranteed", name), message))
     # Without a guaranteed of its own the sum goes up to the queue whose max it is, which says it once.
     bounds = own_max if guaranteed.is_zero() else path_max
     for name, limit in _over(children, bounds):
-        message = f"the queues below are guaranteed {children[name]} together, which is more than the max, {limit}"
+        message = (
+            f"the queues below are guaranteed {amount_text(name, children[name])} together, which is more than the "
+            f"max, {amount_text(name, limit)}"
+        )
         findings.append(((*here, "max", name), message))
     return children if guaranteed.is_zero() else guaranteed
 
@@ -104,7 +117,10 @@ def check_template(queue: Queue, at: Path) -> Iterator[Finding]:
     guaranteed = template.guaranteed.items()
     for name, limit in _over(guaranteed, template.max.items()):
         here = (*at, "childtemplate", "resources", "guaranteed", name)
-        yield here, f"{guaranteed[name]} is more than the max of the template, {limit}"
+        yield (
+            here,
+            f"{amount_text(name, guaranteed[name])} is more than the max of the template, {amount_text(name, limit)}",
+        )
 
 
 def check_max_applications(queue: Queue, at: Path) -> Iterator[Finding]:

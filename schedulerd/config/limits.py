@@ -7,6 +7,7 @@ from collections import ChainMap
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from schedulerd.amounts import amount_text
 from schedulerd.config.acl import GROUP_NAME, NAME_RULE, USER_NAME, WILDCARD
 from schedulerd.config.models import Limit, Partition, Queue
 from schedulerd.core.resources import Limits
@@ -61,7 +62,8 @@ def _check_queue(
 def _check_within(own: _Bound, outer: _Bound, whose: str, at: Path) -> Iterator[Finding]:
     for name, amount in own.resources.items():
         if name in outer.resources and amount > outer.resources[name]:
-            yield (*at, "maxresources", name), f"{amount} is more than {whose} allows, {outer.resources[name]}"
+            most = amount_text(name, outer.resources[name])
+            yield (*at, "maxresources", name), f"{amount_text(name, amount)} is more than {whose} allows, {most}"
     if outer.applications and own.applications > outer.applications:
         yield (*at, "maxapplications"), f"more than {whose} allows, {outer.applications}"
 

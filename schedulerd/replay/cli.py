@@ -30,6 +30,7 @@ from schedulerd.replay.comparison import ResourceManagerNotChosen, compare
 from schedulerd.replay.moment import MomentInvalid, parse_end, time_text
 from schedulerd.replay.names import printable
 from schedulerd.replay.playback import NotReproduced, Playback
+from schedulerd.replay.progress import with_progress
 from schedulerd.replay.story import Story
 
 DIFFERENT = 1
@@ -95,7 +96,9 @@ def replay(
     new_file = None if queue_file is None else _read_queue_file(queue_file)
     with _failures(journal):
         recorded = Journal.open(journal)
-        playback = Playback(recorded, recorded.header.scheduler(matches), _end(until, recorded))
+        records = with_progress(recorded, recorded.header.started)
+        playback = Playback(records, recorded.header.scheduler(matches), _end(until, recorded))
+        began_s = time.perf_counter()
         if check:
             _check(playback, recorded, is_json=is_json)
         elif subject is not None:
@@ -108,6 +111,8 @@ def replay(
             state = view.resource_managers(playback.scheduler, StateQuery(epoch_ns=playback.now.epoch_ns))
             click.echo(as_json(DebugState(state, {}, violations(playback.scheduler), "")))
         _say_how_it_ends(recorded, playback)
+        if not check and not is_json:
+            _say_what_was_played(playback, time.perf_counter() - began_s, queue_file)
 
 
 @contextmanager
@@ -222,6 +227,13 @@ def _tables() -> ModuleType:
         raise click.ClickException(
             f"tables need the module {error.name}: pip install 'schedulerd[simulate]', or print JSON with --json"
         ) from error
+
+
+def _say_what_was_played(playback: Playback, seconds: float, queue_file: Path | None) -> None:
+    """The last line, on standard error."""
+    same = "the same as the record" if playback.proven else "with nothing in the record to compare it with"
+    what_if = f"; the same load was played under {queue_file}" if queue_file is not None else ""
+    click.echo(f"{playback.commands:,} commands were replayed in {seconds:.1f} s, {same}{what_if}.", err=True)
 
 
 def _say_how_it_ends(journal: Journal, playback: Playback) -> None:

@@ -10,6 +10,7 @@ from itertools import groupby, islice
 from rich.console import Console
 from rich.table import Table
 
+from schedulerd.amounts import amount_text
 from schedulerd.instant import Instant
 from schedulerd.replay.comparison import Comparison
 from schedulerd.replay.moment import duration_text, offset_text, time_text
@@ -106,13 +107,17 @@ def _words(name: str) -> str:
 def _text(value: object) -> str:
     match value:
         case Mapping():
-            return "(" + ", ".join(f"{name} {amount}" for name, amount in value.items()) + ")"
+            return "(" + ", ".join(f"{name} {_amount(name, amount)}" for name, amount in value.items()) + ")"
         case tuple() | list():
             return "(" + ", ".join(map(_text, value)) + ")"
         case Enum():
             return str(value.value)
         case _:
             return str(value)
+
+
+def _amount(name: object, amount: object) -> str:
+    return amount_text(str(name), amount) if isinstance(amount, int) else str(amount)
 
 
 def comparison_tables(comparison: Comparison) -> Iterator[Table]:

@@ -17,6 +17,8 @@ TIMEOUT_SECONDS = 60.0
 ANSWER_BYTES_MAX = 64 * 1024 * 1024
 RETRY_SECONDS_MAX = 15.0
 """How long a daemon that is too busy is asked again."""
+HTTP_2_SETTINGS = "\x04"
+"""Type of the frame with which a server of HTTP/2 begins, behind three bytes of length."""
 PAGE_ITEMS = 500
 """Objects of a page that is asked for."""
 
@@ -169,6 +171,9 @@ class ApiClient:
         return ApiProblem(0, f"{self._context.server} broke off its answer: {error}")
 
     def _no_answer(self, error: Exception) -> ApiProblem:
+        if isinstance(error, http.client.BadStatusLine) and str(error)[3:4] == HTTP_2_SETTINGS:
+            server = self._context.server
+            return ApiProblem(0, f"{server} is a gRPC port; name the HTTP port of the daemon, which is 9080 by default")
         return ApiProblem(0, f"no schedulerd answers at {self._context.server}: {error}")
 
 

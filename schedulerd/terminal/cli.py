@@ -13,12 +13,14 @@ import click
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from schedulerd.terminal import contexts
+from schedulerd.terminal import contexts, kubectl
 from schedulerd.terminal.api_client import ApiClient, ApiProblem
 from schedulerd.terminal.contexts import SERVER_VARIABLE, Context, ContextProblem
 from schedulerd.terminal.words import clean
 
 USAGE = 1
+NOT_FOUND = 1
+"""As with kubectl."""
 REFUSED = 3
 NO_ANSWER = 4
 NOT_ALLOWED = 5
@@ -26,8 +28,8 @@ WATCH_SECONDS = 2.0
 OUTAGE_SECONDS_MAX = 60.0
 """How long a command that watches goes on without an answer."""
 EXIT_CODES = (
-    "Exit codes: 0 done, 1 wrong usage, 3 there is no such thing or the daemon refuses, 4 no daemon answers or it is "
-    "too busy, 5 the token is missing or may not do this."
+    "Exit codes: 0 done, 1 wrong usage or no object of this name (get), 3 there is no such thing or the daemon "
+    "refuses, 4 no daemon answers or it is too busy, 5 the token is missing or may not do this."
 )
 
 _PIPED_WIDTH = 1_000
@@ -170,12 +172,14 @@ def repeat(watch: bool, ask: Callable[[], AnswerT], show: Callable[[AnswerT], No
 @click.argument("what")
 @click.argument("name", default="")
 @click.argument("ask", default="")
+@click.option("--namespace", "-n", default="", help="Of a pod. Default: default; with kubectl, that of its context.")
 @with_connection
 @with_output
 def explain(
     what: str,
     name: str,
     ask: str,
+    namespace: str,
     server: str,
     context_name: str,
     rm_id: str,
@@ -188,11 +192,13 @@ def explain(
     \b
     schedulerd explain APP              an application
     schedulerd explain APP ASK          one of its asks
-    schedulerd explain pod NS/NAME      a Kubernetes pod
+    schedulerd explain pod NS/NAME      a Kubernetes pod; or: explain pod NAME -n NS
     schedulerd explain queue PATH       everything in a queue
     schedulerd explain app APP [ASK]    an application with one of these names
     """
-    path, query = _explained(what, name, ask)
+    if namespace and what != "pod":
+        raise click.UsageError("--namespace is for: schedulerd explain pod NAME")
+    path, query = _explained(what, name, ask, namespace)
     query |= {"rm": rm_id, "partition": partition}
     with exit_codes(), connect(server, context_name) as client:
 
@@ -205,14 +211,17 @@ def explain(
         repeat(watch, lambda: client.get(path, query), show)
 
 
-def _explained(what: str, name: str, ask: str) -> tuple[str, dict[str, object]]:
+def _explained(what: str, name: str, ask: str, namespace: str) -> tuple[str, dict[str, object]]:
     """The route and its parameters."""
     match what:
         case "pod":
-            namespace, slash, pod = name.rpartition("/")
+            written, slash, pod = name.rpartition("/")
             if not pod or ask:
                 raise click.UsageError("write: schedulerd explain pod NAMESPACE/NAME")
-            return "/explain/pod", {"namespace": namespace if slash else "default", "pod": pod}
+            if slash and namespace not in ("", written):
+                raise click.UsageError(f"the pod is in namespace {written}, and --namespace is {namespace}")
+            chosen = written if slash else namespace or kubectl.namespace_of_pods()
+            return "/explain/pod", {"namespace": chosen, "pod": pod}
         case "queue":
             if not name or ask:
                 raise click.UsageError("write: schedulerd explain queue PATH, with a path like root.a")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NoReturn
 
 import click
 
+from schedulerd.terminal import kubectl
 from schedulerd.terminal.api_client import Answer, ApiClient, ApiProblem, segment
 from schedulerd.terminal.cli import (
     EXIT_CODES,
+    NOT_FOUND,
     WATCH_SECONDS,
     Outage,
     connect,
@@ -23,6 +26,7 @@ from schedulerd.terminal.cli import (
     with_output,
 )
 from schedulerd.terminal.tables import KINDS, table
+from schedulerd.terminal.words import clean
 
 ROWS_MAX = 500
 RESUME_SECONDS = 0.5
@@ -39,6 +43,9 @@ _NAME_FILTERS = {
 }
 """The filter that NAME is for; of other lists it is the application."""
 
+NAMED = frozenset({"queues", "users", "apps", "asks", "gangs", "nodes"})
+"""Lists of the objects that NAME is the name of; of other lists it is a filter."""
+
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("kind", type=click.Choice(sorted(KINDS)))
@@ -47,6 +54,7 @@ _NAME_FILTERS = {
 @click.option("--user", default="", help="Only of this user.")
 @click.option("--app", "application", default="", help="Only of this application.")
 @click.option("--namespace", "-n", default="", help="Only of this Kubernetes namespace.")
+@click.option("--all-namespaces", "-A", is_flag=True, help="With kubectl: of all namespaces, not of the current one.")
 @click.option("--state", default="", help="Only in this state, such as Running, unschedulable or draining.")
 @click.option("--pending", is_flag=True, default=None, help="Only what waits.")
 @click.option("--node", default="", help="Only on this node.")
@@ -57,15 +65,21 @@ _NAME_FILTERS = {
 @click.option("--limit", default=ROWS_MAX, type=click.IntRange(1, 1_000_000), help="Rows at most.")
 @with_connection
 @with_output
-def get(kind: str, name: str, server: str, context_name: str, output: str, watch: bool, **given: Any) -> None:
+def get(
+    kind: str, name: str, all_namespaces: bool, server: str, context_name: str, output: str, watch: bool, **given: Any
+) -> None:
     """List queues, limits, users, apps, asks, gangs, nodes, reservations, preemptions or events.
 
     NAME chooses one of them: a queue with all below it, a user, an ask by its key, a node, the object of an event; in
-    other lists an application.
+    other lists an application. `kubectl schedulerd get apps` and `get asks` list the current namespace of kubectl.
     """
     limit = given.pop("limit")
     given["rm"] = given.pop("rm_id")
     chosen = KINDS[kind]
+    if all_namespaces and given["namespace"]:
+        raise click.UsageError("--namespace and --all-namespaces exclude each other")
+    if kubectl.is_plugin() and not all_namespaces and "namespace" in chosen.filters:
+        given["namespace"] = given["namespace"] or kubectl.current_namespace()
     query = {key: value for key, value in given.items() if value not in ("", None)}
     wrong = sorted(query.keys() - chosen.filters - {"rm", "partition"})
     if wrong:
@@ -80,9 +94,17 @@ def get(kind: str, name: str, server: str, context_name: str, output: str, watch
 
         def ask() -> tuple[list[Answer], bool]:
             if kind != "nodes" or not name:
-                return client.list(chosen.path, query, limit)
+                found = client.list(chosen.path, query, limit)
+                if name and kind in NAMED and not found[0]:
+                    _exit_not_found(_nothing(kind, name, query))
+                return found
             where = {key: value for key, value in query.items() if key in ("rm", "partition")}
-            return [client.get(f"/nodes/{segment(name)}", where)], False
+            try:
+                return [client.get(f"/nodes/{segment(name)}", where)], False
+            except ApiProblem as error:
+                if error.status == 404 and str(error).startswith("node:"):
+                    _exit_not_found(str(error))
+                raise
 
         def show(found: tuple[list[Answer], bool]) -> None:
             items, more = found
@@ -94,6 +116,18 @@ def get(kind: str, name: str, server: str, context_name: str, output: str, watch
                 click.echo(f"... and more; --limit is {limit}", err=True)
 
         repeat(watch, ask, show)
+
+
+def _exit_not_found(said: str) -> NoReturn:
+    click.echo(f"Error: {clean(said)}", err=True)
+    sys.exit(NOT_FOUND)
+
+
+def _nothing(kind: str, name: str, query: Mapping[str, object]) -> str:
+    """What is said of a name that a list does not have."""
+    filters = [f"{key} {value}" for key, value in query.items() if str(value) != name]
+    among = f" with {', '.join(filters)}" if filters else ""
+    return f"{kind}: there is none of the name {name!r}{among}"
 
 
 def _events(client: ApiClient, query: dict[str, object], limit: int, output: str, watch: bool) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from schedulerd.core.autoscaling.rules.outstanding import outstanding, outstanding_asks
 from schedulerd.core.constraints.constraint import Constraint
+from schedulerd.core.constraints.node_class_attributes import is_node_class
 from schedulerd.core.constraints.node_selector import selector
-from schedulerd.core.constraints.verdicts import is_verdict
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.resources import Items
@@ -27,7 +27,7 @@ def outstanding_requests(partition: Partition) -> list[OutstandingView]:
         OutstandingView(
             queue=queue.path,
             resources=dict(items),
-            node_selector=selector(one for one in constraint.node if not is_verdict(one.key))
+            node_selector=selector(one for one in constraint.node if not is_node_class(one.key))
             if constraint is not None
             else "",
             affinity_scope=constraint.affinity.scope if constraint is not None and constraint.affinity else "",

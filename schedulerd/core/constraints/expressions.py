@@ -10,7 +10,7 @@ from operator import is_
 from typing import TypeAlias
 
 from schedulerd.core.commands import Expression, Operator
-from schedulerd.core.constraints.verdicts import is_verdict, reason_attribute
+from schedulerd.core.constraints.node_class_attributes import is_node_class, reason_attribute
 
 Lookup: TypeAlias = Callable[[str], str | None]
 """Returns the value of a key; None if the key is missing."""
@@ -75,7 +75,7 @@ def _canonical(one: Expression) -> Expression:
 def why_unmet(one: Expression, value_of: Lookup) -> str:
     """Why the expression does not hold of a node with these attributes, as a phrase. Phrases can be counted: nodes
     that do not meet it for the same reason have equal ones."""
-    if is_verdict(one.key):
+    if is_node_class(one.key):
         return value_of(reason_attribute(one.key)) or "not admitted by its resource manager"
     match one.operator:
         case Operator.IN:

@@ -20,7 +20,7 @@ from schedulerd.core.quotas.sentences import sentence
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.core.views.state_query import StateQuery
 
-REASONS_MAX = 20
+_REASONS_SAID = 20
 """Reasons why nodes have no room that a sentence counts."""
 _NOTHING_IS_TRIED = (PendingState.APPLICATION_INACTIVE, PendingState.AWAITING_GANG)
 
@@ -112,8 +112,8 @@ class Explanation:
             reason = self._partition.refusal(request_class, node) or "has room now"
             refusals[reason] = refusals.get(reason, 0) + 1
         most = sorted(refusals.items(), key=lambda one: (-one[1], one[0]))
-        rest = sum(count for _, count in most[REASONS_MAX:])
-        said = [f"{count} {reason}" for reason, count in sorted(most[:REASONS_MAX])]
+        rest = sum(count for _, count in most[_REASONS_SAID:])
+        said = [f"{count} {reason}" for reason, count in sorted(most[:_REASONS_SAID])]
         counted = ", ".join([*said, f"{rest} for other reasons"] if rest else said)
         of_how_many = f" (of {len(asked)} checked)" if len(asked) < len(self._nodes) else ""
         text = f"no node has room: {len(self._nodes)} considered"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from schedulerd.core.autoscaling.summary import outstanding_requests
-from schedulerd.core.constraints.verdicts import attributes_for_people
+from schedulerd.core.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application

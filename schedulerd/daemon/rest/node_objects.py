@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.constraints.verdicts import attributes_for_people
+from schedulerd.core.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.model.node import Node
 from schedulerd.core.partition import Partition
 from schedulerd.daemon.rest.application_objects import ApplicationObjects

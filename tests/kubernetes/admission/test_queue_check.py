@@ -31,7 +31,10 @@ from schedulerd.kubernetes.admission.rules.review import (
 from schedulerd.kubernetes.api import ApiError
 from tests.kubernetes.admission.reviews import JSON, request
 
-VALID = "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues:\n          - name: a\n"
+VALID = (
+    "partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: '*'\n"
+    "        queues:\n          - name: a\n"
+)
 INVALID = VALID.replace("name: a", "name: a b")
 MAPS = ("", "configmaps")
 REFUSED = "you have to be allowed the verb 'break-glass' for queueconfigurations.schedulerd.io"
@@ -99,7 +102,7 @@ async def test_a_valid_file_is_stored_and_its_impact_told(real_loop: None) -> No
 async def test_an_invalid_file_is_refused_with_line_and_value(real_loop: None) -> None:
     decision = await Check()(config_map({"queues.yaml": INVALID}))
     assert decision.refusal.startswith(
-        "the queue file is not valid (1 problem)\nqueues.yaml: line 6: partitions[0].queues[0].queues[0].name = 'a b'"
+        "the queue file is not valid (1 problem)\nqueues.yaml: line 7: partitions[0].queues[0].queues[0].name = 'a b'"
     )
 
 

@@ -316,7 +316,7 @@ def test_a_quota_that_limits_nothing_or_everything_is_told(max: dict[str, Any], 
         ([{"name": "a"}, {"name": "b"}], ["partitions[0].submitacl"]),
     ],
 )
-def test_queues_that_nobody_may_submit_to_are_told(queues: list[dict[str, Any]], paths: list[str]) -> None:
+def test_queues_that_admit_no_user_are_told(queues: list[dict[str, Any]], paths: list[str]) -> None:
     found = load_queue_file(a_text({"queues": queues})).warnings
     assert [warning.path for warning in found] == paths
     assert all(warning.message.startswith("missing, so nobody may submit here") for warning in found)

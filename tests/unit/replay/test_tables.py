@@ -37,7 +37,7 @@ def printed(table: Table, width: int = 120) -> str:
         ({"allocation_key": "me", "node_id": "n1"}, "node id n1"),
         ({"count": 0, "placeholder": False, "message": "", "uuid": None}, "count 0"),
         ({"confirm": True, "message": "as it was told"}, "confirm: as it was told"),
-        ({"resources": Resources(vcore=500, memory=1)}, "resources (vcore 500, memory 1)"),
+        ({"resources": Resources(vcore=500, memory=1)}, "resources (vcore 500m, memory 1)"),
         ({"asked_at_ns": 2 * SECOND_NS}, "waited 5.00 s"),
         ({"kept_ns": 1_500_000}, "kept 1.5 ms"),
         ({"cause": ReleaseCause.TOO_SMALL, "message": "it wants more"}, "too_small; it wants more"),

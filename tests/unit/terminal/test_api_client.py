@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -158,3 +159,23 @@ def test_from_the_core_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     asks = CliRunner().invoke(get, ["asks", "--state", "unschedulable"])
     assert asks.output.splitlines()[1].split()[:4] == ["big", "k", "memory", "500"]
+
+
+def test_the_grpc_port_is_told_from_the_http_port() -> None:
+    """A server of HTTP/2 begins with a frame of its settings, whatever it is sent."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            with listener.accept()[0] as connection:
+                connection.sendall(bytes([0, 0, 6, 4, 0, 0, 0, 0, 0]) + bytes(6))
+                connection.recv(4_096)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        with (
+            ApiClient(Context(server=address)) as client,
+            pytest.raises(ApiProblem, match="is a gRPC port; name the HTTP port"),
+        ):
+            client.get("/nodes")
+        thread.join()

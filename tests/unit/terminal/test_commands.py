@@ -148,8 +148,31 @@ def test_a_name_and_filters_are_those_of_the_list(
     empty = {"items": [], "next": "", "previous": "", "lost": 0}
     lists = ("users", "asks", "queues", "limits", "applications", "preemptions", "reservations", "events")
     api = Api(**dict.fromkeys(lists, empty))
-    assert run(api, monkeypatch, *words, command=get).exit_code == 0
+    run(api, monkeypatch, *words, command=get)
     assert api.asked == [(asked[0], asked[1] | {"limit": 500})]
+
+
+@pytest.mark.parametrize("kind", ["apps", "queues", "asks", "gangs", "users"])
+def test_a_name_that_a_list_does_not_have_is_told(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
+    path = {"apps": "applications"}.get(kind, kind)
+    result = run(Api(**{path: {"items": [], "next": ""}}), monkeypatch, kind, "nosuch", command=get)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"Error: {kind}: there is none of the name 'nosuch'\n"
+    filtered = run(Api(**{path: {"items": [], "next": ""}}), monkeypatch, kind, command=get)
+    assert filtered.exit_code == 0
+
+
+def test_a_node_that_is_not_there_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    result = run(Api(nodes_n9=ApiProblem(404, "node: 'n9' is not registered")), monkeypatch, "nodes", "n9", command=get)
+    assert (result.exit_code, result.stderr) == (1, "Error: node: 'n9' is not registered\n")
+    result = run(Api(nodes_n9=ApiProblem(404, "rm: 'x' is not registered")), monkeypatch, "nodes", "n9", command=get)
+    assert result.exit_code == 3
+
+
+def test_a_filter_that_finds_nothing_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (
+        run(Api(reservations={"items": [], "next": ""}), monkeypatch, "reservations", "app", command=get).exit_code == 0
+    )
 
 
 def test_events_are_searched_in_pages_that_may_be_empty(monkeypatch: pytest.MonkeyPatch) -> None:

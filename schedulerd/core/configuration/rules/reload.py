@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
+from schedulerd.amounts import amount_text
 from schedulerd.core.checks import Mistake
 from schedulerd.core.configuration.facts import Impact, ImpactKind
 from schedulerd.core.configuration.rules.rule_words import describe_rules
@@ -205,10 +206,12 @@ class _QueueComparison:
         for name, most in sorted(spec.max.items()):
             used = queue.allocated[name]
             if used > most and queue.max.get(name) != most:
+                before = queue.max.get(name)
                 message = (
-                    f"queue {queue.written} will be above its max: {name} {used} used, max "
-                    f"{_shown(queue.max.get(name))} becomes {most}; nothing is allocated in it "
-                    f"until {used - most} are free{self._what_ends(spec)}"
+                    f"queue {queue.written} will be above its max: {name} {amount_text(name, used)} used, max "
+                    f"{'unlimited' if before is None else amount_text(name, before)} becomes {amount_text(name, most)}"
+                    f"; nothing is allocated in it until {amount_text(name, used - most)} are free"
+                    f"{self._what_ends(spec)}"
                 )
                 yield self._say(ImpactKind.OVER_MAX, queue.path, message, harms=True)
         running, most = queue.running, spec.max_applications
@@ -261,7 +264,8 @@ class _QueueComparison:
                 if name is not None and queue.max.exceeded_by({}, whole.items()) is None:
                     message = (
                         f"the gang of application {application.application_id} will never start: its placeholderAsk "
-                        f"wants {name} {whole[name]}, and max of queue {queue.written} becomes {spec.max[name]}"
+                        f"wants {name} {amount_text(name, whole[name])}, and max of queue {queue.written} becomes "
+                        f"{amount_text(name, spec.max[name])}"
                     )
                     yield self._say(ImpactKind.GANG_TOO_LARGE, queue.path, message, harms=True)
 
@@ -294,7 +298,7 @@ def drains(child: Queue, parent: QueueSpec) -> bool:
 def _excesses(ledger: UsageLedger, limit: LimitSpec) -> Iterator[str]:
     for name, most in sorted((limit.max or {}).items()):
         if ledger.usage[name] > most:
-            yield f"{name} {ledger.usage[name]} used, maxresources {most}"
+            yield f"{name} {amount_text(name, ledger.usage[name])} used, maxresources {amount_text(name, most)}"
     running = len(ledger.applications)
     if limit.max_applications and running > limit.max_applications:
         yield f"{running} applications run, maxapplications {limit.max_applications}"

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.constraints.verdicts import attributes_for_people
+from schedulerd.core.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.explain.rules.ask import pod_of
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application

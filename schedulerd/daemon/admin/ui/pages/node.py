@@ -8,7 +8,7 @@ from itertools import islice
 from starlette.exceptions import HTTPException
 
 from schedulerd.core.checks import shown
-from schedulerd.core.constraints.verdicts import attributes_for_people
+from schedulerd.core.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.explain.rules.ask import pod_of
 from schedulerd.core.model.node import Node
 from schedulerd.daemon.admin.ui.bars import bar
