@@ -34,6 +34,7 @@ def hello_of(rm: Callbacks, rm_id: str) -> callback_pb2.CallbackHello | None:
     )
     if not hello.ByteSize():
         return None
+    hello.wantedStates.extend(rm.wanted_states)
     hello.rmID = rm_id
     hello.version = callback_pb2.INTERFACE_VERSION_2023_06
     return hello

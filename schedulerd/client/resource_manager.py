@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Sequence
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client.client import Client
-from schedulerd.client.rm_methods import Told
+from schedulerd.client.rm_methods import SchedulingStateValue, Told
 
 _BY_RM = (si_pb2.STOPPED_BY_RM, si_pb2.UNKNOWN_TERMINATION_TYPE)
 
@@ -24,6 +24,9 @@ class ResourceManager:
 
     client: Client
     """The client that this object is used with; set when the client is made."""
+
+    wanted_states: Sequence[SchedulingStateValue.ValueType] = ()
+    """Which scheduling states `on_scheduling_states` is told; SKIPPED and FAILED if there is none in it."""
 
     # What became of nodes and applications.
 
@@ -93,7 +96,7 @@ class ResourceManager:
         raise NotImplementedError
 
     def on_scheduling_states(self, states: Sequence[si_pb2.UpdateContainerSchedulingStateRequest]) -> Told:
-        """Changes of the scheduling states of asks, in order."""
+        """Changes of the scheduling states of asks, in order: of those in `wanted_states`."""
 
     def on_pending_reasons(self, reasons: Sequence[callback_pb2.PendingReason]) -> Told:
         """Changes of why asks wait, as data, in order."""

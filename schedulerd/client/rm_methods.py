@@ -11,6 +11,7 @@ from typing import Protocol
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 
+SchedulingStateValue = si_pb2.UpdateContainerSchedulingStateRequest.SchedulingState
 Told = Awaitable[None] | None
 """What a method returns that is told something: None, or what an async one returns."""
 
@@ -37,6 +38,9 @@ class Updates(Protocol):
 
 class Callbacks(Protocol):
     """Is asked and told what comes in on the callback stream."""
+
+    wanted_states: Sequence[SchedulingStateValue.ValueType]
+    """Which scheduling states it is told; SKIPPED and FAILED if there is none in it."""
 
     def serves_callback(self, name: str) -> bool:
         """Whether the callback stream is to be opened with this one of the following methods."""

@@ -308,6 +308,8 @@ class ConnectCallbacks:
     """The RM is asked before allocations are preempted for an ask."""
     scheduling_states: bool = False
     """The RM is sent the scheduling states of its asks."""
+    wanted_states: tuple[int, ...] = ()
+    """Which of them it is sent, as numbers of `SchedulingState`; () for all."""
     pending_reasons: bool = False
     """The RM is told as data why its asks wait."""
 

@@ -71,6 +71,12 @@ _RULES: Mapping[str, callback_pb2.PendingReason.Rule.ValueType] = {
 _NO_STATE = si_pb2.UpdateContainerSchedulingStateRequest.UNKNOWN_SCHEDULING_STATE
 
 
+USUAL_STATES = (SchedulingState.SKIPPED.value, SchedulingState.FAILED.value)
+"""The scheduling states that an RM is sent if its hello names none: the ones that YuniKorn sends."""
+
+_STATE_NUMBERS = frozenset(state.value for state in SchedulingState)
+
+
 class HelloInvalid(ValueError):
     """An invalid hello; the message says why."""
 
@@ -109,11 +115,16 @@ def read_hello(message: callback_pb2.CallbackHello, spoken: Dialect | None) -> H
         known = ", ".join(f"{number} ({name})" for number, name in _VERSIONS.items())
         of_streams = "0 for that of its update streams"
         raise HelloInvalid(f"hello.version: {message.version} is not known; known are {known}, and {of_streams}")
+    unknown = [number for number in message.wantedStates if number not in _STATE_NUMBERS]
+    if unknown:
+        known = ", ".join(f"{state.value} ({state.name})" for state in SchedulingState)
+        raise HelloInvalid(f"hello.wantedStates: {unknown[0]} is not known; known are {known}")
     connect = ConnectCallbacks(
         message.rmID,
         predicates=message.predicates,
         preemption_predicates=message.preemptionPredicates,
         scheduling_states=message.schedulingStates,
+        wanted_states=tuple(sorted(set(message.wantedStates))) or USUAL_STATES,
         pending_reasons=message.pendingReasons,
     )
     return Hello(connect, message.events, message.stateDump, message.pods, version)

@@ -61,7 +61,7 @@ def test_a_dump_has_the_state_of_scheduler_and_rm(client: RawClient, admin: Any)
 
 def test_how_far_asks_have_come(client: RawClient) -> None:
     client.set_up(memory=15)
-    calls = connected(client, schedulingStates=True)
+    calls = connected(client, schedulingStates=True, wantedStates=[State.SCHEDULED, State.FAILED])
     stream = client.allocations()
     stream.send(client.asks("app-1", ["one", "two"]))
     told: list[tuple[str, int]] = []

@@ -7,7 +7,7 @@ is computed once for all of them (`Outlook`). Only where it changed are the asks
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from schedulerd.core.alarms import Alarm
@@ -150,11 +150,16 @@ class SchedulingStateTracker:
         "tells_states",
         "told",
         "waiting_line",
+        "wanted_states",
     )
 
-    def __init__(self, *, tells_states: bool = True, tells_reasons: bool = False) -> None:
+    def __init__(
+        self, *, tells_states: bool = True, tells_reasons: bool = False, wanted_states: Collection[int] = ()
+    ) -> None:
         self.tells_states = tells_states
         """The RM wants the scheduling states."""
+        self.wanted_states = frozenset(wanted_states or SchedulingState)
+        """Those of them that it is told."""
         self.tells_reasons = tells_reasons
         """The RM wants to know as data why asks wait, also of those that have no scheduling state."""
         self.group_outlooks: dict[AskGroup, tuple[GroupOutlook, int]] = {}
@@ -172,6 +177,10 @@ class SchedulingStateTracker:
         be told its state because the last one was told too recently."""
         self.alarm: Alarm | None = None
         """Rings when the next round or slice is due."""
+
+    def wants(self, state: SchedulingState) -> bool:
+        """Whether the RM is told this state."""
+        return self.tells_states and state in self.wanted_states
 
     def invalidate(self, place: Place) -> None:
         """An ask of the place was told a state of its own: the place is scanned again, even if its outlook is the

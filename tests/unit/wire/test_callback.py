@@ -14,7 +14,7 @@ from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicat
 from schedulerd.core.quotas.rules import BlockedBy
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.wire import callback as module
-from schedulerd.wire.callback import CallBuilder, HelloInvalid, InterfaceVersion, read_hello, results_in
+from schedulerd.wire.callback import USUAL_STATES, CallBuilder, HelloInvalid, InterfaceVersion, read_hello, results_in
 from schedulerd.wire.dialect import Dialect
 
 StateOf2023 = si_pb2.UpdateContainerSchedulingStateRequest
@@ -199,7 +199,7 @@ def test_results_of_either_kind_come_in_pieces(count: int, pieces: list[int]) ->
 
 def test_a_hello_says_what_is_served() -> None:
     hello = read_hello(callback_pb2.CallbackHello(rmID="rm", predicates=True, events=True), None)
-    assert hello.connect == ConnectCallbacks("rm", predicates=True)
+    assert hello.connect == ConnectCallbacks("rm", predicates=True, wanted_states=USUAL_STATES)
     assert (hello.events, hello.state_dump, hello.version) == (True, False, InterfaceVersion.V2023_06)
     everything = callback_pb2.CallbackHello(
         rmID="rm",
@@ -211,9 +211,25 @@ def test_a_hello_says_what_is_served() -> None:
     )
     hello = read_hello(everything, None)
     assert hello.connect == ConnectCallbacks(
-        "rm", preemption_predicates=True, scheduling_states=True, pending_reasons=True
+        "rm", preemption_predicates=True, scheduling_states=True, pending_reasons=True, wanted_states=USUAL_STATES
     )
     assert (hello.events, hello.state_dump, hello.version) == (False, True, InterfaceVersion.V2021_02)
+
+
+def test_a_hello_says_which_scheduling_states_are_wanted() -> None:
+    State = si_pb2.UpdateContainerSchedulingStateRequest
+    hello = callback_pb2.CallbackHello(rmID="rm", schedulingStates=True)
+    assert read_hello(hello, None).connect.wanted_states == (State.SKIPPED, State.FAILED), "as the peer sends them"
+    hello.wantedStates.extend([State.RESERVED, State.SCHEDULED, State.RESERVED])
+    assert read_hello(hello, None).connect.wanted_states == (State.SCHEDULED, State.RESERVED)
+
+
+@pytest.mark.parametrize("number", [0, 5, -1])
+def test_a_scheduling_state_that_is_not_known_is_refused(number: int) -> None:
+    message = callback_pb2.CallbackHello.FromString(callback_pb2.CallbackHello(rmID="rm").SerializeToString())
+    message.wantedStates.append(number)  # type: ignore[arg-type]  # as another language might send it
+    with pytest.raises(HelloInvalid, match=rf"hello.wantedStates: {number} is not known; known are 1 \(SKIPPED\), "):
+        read_hello(message, None)
 
 
 def test_only_what_is_answered_needs_an_rm_that_can_still_send() -> None:

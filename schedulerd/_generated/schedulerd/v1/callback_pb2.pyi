@@ -107,6 +107,7 @@ class CallbackHello(_message.Message):
     VERSION_FIELD_NUMBER: _builtins.int
     PENDINGREASONS_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
+    WANTEDSTATES_FIELD_NUMBER: _builtins.int
     rmID: _builtins.str
     """The id that the RM registered with."""
     predicates: _builtins.bool
@@ -125,6 +126,12 @@ class CallbackHello(_message.Message):
     """It is told as data why its asks wait."""
     pods: _builtins.bool
     """It is asked about pods that the scheduler has no ask of."""
+    @_builtins.property
+    def wantedStates(self) -> _containers.RepeatedScalarFieldContainer[_si_pb2.UpdateContainerSchedulingStateRequest.SchedulingState.ValueType]:
+        """Which scheduling states it is told, if it is told any; SKIPPED and FAILED if none is named here. The numbers are
+        those of 2023-06, whichever version it speaks.
+        """
+
     def __init__(
         self,
         *,
@@ -137,10 +144,11 @@ class CallbackHello(_message.Message):
         version: Global___InterfaceVersion.ValueType = ...,
         pendingReasons: _builtins.bool = ...,
         pods: _builtins.bool = ...,
+        wantedStates: _abc.Iterable[_si_pb2.UpdateContainerSchedulingStateRequest.SchedulingState.ValueType] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "rmID", b"rmID", "schedulingStates", b"schedulingStates", "stateDump", b"stateDump", "version", b"version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "rmID", b"rmID", "schedulingStates", b"schedulingStates", "stateDump", b"stateDump", "version", b"version", "wantedStates", b"wantedStates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -68,7 +68,9 @@ def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks
     end(context, rm)
     if command.scheduling_states or command.pending_reasons:
         rm.scheduling_state_tracker = SchedulingStateTracker(
-            tells_states=command.scheduling_states, tells_reasons=command.pending_reasons
+            tells_states=command.scheduling_states,
+            tells_reasons=command.pending_reasons,
+            wanted_states=command.wanted_states,
         )
         _schedule_round(context, rm, rm.scheduling_state_tracker, ROUND_NS)
 
@@ -166,7 +168,7 @@ def _tell(
 ) -> None:
     """`reason` is for people, `why` the same as data for an RM that wants it."""
     states.told[name] = Told(state, cause, context.now_ns)
-    if state is not None and states.tells_states:
+    if state is not None and states.wants(state):
         context.emit(SchedulingStateChanged(rm.rm_id, *name, state, reason))
     if why is not None:
         context.emit(why)

@@ -278,3 +278,16 @@ def test_what_happens_while_others_are_told_is_told_as_well(
     talk.asks(an_ask("late", 220, app="other"))
     assert told(talk.schedule()) == []
     assert ("other", "late", S.FAILED) in told(talk.sleep(3 * SECOND_NS))
+
+
+def test_only_wanted_states_are_told_and_the_others_are_not_forgotten() -> None:
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", max={"memory": 30})))
+    talk.step(ConnectCallbacks(RM, scheduling_states=True, wanted_states=(S.SKIPPED, S.FAILED)))
+    talk.asks(an_ask("a", 30), an_ask("b", 30))
+    assert told(play(talk)) == [("app", "b", S.SKIPPED)]
+    talk.release(allocation_key="a")
+    assert told(play(talk, 20 * SECOND_NS)) == [], "that b is placed is told by its allocation"
+    talk.step(ConnectCallbacks(RM, scheduling_states=True, wanted_states=(S.SCHEDULED,)))
+    talk.release(allocation_key="b")
+    talk.asks(an_ask("c", 30), an_ask("d", 30))
+    assert told(play(talk, 20 * SECOND_NS)) == [("app", "c", S.SCHEDULED)]
