@@ -226,7 +226,7 @@ def _resubmit(model: Model, application: Application) -> None:
 def _fail(model: Model, application: Application, reason: str, message: str, *, is_rejected: bool = False) -> None:
     """Pods without a node keep waiting, and the application is added again later. One without pods, for whose end
     others wait, is forgotten instead."""
-    if not application.pods and application.others:
+    if not application.pods and (application.others or application.next_run):
         asking.consider_all(model, applications.forget(model, application))
         return
     why = held(message, reason, is_about_nodes=False)

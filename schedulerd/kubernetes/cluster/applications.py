@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import joining, namespace_following
 from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
-from schedulerd.kubernetes.cluster.gangs import declaration, late_declaration, membership
+from schedulerd.kubernetes.cluster.gangs import declaration, earlier_run, late_declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import Gang
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -53,18 +53,23 @@ def join(model: Model, own: OwnPod) -> None:
         if late_declaration.why_kept(model, own) is not None:
             return
         application = _made(model, own)
-    elif not own.node and not _has_real_pods(application) and _says_something_else(model, application, own):
+    elif not own.node and not application.has_real_pods and _is_another_run(model, application, own):
         application.corrections = 0
         _begin_anew(model, application, own)
     elif joining.refusal(model, application, own) is not None:
         application.others[own.uid] = own
         return
+    elif earlier_run.refusal(model, application, own) is not None:
+        earlier_run.wait(application, own)
+        return
     else:
         application.others.pop(own.uid, None)
+        application.next_run.pop(own.uid, None)
         application.pods[own.uid] = own
         namespace_following.joined(model, application, own, is_first=len(application.pods) == 1)
         joining.tell_ignored(model, application, own)
     own.application = application
+    earlier_run.note(model, own)
     membership.joined(model, application, own)
 
 
@@ -80,10 +85,12 @@ def leave(model: Model, own: OwnPod) -> list[OwnPod]:
         waiting = model.applications.get(own.metadata.application_id)
         if waiting is not None:
             waiting.others.pop(own.uid, None)
+            waiting.next_run.pop(own.uid, None)
         return []
     membership.leaving(model, application, own)
     own.application = None
     del application.pods[own.uid]
+    earlier_run.left(model, application, own)
     membership.left(model, application)
     if application.state is ApplicationState.WAITING:
         return _left_waiting(model, application, own)
@@ -103,14 +110,17 @@ def why_waits(model: Model, own: OwnPod) -> Waiting | None:
     if own.application is not None:
         return own.application.problem
     application = model.applications.get(own.metadata.application_id)
-    return joining.refusal(model, application, own) if application is not None else None
+    if application is None:
+        return None
+    return joining.refusal(model, application, own) or earlier_run.refusal(model, application, own)
 
 
 def forget(model: Model, application: Application) -> list[OwnPod]:
     """The application ends; the pods that waited for that."""
     del model.applications[application.id]
     membership.forget(model, application)
-    others = list(application.others.values())
+    others = [*application.next_run.values(), *application.others.values()]
+    application.next_run.clear()
     application.others.clear()
     return others
 
@@ -174,15 +184,12 @@ def _follows_another_pod(own: OwnPod) -> bool:
     return bool(task_group_name(own.pod.metadata)) and not own.declares_gang
 
 
-def _has_real_pods(application: Application) -> bool:
-    return any(not own.is_placeholder for own in application.pods.values())
-
-
 def _left_waiting(model: Model, application: Application, left: OwnPod) -> list[OwnPod]:
     """The application is what its first pod says: without the one that had the wrong queue it may be accepted, and is
     submitted again soon. Returns the pods that can be considered now."""
     if not application.pods:
-        return forget(model, application) if application.others else []  # it waits for pods that a controller makes
+        waits = application.others or application.next_run
+        return forget(model, application) if waits else []  # it waits for pods that a controller makes
     first = _first_to_place(application)
     if first is None or left.is_placeholder or left.failure is not None or _follows_another_pod(first):
         return []
@@ -211,6 +218,12 @@ def _origin(application: Application) -> tuple[str, str, object]:
     return application.namespace, application.queue, application.user
 
 
+def _is_another_run(model: Model, application: Application, own: OwnPod) -> bool:
+    """No pod is left of what was there. A gang that has run is begun anew, as the daemon counts the time of a gang, and
+    what is held for it, from the submission on."""
+    return earlier_run.is_over(application) or _says_something_else(model, application, own)
+
+
 def _says_something_else(model: Model, application: Application, own: OwnPod) -> bool:
     """As its first pod it would make another application."""
     if _follows_another_pod(own):
@@ -233,6 +246,7 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
     application.namespace, application.queue, application.user = made.namespace, made.queue, made.user
     application.pods[first.uid] = first
     application.others.pop(first.uid, None)
+    application.next_run.pop(first.uid, None)
     application.failures, application.is_changing = 0, False
     application.gang = _gang(model, application, first)
     if application.gang is not None and old_gang is not None:
@@ -243,8 +257,9 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
         application.state, application.problem = ApplicationState.FORMING, None
         membership.form_later(model, application, application.gang, model.now_ns + membership.FORM_AGAIN_NS)
     late_declaration.is_awaited(model, application)
-    for own in application.others.values():  # it may be theirs now
+    for own in (*application.next_run.values(), *application.others.values()):  # it may be theirs now
         model.timers.set(model.now_ns, Due.ASK_AGAIN, own.uid)
+    application.next_run.clear()
     application.others.clear()
     for own in [own for own in application.pods.values() if own is not first and not own.is_placeholder]:
         if own.node or joining.refusal(model, application, own) is None:

@@ -168,6 +168,18 @@ class Application:
     """By uid: asked for, allocated, or waiting for the application."""
     others: dict[str, OwnPod] = field(default_factory=dict)
     """Pods of other namespaces and users that carry its id, and wait for its end."""
+    running: dict[str, str] = field(default_factory=dict)
+    """Names by uid of its pods with a node that are not being deleted."""
+    ending: dict[str, str] = field(default_factory=dict)
+    """Names by uid of its pods with a node that are being deleted."""
+    next_run: dict[str, OwnPod] = field(default_factory=dict)
+    """Pods of a gang that wait until those that are there have ended."""
+    was_ending: bool = False
+    """`is_ending` when these were looked at last."""
+    next_run_said_ns: int = 0
+    """When these were told last for which pods they wait."""
+    next_run_due_ns: int = -1
+    """When they are told next, if a timer is set."""
     failures: int = 0
     """In a row."""
     corrections: int = 0
@@ -191,6 +203,15 @@ class Application:
     """From when on the next pod that joins is told them."""
     is_changing: bool = False
     """It was told again with other tags of its namespace, and has not answered that."""
+
+    @property
+    def is_ending(self) -> bool:
+        """Its pods are being deleted, as far as they have a node."""
+        return bool(self.ending) and not self.running
+
+    @property
+    def has_real_pods(self) -> bool:
+        return any(not own.is_placeholder for own in self.pods.values())
 
 
 @dataclass(slots=True)

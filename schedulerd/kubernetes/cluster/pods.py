@@ -15,7 +15,7 @@ from schedulerd.kubernetes.cluster import applications, claims, daemon_sets, vol
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import DaemonSetsListed
-from schedulerd.kubernetes.cluster.gangs import members, membership, slots
+from schedulerd.kubernetes.cluster.gangs import earlier_run, members, membership, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -48,6 +48,7 @@ def put(model: Model, pod: Pod) -> None:
         )
         own = model.pods[pod.metadata.uid] = membership.own_pod(model, pod, metadata)
     own.pod = pod
+    earlier_run.note(model, own)
     if pod.spec.node_name:
         _has_node(model, own, is_changed=is_changed)
     elif model.is_started and own.state not in (PodState.ASSUMED, PodState.BOUND):

@@ -5,6 +5,7 @@
 | `model` | a gang, its task groups, and a slot for each placeholder |
 | `declaration` | which gang a pod declares or belongs to |
 | `late_declaration` | pods wait for the one that declares the task groups of their application |
+| `earlier_run` | pods wait for the end of an earlier run of their application |
 | `placeholder_pods` | names and bodies of placeholder pods |
 | `members` | members get nodes: how many placeholders are still needed |
 | `membership` | pods join and leave gangs; the hooks of the other modules |

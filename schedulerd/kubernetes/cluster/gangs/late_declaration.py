@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from schedulerd.kubernetes.cluster import joining
-from schedulerd.kubernetes.cluster.gangs import declaration
+from schedulerd.kubernetes.cluster.gangs import declaration, earlier_run
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
@@ -50,7 +50,8 @@ def missing_declaration(model: Model, own: OwnPod) -> str:
     if own.is_placeholder or own.application is not None:
         return ""
     group = task_group_name(own.pod.metadata)
-    if not group or application_id in model.applications or not _is_shared(own):
+    known = model.applications.get(application_id)
+    if not group or (known is not None and not earlier_run.is_over(known)) or not _is_shared(own):
         return ""
     if application_id in model.declaring and _is_declared(model, own):
         return ""

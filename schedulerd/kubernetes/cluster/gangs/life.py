@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking, conditions, failing
 from schedulerd.kubernetes.cluster.effects import ReleaseAsk, RemoveApplication
-from schedulerd.kubernetes.cluster.gangs import late_declaration, members, membership, slots, waiting
+from schedulerd.kubernetes.cluster.gangs import earlier_run, late_declaration, members, membership, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, GangTime, GroupKey
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, PodState
@@ -34,6 +34,8 @@ def review(model: Model) -> None:
         application = model.applications.get(application_id)
         if application is not None and application_id in model.waiting_for_declaration:
             asking.consider_all(model, late_declaration.take_waiting(model, application))
+        if application is not None and application.next_run:
+            asking.consider_all(model, earlier_run.review(model, application))
         if application is not None and application.gang is not None:
             _review(model, application, application.gang)
             waiting.show(model, application)
@@ -161,7 +163,7 @@ def gang_time(model: Model, application_id: ApplicationId) -> GangTime | None:
 def _review(model: Model, application: Application, gang: Gang) -> None:
     if application.state is ApplicationState.WAITING:
         return
-    has_pods = any(not own.is_placeholder for own in application.pods.values())
+    has_pods = application.has_real_pods
     if gang.stage in (GangStage.RESERVING, GangStage.OPEN) and not has_pods:
         slots.clear(model, application, gang, is_known=True)
         gang.stage, gang.is_abandoned = GangStage.OVER, True

@@ -8,7 +8,7 @@ from schedulerd.kubernetes.cluster.class_use import stop_using_class
 from schedulerd.kubernetes.cluster.effects import AddApplication, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs import declaration, waiting
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot, SlotState
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -107,6 +107,11 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
         model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
     if gang is None:
         return
+    if own.declares_gang and not own.node and not own.has_told_gang and _has_all_members(gang):
+        own.has_told_gang = True
+        what = f"the gang of application {application.id.name!r} runs already"
+        note = f"{what}: the pod is placed by itself, and no room is held for other ones"
+        model.record(own, "GangRuns", "Scheduling", note)
     if gang.originator is None:
         gang.originator = own  # all others have left in this step
     if gang.originator is own and not own.node and (what := ignored(own.pod.metadata)):
@@ -115,6 +120,13 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
     waiting.joined(model, gang, own)
     if gang.stage is GangStage.FORMING or gang.is_abandoned:
         model.gangs_due[application.id] = None
+
+
+def _has_all_members(gang: Gang) -> bool:
+    """None of its placeholders is left for another member."""
+    if gang.source is not GangSource.ANNOTATIONS or gang.is_abandoned:
+        return False
+    return gang.is_past or (gang.has_run and not any(group.left for group in gang.groups.values()))
 
 
 def adopt(model: Model, own: OwnPod) -> None:
