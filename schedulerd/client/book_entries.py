@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.client.unclaimed_entries import UnclaimedEntries
 
 
 @dataclass(slots=True)
@@ -90,14 +91,18 @@ class Entries:
     unanswered: dict[str, int] = field(default_factory=dict)
     """By application id: how many submissions are not answered; only the answer to the last one counts."""
 
+    unclaimed: UnclaimedEntries = field(default_factory=UnclaimedEntries)
+
     def allocations(self) -> Iterator[si_pb2.Allocation]:
         """The existing allocations."""
+        yield from (one.allocation() for one in self.unclaimed)
         for application in self.applications.values():
             for held in application.held.values():
                 yield as_it_is(application, held)
 
     def drop(self, application_id: str, uuid: str) -> None:
         """Notes that the allocation is gone, if it is known."""
+        self.unclaimed.drop(application_id, uuid)
         application = self.applications.get(application_id)
         held = None if application is None else application.held.pop(uuid, None)
         if application is None or held is None:

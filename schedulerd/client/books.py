@@ -44,6 +44,8 @@ class Books:
                     application = self._entries.applications.get(allocation.applicationID)
                     if application is not None:
                         self._hold(application, allocation, info.nodeID)
+                    else:
+                        self._entries.unclaimed.hold(allocation, info.nodeID)
         elif node is None:
             return
         elif info.action == si_pb2.NodeInfo.UPDATE:
@@ -51,6 +53,7 @@ class Books:
             self._found_running(info)
         elif info.action == si_pb2.NodeInfo.DECOMISSION:
             node.leaving = True
+            self._entries.unclaimed.drop_on(info.nodeID)
             self._drop_wanted_back(info.nodeID)
             if info.nodeID in self._entries.nodes:
                 self._entries.forget_node_if_left(info.nodeID)
@@ -64,6 +67,7 @@ class Books:
         for allocation in info.existingAllocations:
             application = self._entries.applications.get(allocation.applicationID)
             if application is None:
+                self._entries.unclaimed.found_running(allocation, info.nodeID, uuids)
                 continue
             moved = _moved(application, allocation, uuids)
             if moved is None:
@@ -82,6 +86,8 @@ class Books:
             self._entries.applications[added.applicationID] = Application(added.SerializeToString())
             if known is not None:
                 self._carry_over(known, self._entries.applications[added.applicationID])
+            for one in self._entries.unclaimed.take(added.applicationID):
+                self._hold(self._entries.applications[added.applicationID], one.allocation(), one.node_id)
         elif _bare(added) == _bare(si_pb2.AddApplicationRequest.FromString(known.added)):
             known.before, known.added = known.added, added.SerializeToString()
             if known.reported:
@@ -110,6 +116,7 @@ class Books:
 
     def sent_removal(self, application_id: str) -> None:
         """Notes a removal, which releases all allocations of the application."""
+        self._entries.unclaimed.take(application_id)
         application = self._entries.applications.get(application_id)
         if application is None:
             return
@@ -159,6 +166,7 @@ class Books:
     def sent_release(self, release: si_pb2.AllocationRelease) -> None:
         """Notes a release. The allocation stays until the scheduler confirms it, unless this is a confirmation."""
         application_id = release.applicationID or self._owner_of(release.UUID)
+        self._entries.unclaimed.release(application_id, release)
         application = self._entries.applications.get(application_id)
         if application is None:
             return
@@ -200,8 +208,11 @@ class Books:
         for rejected in response.rejected:
             application = self._answered(rejected.applicationID)
             if application is not None and not application.accepted:
-                for uuid in list(application.held):
+                for uuid, held in list(application.held.items()):
                     self._entries.drop(rejected.applicationID, uuid)
+                    if not held.release and held.node_id in self._entries.nodes:  # it runs all the same
+                        allocation = si_pb2.Allocation.FromString(held.message)
+                        self._entries.unclaimed.hold(allocation, held.node_id, found=held.found)
                 self._entries.applications.pop(rejected.applicationID, None)
             elif application is not None and application.before:
                 application.added, application.before = application.before, b""
@@ -254,9 +265,8 @@ class Books:
 
     def _owner_of(self, uuid: str) -> str:
         """The application of an allocation; '' if there is no such allocation."""
-        return next(
-            (app_id for app_id, application in self._entries.applications.items() if uuid in application.held), ""
-        )
+        owners = (app_id for app_id, application in self._entries.applications.items() if uuid in application.held)
+        return next(owners, "") or self._entries.unclaimed.owner_of(uuid)
 
     def _held(self, release: si_pb2.AllocationRelease) -> Held | None:
         application = self._entries.applications.get(release.applicationID)
@@ -311,6 +321,7 @@ class Books:
 
     def _drop_all_on(self, node_id: str) -> None:
         """The node was removed, and one of its name comes: what was on it is gone, whether that was heard or not."""
+        self._entries.unclaimed.drop_on(node_id)
         for application_id, application in list(self._entries.applications.items()):
             for uuid in [uuid for uuid, held in application.held.items() if held.node_id == node_id]:
                 self._entries.drop(application_id, uuid)
@@ -326,6 +337,7 @@ class Books:
         """An update of the node was rejected: of the allocations that updates have reported, the one that the reason
         names is not there. All else that the update said is to be sent again."""
         key = messages.blamed_key(reason)
+        self._entries.unclaimed.drop_on(node_id, found_key=key)
         for application_id, application in list(self._entries.applications.items()):
             for uuid, held in list(application.held.items()):
                 if held.found and held.node_id == node_id and held.key == key:

@@ -57,6 +57,8 @@ class Report:
                 if held.opted_out:
                     reported.allocationTags[ALLOW_PREEMPTION_TAG] = "false"
                 by_node.setdefault(held.node_id, []).append(reported)
+        for one in self._entries.unclaimed:
+            by_node.setdefault(one.node_id, []).append(one.allocation())
         for node_id, node in self._entries.nodes.items():
             node.accepted = False
             info = si_pb2.NodeInfo.FromString(node.created)
