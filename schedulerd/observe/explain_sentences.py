@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from schedulerd.amounts import amount_text
+from schedulerd.core.checks import some
 from schedulerd.core.explain.causes import NoRoomCause, RefusedCause, RuleCause
 from schedulerd.core.explain.values import (
     ApplicationExplanation,
@@ -22,6 +25,7 @@ from schedulerd.core.explain.values import (
 )
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.core.views.values import UnclaimedView
 from schedulerd.observe.explain_causes import amounts, cause_sentence, duration, rule_sentence, rules_details
 
 _COUNTS_SAID_MAX = 8
@@ -118,6 +122,16 @@ def application_summary(found: ApplicationExplanation) -> list[str]:
     if found.execution_deadline_ns is not None:
         said.append(f"It reaches its execution timeout in {duration(found.execution_deadline_ns - found.now_ns)}.")
     return said
+
+
+def unclaimed(found: Sequence[UnclaimedView]) -> list[str]:
+    """That allocations of an application are unclaimed, and why the first one is; nothing if there are none."""
+    if not found:
+        return []
+    nodes = list(dict.fromkeys(one.node_id for one in found))
+    what = "allocation counts" if len(found) == 1 else "allocations count"
+    where = f"node{'s' if len(nodes) > 1 else ''} {some(nodes)}"
+    return [f"{len(found):,} unclaimed {what} on {where} and in no queue: {found[0].reason}."]
 
 
 def ended_application(found: Application | RejectedApplication, now_ns: int) -> str:

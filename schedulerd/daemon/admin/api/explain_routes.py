@@ -27,6 +27,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.reading import INT64_MAX
 from schedulerd.core.resources import Resources
+from schedulerd.core.views.view import unclaimed
 from schedulerd.daemon.admin.api import finding
 from schedulerd.daemon.admin.api.answers import Answers, with_wall_times
 from schedulerd.daemon.admin.api.finding import Place, Where
@@ -213,7 +214,7 @@ class _Explaining:
         explanation = await self.finish(found, work)
         first = explanation.next_ask
         answer = ApplicationAnswer(
-            sentences.application_summary(explanation),
+            [*sentences.application_summary(explanation), *self.unclaimed(found, application.application_id)],
             _lines(explanation.reasons, explanation.now_ns),
             [*sentences.ask_summary(first), *sentences.ask_details(first)] if first is not None else [],
             with_wall_times(explanation, now.epoch_ns),
@@ -224,7 +225,14 @@ class _Explaining:
         """What has become of an ask that is not there; None if it was never seen."""
         rm_id, partition, now_ns = found.rm.rm_id, found.partition.name, self.sources.clocks().wall_ns
         said = self.sources.ended.ask(rm_id, partition, application_id, key, now_ns)
-        return await self.written(_ASK, AskAnswer([said], [], None)) if said else None
+        summary = [*([said] if said else []), *self.unclaimed(found, application_id, key)]
+        return await self.written(_ASK, AskAnswer(summary, [], None)) if summary else None
+
+    def unclaimed(self, found: Place, application_id: str, key: str = "") -> list[str]:
+        """What is said of the unclaimed allocations of an application, or of one of its keys."""
+        held = found.partition.unclaimed
+        there = held.of_key(application_id, key) if key else held.of_application(application_id)
+        return sentences.unclaimed([unclaimed(found.partition, one) for one in there])
 
     async def ended_application(self, found: Place, application_id: str) -> Response | None:
         """What has become of an application that is not there; None if it was never seen."""
@@ -234,7 +242,8 @@ class _Explaining:
         else:
             rm_id, partition = found.rm.rm_id, found.partition.name
             said = self.sources.ended.application(rm_id, partition, application_id, now.wall_ns)
-        return await self.written(_APPLICATION, ApplicationAnswer([said], [], [], None)) if said else None
+        summary = [*([said] if said else []), *self.unclaimed(found, application_id)]
+        return await self.written(_APPLICATION, ApplicationAnswer(summary, [], [], None)) if summary else None
 
     async def pod(self, found: Place, namespace: str, pod: str) -> Response:
         """What the resource manager says of a pod that it has not asked for. Raises `HTTPException` with 404."""

@@ -180,6 +180,8 @@ class NodeItem:
     reserved: Amounts
     """The part of `available` that reservations and open predicate checks hold."""
     allocations: int
+    unclaimed: int
+    """Existing allocations of applications that are not known; their amounts are a part of `used`."""
     reservations: int
 
 

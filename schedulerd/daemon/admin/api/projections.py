@@ -168,6 +168,7 @@ class Projection:
             available=amounts(one.available),
             reserved=amounts(one.reserved),
             allocations=len(one.allocations),
+            unclaimed=len(one.unclaimed),
             reservations=len(one.reservations),
         )
 

@@ -10,7 +10,10 @@ from starlette.exceptions import HTTPException
 from schedulerd.core.checks import shown
 from schedulerd.core.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.explain.rules.ask import pod_of
+from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.node import Node
+from schedulerd.core.model.unclaimed import Unclaimed
+from schedulerd.core.views.view import unclaimed
 from schedulerd.daemon.admin.ui.bars import bar
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.counts import resource_order
@@ -41,13 +44,17 @@ def view(context: Context) -> Generator[None, None, View]:
     made.put(
         state=node.state.value.replace("_", " "),
         state__class=f"badge {_KINDS.get(node.state.value, '')}",
-        pods=many(len(node.allocations), "allocation"),
+        pods=_pods(node),
         reserved_for=many(len(node.reservations), "reservation"),
     )
     _add_resources(made, node)
     made.begin("pods")
-    pods = page_of(context.params.get("from", ""), len(node.allocations), PODS_SHOWN)
-    for one in islice(list(node.allocations.values()), pods.first, pods.end):
+    there: list[Allocation | Unclaimed] = [*node.unclaimed.values(), *node.allocations.values()]
+    pods = page_of(context.params.get("from", ""), len(there), PODS_SHOWN)
+    for one in islice(there, pods.first, pods.end):
+        if isinstance(one, Unclaimed):
+            _add_unclaimed(made, context, one)
+            continue
         kind = "placeholder" if one.placeholder else ""
         made.add(
             "pods",
@@ -87,6 +94,28 @@ def view(context: Context) -> Generator[None, None, View]:
         "all_events": context.links.to("events", object=node.node_id),
     }
     return made
+
+
+def _pods(node: Node) -> str:
+    said = many(len(node.allocations), "allocation")
+    return f"{said}, {len(node.unclaimed):,} unclaimed" if node.unclaimed else said
+
+
+def _add_unclaimed(made: View, context: Context, one: Unclaimed) -> None:
+    """An allocation whose application is not known: there is nothing to link to."""
+    shown_one = unclaimed(context.place.partition, one)
+    made.add(
+        "pods",
+        row_key(one.uuid),
+        name=one.key,
+        name__href="",
+        app=one.application_id,
+        app__href="",
+        queue=NONE,
+        queue__href="",
+        resources=amounts(shown_one.resources),
+        kind=f"unclaimed: {shown_one.reason}",
+    )
 
 
 def _add_resources(made: View, node: Node) -> None:

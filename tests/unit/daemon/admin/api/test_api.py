@@ -21,7 +21,16 @@ from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
 from schedulerd.daemon.admin.api.schema import openapi
 from schedulerd.observe import ended
 from tests.unit import virtual_loop
-from tests.unit.core.builders import a_conversation, a_node, a_placeholder, a_queue_spec, an_app, an_ask
+from tests.unit.core.builders import (
+    a_conversation,
+    a_node,
+    a_placeholder,
+    a_queue_spec,
+    a_root,
+    an_app,
+    an_ask,
+    an_existing,
+)
 from tests.unit.core.gang_builders import a_gang
 from tests.unit.core.preemption_builders import an_entitled_ask, full_nodes, wait
 from tests.unit.daemon.admin.api.api_world import EPOCH_NS, ApiWorld
@@ -43,6 +52,20 @@ def test_an_ask_is_explained(world: ApiWorld) -> None:
     assert (found["pod"], found["pending"], found["allocated"]) == ("ns/pod-1", 1, 1)
     assert found["waiting"][0]["cause"]["missing"] == 10
     assert found["now_ns"] == EPOCH_NS + world.talk.now_ns
+
+
+def test_unclaimed_allocations_are_explained_and_counted() -> None:
+    talk = a_conversation(root=a_root(a_queue_spec("a")))
+    both = an_existing("e1", "k1", app="gone"), an_existing("e2", "k2", app="gone")
+    talk.nodes(a_node("n1", {"memory": 100}, *both), a_node("n2", {"memory": 100}, an_existing("e3", app="gone")))
+    world = ApiWorld(talk)
+    why = "applicationID 'gone' is not a known application; it must be added before it can have asks or allocations, "
+    (said,) = world.get("/explain/application", application="gone")["summary"]
+    assert said.startswith(f"3 unclaimed allocations count on nodes n1, n2 and in no queue: {why}")
+    (said,) = world.get("/explain/ask", application="gone", ask="k2")["summary"]
+    assert said.startswith(f"1 unclaimed allocation counts on node n1 and in no queue: {why}")
+    nodes = {one["node"]: (one["unclaimed"], one["used"]) for one in world.get("/nodes")["items"]}
+    assert nodes == {"n1": (2, {"memory": 20}), "n2": (1, {"memory": 10})}
 
 
 def test_the_only_ask_need_not_be_named(world: ApiWorld) -> None:

@@ -22,6 +22,7 @@ from tests.unit.core.builders import (
     a_root,
     an_app,
     an_ask,
+    an_existing,
     of,
 )
 from tests.unit.daemon.admin.api.api_world import TOKENS, VIEW_TOKEN
@@ -301,6 +302,15 @@ def test_a_search_lists_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     # What does not match counts too.
     assert UiWorld(talk).request("GET", "/ui/search?q=ey-4").headers["location"].endswith("ask=key-4")
     assert UiWorld(talk).page("/ui/search?q=ey-6").count("<td>pod</td>") == 0
+
+
+def test_a_node_shows_unclaimed_allocations_with_the_reason() -> None:
+    talk = a_conversation(root=a_root(a_queue_spec("a")))
+    talk.nodes(a_node("n1", {"memory": 100}, an_existing("e1", "stale", app="<gone>"), an_existing("e2")))
+    page = UiWorld(talk).page("/ui/node?id=n1")
+    assert "1 allocation, 1 unclaimed" in page
+    assert "stale" in page
+    assert "unclaimed: applicationID &#39;&lt;gone&gt;&#39; is not a known application" in page
 
 
 def test_a_node_is_compared_with_so_many_groups(monkeypatch: pytest.MonkeyPatch) -> None:
