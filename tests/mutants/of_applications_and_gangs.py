@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schedulerd.core import commit, fsm
+from schedulerd.core import commit, commit_unclaimed, fsm
 from schedulerd.core.applications.handlers import allocating, application_states, asks, releases, rm_releases
 from schedulerd.core.commands import NodeUpdate
 from schedulerd.core.facts import Allocated, AskWithdrawn
@@ -23,7 +23,7 @@ from schedulerd.core.quotas import rules as quota_rules
 from schedulerd.core.quotas.quota_key import QuotaKey
 from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.recovery.early import EarlyItems
-from schedulerd.core.recovery.handlers import existing
+from schedulerd.core.recovery.handlers import existing, unclaimed
 from schedulerd.core.views import view
 from schedulerd.core.views.values import AskView, NodeView
 from tests.mutants.changes import By, Compares, Constant, Replaced, Within, gives, left_out, nothing, while_
@@ -291,6 +291,12 @@ MUTANTS = (
         Rule.RECOVERY,
         Replaced(existing._contradiction, knows_no_allocation),
         (ANY_WORLD.from_seed(6),),
+    ),
+    Mutant(
+        "an unclaimed allocation still uses its node when it has joined its application",
+        Rule.LEDGERS,
+        left_out(unclaimed.end, commit_unclaimed.drop),
+        (ANY_WORLD,),
     ),
     Mutant(
         "what comes for an application overtakes what waited for it",

@@ -11,6 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from schedulerd.core import facts
+from schedulerd.core.recovery.facts import UnclaimedEnded
 from schedulerd.core.resources import Resources
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -54,6 +55,7 @@ TOLD = (
     facts.NodeRejected,
     facts.Released,
     facts.ReleaseRequested,
+    UnclaimedEnded,
 )
 """What both dialects have a message for."""
 

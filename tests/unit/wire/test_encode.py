@@ -13,6 +13,7 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core import checks, facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.recovery.facts import UnclaimedEnded
 from schedulerd.core.resources import Resources
 from schedulerd.wire import response_builder
 from schedulerd.wire.decode import RequestDecoder
@@ -79,7 +80,8 @@ def test_each_fact_is_told_as_the_interface_says(said: list[facts.Fact]) -> None
                     allocationKey=fact.allocation_key,
                 )
                 for fact in mine
-                if isinstance(fact, facts.ReleaseRequested) or (isinstance(fact, facts.Released) and fact.confirm)
+                if isinstance(fact, facts.ReleaseRequested)
+                or (isinstance(fact, facts.Released | UnclaimedEnded) and fact.confirm)
             ],
             releasedAsks=[
                 si_pb2.AllocationAskRelease(

@@ -14,6 +14,7 @@ from schedulerd.core import facts
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.nodes.facts import NodeRecommended
+from schedulerd.core.recovery.facts import UnclaimedEnded
 from schedulerd.core.resources import Resources
 from schedulerd.wire import response_builder
 from schedulerd.wire.dialect import Dialect, Stream
@@ -82,7 +83,8 @@ def test_each_fact_about_allocations_is_told_as_the_interface_says(said: list[An
             message=fact.message,
         )
         for fact in mine
-        if isinstance(fact, facts.ReleaseRequested) or (isinstance(fact, facts.Released) and fact.confirm)
+        if isinstance(fact, facts.ReleaseRequested)
+        or (isinstance(fact, facts.Released | UnclaimedEnded) and fact.confirm)
     ]
     assert list(update.releasedAllocationAsks) == [
         si_pb2.AllocationAskRelease(
