@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import itertools
 import json
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +31,7 @@ from schedulerd.simulate.demo import (
     run_resource_manager,
     shipped_queue_file,
 )
-from schedulerd.simulate.queue_file import QueueFileUnreadable, QueueQuota, read_quotas
+from schedulerd.simulate.queue_file import QUEUES_MAX, QueueFileUnreadable, QueueQuota, many_queues, read_quotas
 from schedulerd.simulate.session import Session
 from schedulerd.simulate.snapshot import Snapshot
 from schedulerd.simulate.summary import Summary, summary_rows
@@ -36,6 +39,7 @@ from schedulerd.simulate.view import LiveView, progress_line
 from schedulerd.simulate.workload import Workload, queues_for_kinds
 
 EXIT_INTERRUPTED = 130
+EXIT_LATE = os.EX_TEMPFAIL
 PROGRESS_EVERY_S = 3.0
 
 _POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -49,6 +53,12 @@ class SchedulerUnusable(click.ClickException):
     """The scheduler cannot be reached, or not be used; its numbers say nothing then."""
 
     exit_code = os.EX_UNAVAILABLE
+
+
+class Late(click.ClickException):
+    """The run took longer than it had time; its sums add up."""
+
+    exit_code = EXIT_LATE
 
 
 def _shared_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -111,7 +121,7 @@ def simulate(
     Registers nodes, submits applications, pretends to run their pods, and prints a summary. Nothing real is started.
 
     Exit codes: 0 all numbers add up, 1 they do not or an option is wrong, 69 the daemon does not answer or cannot be
-    used, 130 after Ctrl-C.
+    used, 75 the cluster did not drain in time, 130 after Ctrl-C.
     """
     quotas = _read_quotas(queue_file)
     workload = Workload(nodes, duration, seed, rate, queues_for_kinds([each.path for each in quotas if each.is_leaf]))
@@ -141,6 +151,8 @@ def simulate(
         )
     if interrupted:
         raise click.exceptions.Exit(EXIT_INTERRUPTED)
+    if summary.late:
+        raise Late(summary.late)
 
 
 async def _simulate(
@@ -192,7 +204,11 @@ def _display(console: Console, title: str, *, live: bool) -> Iterator[Callable[[
 @click.command()
 @_shared_options
 @click.option(
-    "--queues", "queue_file", type=_FILE_TO_READ, help="Queue file of the daemon. Default: the shipped queue file."
+    "--queues",
+    "queues",
+    metavar="FILE|N",
+    default="",
+    help="Queue file of the daemon, or a number: so many leaf queues without quotas. Default: the shipped queue file.",
 )
 @click.option("--grpc-port", type=_PORT, help="gRPC port of the daemon. Default: any free port.")
 @click.option("--http-port", type=_PORT, help="HTTP port of the daemon (/metrics). Default: any free port.")
@@ -202,7 +218,7 @@ def demo(
     nodes: int,
     duration: float,
     seed: int,
-    queue_file: Path | None,
+    queues: str,
     grpc_port: int | None,
     http_port: int | None,
     keep: bool,
@@ -219,10 +235,10 @@ def demo(
     Exit codes: 0 all numbers add up, 1 they do not or the daemon fails, 130 after Ctrl-C.
     """
     interrupt_on_signals()
-    queues = queue_file or shipped_queue_file()
+    chosen = _queue_file(queues)
     flags = () if journal is None else ("--journal", str(journal))
-    daemon = Daemon(queues, grpc_port=grpc_port or free_port(), http_port=http_port or free_port(), flags=flags)
-    arguments = ["--target", daemon.target, "--queues", str(queues), "--rm-id", "demo", "--connect-timeout", "3"]
+    daemon = Daemon(chosen, grpc_port=grpc_port or free_port(), http_port=http_port or free_port(), flags=flags)
+    arguments = ["--target", daemon.target, "--queues", str(chosen), "--rm-id", "demo", "--connect-timeout", "3"]
     arguments += ["--nodes", str(nodes), "--duration", str(duration)]
     arguments += ["--no-view"] if no_view else []
     arguments += ["--stay-registered"] if keep else []
@@ -236,12 +252,32 @@ def demo(
                 code = run_resource_manager([*arguments, "--seed", str(each)])
                 if code == EXIT_INTERRUPTED:
                     raise KeyboardInterrupt
-                if code != 0:
+                if code == EXIT_LATE and keep:
+                    click.echo("The round took longer than it had time, as on a busy machine; the next one begins.")
+                elif code != 0:
                     raise daemon.failure(f"the simulated resource manager ended with exit code {code}")
     except DemoFailed as error:
         raise click.ClickException(str(error)) from error
     except KeyboardInterrupt:
         raise click.exceptions.Exit(EXIT_INTERRUPTED) from None
+
+
+def _queue_file(queues: str) -> Path:
+    """The file that is named, one with so many leaf queues, or the shipped one."""
+    if not queues:
+        return shipped_queue_file()
+    if queues.isascii() and queues.isdigit():
+        count = int(queues)
+        if not 1 <= count <= QUEUES_MAX:
+            raise click.BadParameter(f"{count} queues; 1 to {QUEUES_MAX} are possible", param_hint="--queues")
+        file = Path(tempfile.mkdtemp(prefix="schedulerd-demo-")) / "queues.yaml"
+        file.write_text(many_queues(count), encoding="utf-8")
+        atexit.register(shutil.rmtree, file.parent, ignore_errors=True)
+        return file
+    file = Path(queues)
+    if not file.is_file():
+        raise click.BadParameter(f"{queues} is no file, and no number of queues", param_hint="--queues")
+    return file
 
 
 def _read_quotas(queue_file: Path | None) -> Sequence[QueueQuota]:

@@ -23,6 +23,12 @@ _FACTORS: dict[str, int] = {"": 1} | {
 }
 
 
+QUEUES_MAX = 5_000
+"""Leaf queues that can be made at once."""
+GROUP = 20
+"""Leaf queues below one parent."""
+
+
 class QueueFileUnreadable(Exception):
     """The queue file cannot be used; the message names the file and what is wrong with it."""
 
@@ -37,6 +43,22 @@ class QueueQuota:
     guaranteed_vcore_milli: int | None = None
     max_memory_bytes: int | None = None
     max_vcore_milli: int | None = None
+
+
+def many_queues(count: int) -> str:
+    """A queue file with so many leaf queues, in groups below root, to which everybody may submit."""
+    lines = [
+        "partitions:",
+        "  - name: default",
+        "    queues:",
+        "      - name: root",
+        '        submitacl: "*"',
+        "        queues:",
+    ]
+    for first in range(0, count, GROUP):
+        lines += [f"          - name: group-{first // GROUP:03}", "            queues:"]
+        lines += [f"              - name: team-{number:04}" for number in range(first, min(first + GROUP, count))]
+    return "\n".join(lines) + "\n"
 
 
 def read_quotas(file: Path) -> tuple[QueueQuota, ...]:

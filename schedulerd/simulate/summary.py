@@ -42,6 +42,8 @@ class Summary:
     reconnects: int
     discrepancies: tuple[str, ...]
     """Sums that do not add up; empty if all do."""
+    late: str
+    """What had not ended when the time for it was over; '' if everything had. The sums may add up all the same."""
     rejections: tuple[str, ...]
     """The first reasons for rejections, as the scheduler gave them."""
 
@@ -60,9 +62,11 @@ def summarise(
     """Closes the books of a run. `placing_span_s` is the time from the first ask sent to the last allocation."""
     books = rm.books
     discrepancies = books.discrepancies(pending=rm.pending, held=rm.held)
+    late = ""
     if rm.pending or rm.held:
-        discrepancies.append(
-            f"the cluster did not drain: {rm.pending} asks still pending, {rm.held} allocations not confirmed released"
+        late = (
+            f"the cluster did not drain in time: {rm.pending} asks still pending, "
+            f"{rm.held} allocations not confirmed released"
         )
     return Summary(
         elapsed_s=elapsed_s,
@@ -89,6 +93,7 @@ def summarise(
         messages_received=client.responses_received,
         reconnects=client.times_resumed + client.times_resynced,
         discrepancies=tuple(discrepancies),
+        late=late,
         rejections=tuple(books.rejection_texts),
     )
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from itertools import cycle
 from random import Random
 
 MIB = 1 << 20
@@ -109,13 +108,12 @@ KINDS = (
 )
 
 
-def queues_for_kinds(leaves: Sequence[str]) -> Mapping[str, str]:
-    """A queue for each kind of application, by name of the kind: its own if it is among `leaves` or there are none to
-    choose from, else the leaves in turn."""
-    if not leaves:
-        return {kind.name: kind.queue for kind in KINDS}
-    turn = cycle(leaves)
-    return {kind.name: kind.queue if kind.queue in leaves else next(turn) for kind in KINDS}
+def queues_for_kinds(leaves: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """The queues of each kind of application, by name of the kind: its own if it is among `leaves` or there are none to
+    choose from, else all leaves that are no kind's own, which its applications take in turn."""
+    own = {kind.queue for kind in KINDS}
+    others = tuple(leaf for leaf in leaves if leaf not in own) or tuple(leaves)
+    return {kind.name: others if leaves and kind.queue not in leaves else (kind.queue,) for kind in KINDS}
 
 
 USERS = ("alice", "bob", "carol", "dave", "erin")
@@ -156,7 +154,7 @@ class PlannedNode:
 class Workload:
     """Everything a run needs to know in advance.
 
-    `queue_of_kind` overrides the queue of a kind of application, `applications_per_s` the arrival rate that would
+    `queues_of_kind` overrides the queues of a kind of application, `applications_per_s` the arrival rate that would
     fill the cluster.
     """
 
@@ -164,7 +162,7 @@ class Workload:
     duration_s: float
     seed: int
     applications_per_s: float | None = None
-    queue_of_kind: Mapping[str, str] | None = None
+    queues_of_kind: Mapping[str, Sequence[str]] | None = None
 
     @property
     def pace(self) -> float:
@@ -202,7 +200,8 @@ class Workload:
                 return
             number += 1
             kind = random.choices(KINDS, rates_per_s)[0]
-            queue = (self.queue_of_kind or {}).get(kind.name, kind.queue)
+            queues = (self.queues_of_kind or {}).get(kind.name, (kind.queue,))
+            queue = queues[number % len(queues)]
             waves = tuple(self._wave(shape, random) for shape in kind.waves)
             yield PlannedApplication(f"{kind.name}-{number:05}", kind.name, queue, random.choice(USERS), now_s, waves)
 

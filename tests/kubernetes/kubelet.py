@@ -54,6 +54,8 @@ class Kubelet:
             while (event := await self._next(stream)) is not None:
                 if event["type"] in ("ADDED", "MODIFIED"):
                     await self._see(event["object"])
+                elif event["type"] == "DELETED":
+                    self._forget(event["object"]["metadata"]["uid"])
             stream.close()
 
     @staticmethod
@@ -77,6 +79,14 @@ class Kubelet:
             await self._set(pod, "Running")
         elif phase == "Running" and SECONDS in (metadata.get("annotations") or {}):
             self._later(pod, float(metadata["annotations"][SECONDS]), self._set(pod, "Succeeded"))
+
+    @property
+    def remembered(self) -> int:
+        """Pods whose end is due, and that are there."""
+        return len(self._ending)
+
+    def _forget(self, uid: str) -> None:
+        self._ending -= {f"{uid} {is_deleted}" for is_deleted in (True, False)}
 
     def _later(self, pod: JSON, seconds: float, action: Any) -> None:
         """Once for each pod, except that a pod may be deleted while it runs."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import ssl
+from collections import deque
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any
@@ -61,12 +62,18 @@ class Answer:
         return f"{self.status} {self.json}"
 
 
+SEEN_MAX = 1_000
+"""Events that a watch of the tests remembers."""
+
+
 class WatchStream:
     """The lines of a watch, one after the other."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
-        self.seen: list[dict[str, Any]] = []
+        self.seen: deque[dict[str, Any]] = deque(maxlen=SEEN_MAX)
+        """The last events, for assertions and messages: a watch may be followed for hours."""
+        self.is_closed = False
 
     async def next(self) -> dict[str, Any] | None:
         """None at the end of the watch."""
@@ -81,11 +88,12 @@ class WatchStream:
     async def until(self, type_: str, name: str) -> dict[str, Any]:
         while True:
             event = await self.next()
-            assert event is not None, f"ended before {type_} of {name}: {self.seen}"
+            assert event is not None, f"ended before {type_} of {name}: {list(self.seen)}"
             if event["type"] == type_ and event["object"]["metadata"].get("name") == name:
                 return dict(event["object"])
 
     def close(self) -> None:
+        self.is_closed = True
         connection = self._response.connection
         if connection is not None and connection.transport is not None:
             connection.transport.abort()  # an orderly end of TLS would outlive the loop
@@ -190,6 +198,7 @@ class Api:
             body = await response.read()
             raise AssertionError(Answer(response.status, response.headers, body))
         stream = WatchStream(response)
+        self._streams = [one for one in self._streams if not one.is_closed]
         self._streams.append(stream)
         return stream
 

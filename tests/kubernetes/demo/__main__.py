@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import signal
 import sys
@@ -42,10 +43,14 @@ Everything is left running until Ctrl-C:
     state of the daemon:   {daemon}/debug/state
 """
 
+INTERRUPTED = 130
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 async def play(folder: Path | None, *, keep: bool = False, out: TextIO = sys.stdout) -> int:
     """The exit code."""
     server = "the fake" if folder is None else "kube-apiserver, kube-controller-manager and etcd"
+    _end_on_signals()
     print(f"Starting an API server ({server}), a daemon and a shim.", file=out, flush=True)
     async with Cluster(folder) as cluster:
         narrator = Narrator(cluster, out)
@@ -56,15 +61,23 @@ async def play(folder: Path | None, *, keep: bool = False, out: TextIO = sys.std
             text = KEPT_FAKE if folder is None else KEPT
             told = {"kubeconfig": cluster.kubeconfig, "shim": cluster.shim_url, "daemon": cluster.daemon.url}
             print(text.format(**told, token=cluster.token, url=cluster.url), file=out, flush=True)
-            await _until_interrupted()
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()  # until a signal
     return code
 
 
-async def _until_interrupted() -> None:
-    interrupted = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, interrupted.set)
-    await interrupted.wait()
+def _end_on_signals() -> None:
+    """The first signal ends what is played, in order. The second one ends the process at once."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+
+    def end(number: signal.Signals) -> None:
+        for one in SIGNALS:
+            loop.remove_signal_handler(one)
+        task.cancel()
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, end, number)
 
 
 def main() -> None:
@@ -76,7 +89,11 @@ def main() -> None:
     folder = None if given.fake else assets()
     if folder is None and not given.fake:
         print(ON_THE_FAKE)
-    sys.exit(asyncio.run(play(folder, keep=given.keep)))
+    try:
+        code = asyncio.run(play(folder, keep=given.keep))
+    except asyncio.CancelledError:
+        code = INTERRUPTED
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -6,10 +6,13 @@ import io
 
 import pytest
 
+from schedulerd.kubernetes.api import resources as r
+from tests.kubernetes.contract.api import SEEN_MAX, Api
 from tests.kubernetes.contract.real_server import assets
 from tests.kubernetes.demo.__main__ import play
 from tests.kubernetes.demo.cluster import Cluster
 from tests.kubernetes.demo.narrator import Narrator
+from tests.kubernetes.kubelet import Kubelet
 
 
 @pytest.mark.slow
@@ -35,3 +38,25 @@ async def test_an_expectation_that_does_not_hold_is_told() -> None:
     assert narrator.summary() == 1
     assert "1 of 2 expectations held" in out.getvalue()
     assert "WRONG  the moon is there" in out.getvalue()
+
+
+async def test_what_is_left_running_keeps_no_history() -> None:
+    """Watches and kubelets of a demonstration that is kept run for hours."""
+    async with Api(None) as api, Kubelet(api) as kubelet:
+        version = (await api.call("GET", r.PODS.path())).json["metadata"]["resourceVersion"]
+        stream = await api.watch(r.PODS, version, everywhere=True)
+        spec = {"nodeName": "n", "containers": [{"name": "c", "image": "pause"}]}
+        for number in range(30):
+            name = f"p{number}"
+            answer = await api.post(r.PODS, {"metadata": {"name": name}, "spec": spec})
+            assert answer.status == 201, answer
+            assert (await api.call("DELETE", r.PODS.path(api.namespace, name), {})).status in (200, 202)
+            await stream.until("DELETED", name)
+        assert stream.seen.maxlen == SEEN_MAX
+        last = await api.watch(r.PODS, version, everywhere=True)
+        await last.until("DELETED", "p29")
+        last.close()
+        stream.close()
+        assert kubelet.remembered <= 1
+        await api.watch(r.PODS, version, everywhere=True)
+        assert len([one for one in api._streams if one.is_closed]) == 0

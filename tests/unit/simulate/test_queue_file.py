@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from schedulerd.config import load_queue_file
 from schedulerd.simulate.demo import shipped_queue_file
-from schedulerd.simulate.queue_file import QueueFileUnreadable, QueueQuota, read_quotas
+from schedulerd.simulate.queue_file import QueueFileUnreadable, QueueQuota, many_queues, read_quotas
 from schedulerd.simulate.workload import KINDS
 
 
@@ -85,3 +86,10 @@ def test_a_missing_file_is_said(tmp_path: Path) -> None:
 def test_the_shipped_file_has_the_queues_that_the_workload_uses() -> None:
     leaves = {quota.path for quota in read_quotas(shipped_queue_file()) if quota.is_leaf}
     assert {kind.queue for kind in KINDS} <= leaves
+
+
+@pytest.mark.parametrize("count", [1, 20, 21, 280])
+def test_a_file_with_so_many_queues(tmp_path: Path, count: int) -> None:
+    text = many_queues(count)
+    assert load_queue_file(text).warnings == ()
+    assert sum(one.is_leaf for one in read_quotas(write(tmp_path, text))) == count

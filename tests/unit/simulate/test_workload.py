@@ -85,14 +85,15 @@ def test_nodes_are_spread_over_racks_and_zones() -> None:
 
 
 def test_kinds_use_their_queue_or_the_leaves_there_are() -> None:
-    assert queues_for_kinds([])["spark"] == "root.batch"
-    assert queues_for_kinds(["root.batch", "root.x"])["spark"] == "root.batch"
-    assert queues_for_kinds(["root.x", "root.y"]) == {
-        "spark": "root.x",
-        "etl": "root.y",
-        "training": "root.x",
-        "notebook": "root.y",
-        "service": "root.x",
-    }
-    workload = Workload(20, 3.0, seed=1, queue_of_kind=queues_for_kinds(["root.x"]))
-    assert {each.queue for each in workload.applications()} == {"root.x"}
+    assert queues_for_kinds([])["spark"] == ("root.batch",)
+    mixed = queues_for_kinds(["root.batch", "root.x"])
+    assert (mixed["spark"], mixed["etl"], mixed["training"]) == (("root.batch",), ("root.batch",), ("root.x",))
+    assert set(queues_for_kinds(["root.x", "root.y"]).values()) == {("root.x", "root.y")}
+
+
+def test_every_queue_is_loaded() -> None:
+    leaves = [f"root.team-{number}" for number in range(280)]
+    workload = Workload(2_000, 30.0, seed=1, queues_of_kind=queues_for_kinds(leaves))
+    used = Counter(each.queue for each in workload.applications())
+    assert used.keys() == set(leaves)
+    assert max(used.values()) - min(used.values()) <= 1
