@@ -125,8 +125,8 @@ dist: $(READY)
 # Run it with Python 3.11: it needs everything that newer versions need, and a little more.
 lock: $(READY)
 	$(LOCK) --build-deps-for wheel --only-build-deps --output-file requirements-build.lock pyproject.toml
-	$(LOCK) --extra simulate --extra kubernetes --output-file requirements.lock pyproject.toml
-	$(LOCK) --extra simulate --extra kubernetes --extra compile --extra dev --constraint requirements.lock --constraint requirements-build.lock \
+	$(LOCK) --extra kubernetes --output-file requirements.lock pyproject.toml
+	$(LOCK) --extra kubernetes --extra compile --extra dev --constraint requirements.lock --constraint requirements-build.lock \
 		--build-deps-for wheel --output-file requirements-dev.lock pyproject.toml
 
 format: $(READY)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 
 from schedulerd import __version__
@@ -18,3 +20,14 @@ def core_build() -> str:
 def description() -> str:
     """The version, with the build of the core unless it is interpreted. For people."""
     return __version__ if core_build() == "interpreted" else f"{__version__} ({core_build()} core)"
+
+
+def installed_from() -> str:
+    """The URL of the folder, archive or repository that this was installed from; '' if it came from an index of
+    packages, or was not installed."""
+    try:
+        text = distribution("schedulerd").read_text("direct_url.json") or "{}"
+        url = json.loads(text).get("url", "")
+    except (PackageNotFoundError, OSError, ValueError, AttributeError):
+        return ""
+    return url if isinstance(url, str) else ""

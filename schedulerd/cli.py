@@ -18,7 +18,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from schedulerd.address import Target
-from schedulerd.build import description
+from schedulerd.build import description, installed_from
 from schedulerd.config import (
     Problem,
     QueueFileInvalid,
@@ -43,24 +43,24 @@ class _Late(NamedTuple):
     module: str
     help: str
     """Is shown if the module cannot be imported."""
-    extra: str
-    """What has to be installed then."""
+    extra: str = ""
+    """The extra that brings the libraries of its own; '' if it has none."""
 
 
 _LATE_COMMANDS = {
     "admission": _Late("schedulerd.admission", "Serve the admission webhooks of a Kubernetes cluster.", "kubernetes"),
-    "context": _Late("schedulerd.terminal.context_commands", "Which daemon explain and get talk to.", "cli"),
-    "explain": _Late("schedulerd.terminal.cli", "Why does a pod, ask, application or queue wait?", "cli"),
-    "get": _Late("schedulerd.terminal.get", "List queues, apps, asks, nodes or events.", "cli"),
-    "demo": _Late("schedulerd.simulate.cli", "Run a daemon with a simulated cluster.", "simulate"),
+    "context": _Late("schedulerd.terminal.context_commands", "Which daemon explain and get talk to."),
+    "explain": _Late("schedulerd.terminal.cli", "Why does a pod, ask, application or queue wait?"),
+    "get": _Late("schedulerd.terminal.get", "List queues, apps, asks, nodes or events."),
+    "demo": _Late("schedulerd.simulate.cli", "Run a daemon with a simulated cluster."),
     "kubernetes": _Late("schedulerd.kubernetes.shim.cli", "Schedule the pods of a Kubernetes cluster.", "kubernetes"),
     "kubernetes-replay": _Late(
         "schedulerd.kubernetes.journal.cli", "Replay a journal of schedulerd kubernetes.", "kubernetes"
     ),
-    "queue": _Late("schedulerd.terminal.queue", "Show, stop or start a queue.", "cli"),
-    "replay": _Late("schedulerd.replay.cli", "Replay a journal: check it, explain it, ask what if.", "simulate"),
-    "top": _Late("schedulerd.terminal.top", "Watch queues, what waits, gangs and nodes.", "cli"),
-    "simulate": _Late("schedulerd.simulate.cli", "Simulate a resource manager: load for a running daemon.", "simulate"),
+    "queue": _Late("schedulerd.terminal.queue", "Show, stop or start a queue."),
+    "replay": _Late("schedulerd.replay.cli", "Replay a journal: check it, explain it, ask what if."),
+    "top": _Late("schedulerd.terminal.top", "Watch queues, what waits, gangs and nodes."),
+    "simulate": _Late("schedulerd.simulate.cli", "Simulate a resource manager: load for a running daemon."),
 }
 
 
@@ -91,11 +91,20 @@ def _not_installed(name: str, module: str) -> click.Command:
     late = _LATE_COMMANDS[name]
 
     def say_so() -> None:
-        raise click.ClickException(f"{name} needs the module {module}: pip install 'schedulerd[{late.extra}]'")
+        raise click.ClickException(f"{name} needs the module {module}, {_which_brings(late.extra)}")
 
     # Whatever else was written: what is missing is to be said first.
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
     return click.Command(name, callback=say_so, help=late.help, context_settings=anything)
+
+
+def _which_brings(extra: str) -> str:
+    """How to get a missing module: from where this was installed, as an index may have another package of that name."""
+    if not extra:
+        return "which belongs to schedulerd: install it again, from where it came"
+    source = installed_from()
+    wanted = f"schedulerd[{extra}] @ {source}" if source else f"/PATH/TO/SCHEDULERD[{extra}]"
+    return f"which the extra {extra} brings: pip install '{wanted}'"
 
 
 @click.group(cls=_Commands)

@@ -220,13 +220,8 @@ def _what_if(
 
 
 def _tables() -> ModuleType:
-    """What draws, which a daemon's installation need not have."""
-    try:
-        return importlib.import_module("schedulerd.replay.tables")
-    except ModuleNotFoundError as error:
-        raise click.ClickException(
-            f"tables need the module {error.name}: pip install 'schedulerd[simulate]', or print JSON with --json"
-        ) from error
+    """What draws, which takes a while to import."""
+    return importlib.import_module("schedulerd.replay.tables")
 
 
 def _say_what_was_played(playback: Playback, seconds: float, queue_file: Path | None) -> None:

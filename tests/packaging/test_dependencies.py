@@ -12,15 +12,10 @@ from pathlib import Path
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from schedulerd.cli import _LATE_COMMANDS
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
-DRAWING = {
-    *(REPOSITORY / "schedulerd" / "simulate").rglob("*.py"),
-    REPOSITORY / "schedulerd" / "replay" / "tables.py",
-}
-TERMINAL = set((REPOSITORY / "schedulerd" / "terminal").rglob("*.py"))
-"""Imported by the commands that ask a daemon."""
-"""Imported only when something is to be drawn."""
 KUBERNETES = set((REPOSITORY / "schedulerd" / "kubernetes").rglob("*.py"))
 """Imported by the Kubernetes shim alone."""
 LENT_BY = {"pydantic-core": "pydantic", "yarl": "aiohttp"}
@@ -52,21 +47,16 @@ def names(requirements: list[str]) -> set[str]:
     return {canonicalize_name(Requirement(requirement).name) for requirement in requirements}
 
 
-def test_the_daemon_imports_exactly_the_declared_dependencies() -> None:
-    sources = [
-        path for path in (REPOSITORY / "schedulerd").rglob("*.py") if path not in DRAWING | KUBERNETES | TERMINAL
-    ]
+def test_all_but_the_shim_imports_exactly_the_declared_dependencies() -> None:
+    sources = [path for path in (REPOSITORY / "schedulerd").rglob("*.py") if path not in KUBERNETES]
     assert imported_distributions(sources) == names(PROJECT["dependencies"])
 
 
-def test_what_draws_adds_exactly_its_extra() -> None:
-    added = imported_distributions(sorted(DRAWING)) - names(PROJECT["dependencies"])
-    assert added == names(PROJECT["optional-dependencies"]["simulate"])
-
-
-def test_the_terminal_adds_exactly_its_extra() -> None:
-    added = imported_distributions(sorted(TERMINAL)) - names(PROJECT["dependencies"])
-    assert added == names(PROJECT["optional-dependencies"]["cli"])
+def test_only_the_commands_of_kubernetes_need_an_extra() -> None:
+    """So that `pip install '.[kubernetes]'` is all that the commands which ask a daemon need."""
+    late = {name: one.extra for name, one in _LATE_COMMANDS.items() if one.extra}
+    assert late == dict.fromkeys(("admission", "kubernetes", "kubernetes-replay"), "kubernetes")
+    assert set(PROJECT["optional-dependencies"]) == {"kubernetes", "compile", "dev"}
 
 
 def test_the_kubernetes_shim_adds_exactly_its_extra() -> None:

@@ -34,7 +34,6 @@ def pins(name: str) -> dict[str, str]:
             "requirements.lock",
             [
                 *PROJECT["project"]["dependencies"],
-                *PROJECT["project"]["optional-dependencies"]["simulate"],
                 *PROJECT["project"]["optional-dependencies"]["kubernetes"],
             ],
         ),
@@ -43,7 +42,6 @@ def pins(name: str) -> dict[str, str]:
             [
                 *PROJECT["build-system"]["requires"],
                 *PROJECT["project"]["dependencies"],
-                *PROJECT["project"]["optional-dependencies"]["simulate"],
                 *PROJECT["project"]["optional-dependencies"]["kubernetes"],
                 *PROJECT["project"]["optional-dependencies"]["dev"],
             ],

@@ -299,18 +299,6 @@ def test_wrong_usage(run: Run, small: Path, options: list[str], message: str) ->
     assert message in run(small, *options, code=1).stderr
 
 
-def test_without_the_library_that_draws_there_is_still_all_but_tables(
-    run: Run, small: Path, new_file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "rich.console", None)
-    monkeypatch.delitem(sys.modules, "schedulerd.replay.tables", raising=False)
-    message = "tables need the module rich.console: pip install 'schedulerd[simulate]', or print JSON with --json"
-    assert message in run(small, "--explain", "k1", code=1).stderr
-    assert message in run(small, "--config", new_file, code=1).stderr
-    assert json.loads(run(small, "--explain", "k1", "--json").stdout)["kinds"] == ["ask"]
-    assert "all the same" in run(small, "--check").stdout
-
-
 def test_a_command_that_makes_the_scheduler_fail_is_shown_after_the_story(
     run: Run, small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
