@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from schedulerd.amounts import amount_text
-from schedulerd.terminal.words import age, amounts, clean, moment
+from schedulerd.terminal.words import age, amounts, clean, free, moment
 
 Item = Mapping[str, Any]
 
@@ -103,7 +103,7 @@ KINDS: Mapping[str, Kind] = {
             Column("NODE", _field("node")),
             Column("STATE", _field("state")),
             Column("CAPACITY", lambda item, _now: amounts(item["capacity"])),
-            Column("AVAILABLE", lambda item, _now: amounts(item["available"])),
+            Column("AVAILABLE", lambda item, _now: free(item)),
             Column("ALLOCATIONS", _field("allocations"), is_number=True),
             Column("RESERVED", _field("reservations"), is_number=True),
         ),

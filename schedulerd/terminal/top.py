@@ -15,7 +15,7 @@ from rich.text import Text
 from schedulerd.amounts import amount_text
 from schedulerd.terminal.api_client import ApiClient, ApiProblem
 from schedulerd.terminal.cli import EXIT_CODES, WATCH_SECONDS, Outage, connect, exit_codes, with_connection
-from schedulerd.terminal.words import amounts, bar, clean, moment, share
+from schedulerd.terminal.words import amounts, bar, clean, free, moment, share
 
 QUEUES_SHOWN = 30
 ROWS_SHOWN = 8
@@ -87,12 +87,13 @@ def lines(picture: Picture) -> Iterator[str]:
         yield "NODES, BUSIEST"
     for one in picture.nodes:
         name = f"{clean(one['node']):<28.28}"
-        yield f"  {name} {one['allocations']:>5} allocations  free {amounts(one['available'])}"
+        yield f"  {name} {one['allocations']:>5} allocations  free {free(one)}"
 
 
 def _use(queue: Item) -> str:
-    """A bar for the resource of which most of the max is used; words where there is no max."""
-    used, most = queue["used"], queue["max"]
+    """A bar for the resource of which most of the max is used, or of the root most of what the nodes have; words where
+    there is no max."""
+    used, most = queue["used"], queue["max"] or queue["capacity"]
     limited = [name for name in most if most[name] > 0]
     if not limited:
         return f"{'no max':<{_BAR}} {amounts(used)}"

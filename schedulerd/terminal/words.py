@@ -23,6 +23,11 @@ def amounts(resources: Mapping[str, int]) -> str:
     return ", ".join(f"{clean(name)} {amount_text(name, amount)}" for name, amount in resources.items()) or "-"
 
 
+def free(node: Mapping[str, Mapping[str, int]]) -> str:
+    """What is left of a node, also of what nothing is left of."""
+    return amounts({**dict.fromkeys(node["capacity"], 0), **node["available"]})
+
+
 def age(ns: int | None, now_ns: int) -> str:
     """How long ago, in one unit: `12s`, `5m`, `3h`, `2d`; `-` without a time."""
     if ns is None:

@@ -76,9 +76,15 @@ class WatchStream:
         self.is_closed = False
 
     async def next(self) -> dict[str, Any] | None:
-        """None at the end of the watch."""
-        async with asyncio.timeout(LIMIT_SECONDS):
-            line = await self._response.content.readline()
+        """None at the end of the watch. Raises TimeoutError if nothing comes, after which one may go on, and
+        ConnectionError if nothing will: a stream that has failed raises its error at once, each time."""
+        try:
+            async with asyncio.timeout(LIMIT_SECONDS):
+                line = await self._response.content.readline()
+        except TimeoutError as error:
+            if self._response.content.exception() is not None:
+                raise ConnectionError("the watch has failed") from error
+            raise
         if not line:
             return None
         event: dict[str, Any] = msgspec.json.decode(line)
@@ -193,6 +199,7 @@ class Api:
             self.url + (resource.path() if everywhere else self.path(resource)),
             headers=self.headers,
             params={"watch": "1", "resourceVersion": version, "timeoutSeconds": "60", **query},
+            timeout=aiohttp.ClientTimeout(total=None),  # the session's would end it after five minutes
         )
         if response.status != 200:
             body = await response.read()

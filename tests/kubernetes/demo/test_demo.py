@@ -40,6 +40,17 @@ async def test_an_expectation_that_does_not_hold_is_told() -> None:
     assert "WRONG  the moon is there" in out.getvalue()
 
 
+async def test_a_watch_on_which_nothing_happens_goes_on_and_one_that_has_failed_does_not() -> None:
+    async with Api(None) as api:
+        stream = await api.watch(r.PODS, "0", everywhere=True, timeoutSeconds="86400")
+        for _ in range(20):  # longer than requests may take
+            with pytest.raises(TimeoutError):
+                await stream.until("DELETED", "nothing")
+        stream._response.content.set_exception(TimeoutError())
+        with pytest.raises(ConnectionError):
+            await stream.next()
+
+
 async def test_what_is_left_running_keeps_no_history() -> None:
     """Watches and kubelets of a demonstration that is kept run for hours."""
     async with Api(None) as api, Kubelet(api) as kubelet:

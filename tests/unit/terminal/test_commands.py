@@ -124,6 +124,12 @@ def test_get_prints_a_table_without_markup_or_controls(monkeypatch: pytest.Monke
     assert api.asked == [("/nodes", {"state": "schedulable", "limit": 500})]
 
 
+def test_a_node_without_anything_left_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = {**NODE, "capacity": {"memory": 1024, "vcore": 4_000}, "available": {"memory": 1024}}
+    output = run(Api(nodes={"items": [full], "next": ""}), monkeypatch, "nodes", command=get).output
+    assert "memory 1Ki, vcore 0" in output
+
+
 def test_get_refuses_filters_that_a_list_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
     result = run(Api(), monkeypatch, "nodes", "--user", "x", command=get)
     assert "nodes cannot be filtered by user" in result.output
@@ -246,9 +252,17 @@ def test_lists_are_taken_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_top_draws_queues_reasons_gangs_and_nodes() -> None:
-    queue = {"queue": "root", "used": {"vcore": 1_000}, "max": {}, "guaranteed": {}}
-    full = {"queue": "root.a", "used": {"vcore": 2_000}, "max": {"vcore": 2_000}, "guaranteed": {}}
-    over = {"queue": "root.b", "used": {"vcore": 1_000}, "max": {"vcore": 4_000}, "guaranteed": {"vcore": 500}}
+    queue = {
+        "queue": "root",
+        "used": {"vcore": 1_000},
+        "max": {},
+        "guaranteed": {},
+        "capacity": {"vcore": 4_000, "x": 0},
+    }
+    full = {"queue": "root.a", "used": {"vcore": 2_000}, "max": {"vcore": 2_000}, "guaranteed": {}, "capacity": {}}
+    over = {"queue": "root.b", "used": {"vcore": 1_000}, "max": {"vcore": 4_000}, "guaranteed": {"vcore": 500}} | {
+        "capacity": {}
+    }
     root = {
         "explanation": {"running_applications": 2, "pending": 3},
         "reasons": [{"allocations": 3, "sentence": f"waits for {EVIL}"}],
@@ -256,7 +270,11 @@ def test_top_draws_queues_reasons_gangs_and_nodes() -> None:
     gang = {"application": EVIL, "task_groups": [{"placed": 1, "wanted": 2}]}
     drawn = list(lines(Picture([queue, full, over], root, [gang], [NODE], 0)))
     assert drawn[0].startswith("2 running   3 waiting   as of ")
-    assert drawn[3].split() == ["root", "no", "max", "vcore", "1"]
+    assert drawn[3].endswith(f"{'█' * 5}{'░' * 15} vcore 1 of 4 (25 %)")
+    unlimited = {"queue": "root.c", "used": {"vcore": 1_000}, "max": {}, "guaranteed": {}, "capacity": {}}
+    drawn_now = list(lines(Picture([unlimited], root, [], [{**NODE, "available": {}}], 0)))
+    assert drawn_now[3].split() == ["c", "no", "max", "vcore", "1"]
+    assert drawn_now[-1].endswith("allocations  free vcore 0")
     assert drawn[4].endswith("vcore 2 of 2 (100 %), full")
     assert drawn[5].endswith("vcore 1 of 4 (25 %), above its guarantee")
     assert drawn[8] == "        3  waits for [31m[red]x[/red]gnp.exe"
@@ -267,7 +285,7 @@ def test_top_draws_queues_reasons_gangs_and_nodes() -> None:
 
 def test_top_in_a_pipe_ends_with_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     """And without the nodes where they are too many to be sorted."""
-    queue = {"queue": "root", "used": {"vcore": 1_000}, "max": {}, "guaranteed": {}}
+    queue = {"queue": "root", "used": {"vcore": 1_000}, "max": {}, "guaranteed": {}, "capacity": {"vcore": 2_000}}
     sentence = "waits for " + "x" * 200
     explained = {
         "explanation": {"running_applications": 2, "pending": 3},

@@ -62,6 +62,8 @@ class QueueItem:
     guaranteed: Amounts
     max: Amounts
     """A missing name is unlimited."""
+    capacity: Amounts
+    """Of the root, which has no max: what all nodes have together. Empty for other queues."""
     used: Amounts
     reserved: Amounts
     """Held by entitled reservations and open predicate checks; counts as used."""

@@ -95,6 +95,7 @@ class Projection:
             state=_queue_state(one),
             guaranteed=amounts(one.guaranteed),
             max={name: within_int64(amount) for name, amount in sorted(one.max.items())},
+            capacity=amounts(self._place.partition.total()) if one.parent is None else {},
             used=amounts(one.allocated),
             reserved=amounts(one.quota_reserved),
             leaving=amounts(one.leaving),
