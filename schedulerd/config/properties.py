@@ -15,7 +15,14 @@ from typing import Any
 
 from schedulerd.config.choices import one_of
 from schedulerd.core import reading
-from schedulerd.core.specs import ApplicationOrder, PreemptionPolicy, PriorityPolicy, QueueOrder, QueueProperties
+from schedulerd.core.specs import (
+    ApplicationOrder,
+    PreemptionPolicy,
+    PriorityPolicy,
+    QueueOrder,
+    QueueProperties,
+    WithinQueue,
+)
 from schedulerd.settings.problems import Finding, Path
 
 
@@ -67,6 +74,7 @@ PROPERTIES: Mapping[str, Property] = MappingProxyType(
         "priority.offset": Property(_whole_number(-(2**31), 2**31 - 1), "0", "priority_offset"),
         "preemption.policy": Property(one_of(PreemptionPolicy), "default", "preemption_policy"),
         "preemption.delay": Property(_duration_ns(1), "30s", "preemption_delay_ns"),
+        "preemption.within-queue": Property(one_of(WithinQueue), "off", "preemption_within_queue"),
         "quota.preemption.delay": Property(_duration_ns(0), "0", "quota_preemption_delay_ns"),
         "gang.placeholder.idle.timeout": Property(_duration_ns(0), "15m", "gang_placeholder_idle_timeout_ns"),
         "application.unschedasks.backoff": Property(_whole_number(0, 2**64 - 1), "0"),

@@ -52,6 +52,15 @@ class PriorityPolicy(StrEnum):
     """Only the queue's offset, whatever is pending inside."""
 
 
+class WithinQueue(StrEnum):
+    """Whether asks preempt allocations of lower priority in their own leaf (`preemption.within-queue`)."""
+
+    OFF = "off"
+    """Inside a leaf, priority decides which ask is next, and preempts nothing."""
+    PRIORITY = "priority"
+    """Allocations of strictly lower priority of other applications may be preempted."""
+
+
 class PreemptionPolicy(StrEnum):
     """Whether asks in a queue may preempt outside it, and whether its allocations may be preempted
     (`preemption.policy`)."""
@@ -133,6 +142,8 @@ class QueueProperties:
     """Only `DISABLED` is inherited."""
     preemption_delay_ns: int = 30 * SECOND_NS
     """Inherited: how old an ask of the leaf must be before allocations may be preempted for it."""
+    preemption_within_queue: WithinQueue = WithinQueue.OFF
+    """Inherited: whether asks preempt by priority inside their own leaf."""
     quota_preemption_delay_ns: int = 0
     """Inherited: how long the queue may stay above a lowered max before quota relief begins; 0: for ever."""
     gang_placeholder_idle_timeout_ns: int = 15 * MINUTE_NS
@@ -148,6 +159,7 @@ class QueueProperties:
             priority_sort=self.priority_sort,
             preemption_policy=PreemptionPolicy.DISABLED if disabled else PreemptionPolicy.DEFAULT,
             preemption_delay_ns=self.preemption_delay_ns,
+            preemption_within_queue=self.preemption_within_queue,
             quota_preemption_delay_ns=self.quota_preemption_delay_ns,
             gang_placeholder_idle_timeout_ns=self.gang_placeholder_idle_timeout_ns,
         )

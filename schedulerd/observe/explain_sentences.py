@@ -320,6 +320,8 @@ def _preemption(found: PreemptionFinding, now_ns: int, *, is_listed: bool) -> li
 
 def _rights(found: PreemptionFinding, *, is_listed: bool) -> str:
     """What its queues are guaranteed, and what could be preempted for it."""
+    if not found.guarantees and found.may_take_from:
+        return f"By its priority it may take from: {', '.join(found.may_take_from)}."
     if not found.guarantees:
         return "None of its queues has a guarantee, with which it could take from others."
     said = f"Guaranteed: {', '.join(map(_guarantee, found.guarantees))}."

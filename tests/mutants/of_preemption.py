@@ -208,6 +208,12 @@ MUTANTS = (
         (PREEMPTION, contested("its priority is")),
     ),
     Mutant(
+        "every leaf preempts within",
+        Rule.PRIORITIES,
+        Replaced(preemption_context._preempts_within, gives(True)),
+        (PREEMPTION, contested("runs in the same leaf")),
+    ),
+    Mutant(
         "offsets of victims do not matter",
         Rule.PRIORITIES,
         Replaced(VictimQueue.admits, lambda _, queue, priority: priority <= queue.priority),

@@ -20,6 +20,7 @@ from schedulerd.core.specs import (
     PriorityPolicy,
     QueueProperties,
     QueueSpec,
+    WithinQueue,
 )
 from tests.property.trees import Tree, seeds
 from tests.unit.core.builders import EVERYBODY, an_ask
@@ -78,6 +79,7 @@ class Scene:
                 priority_policy=pick((PriorityPolicy.DEFAULT,) * 6 + (PriorityPolicy.FENCE,)),
                 priority_offset=pick((0, 0, 0, 1, -1)),
                 preemption_policy=pick((PreemptionPolicy.DEFAULT,) * 6 + (*PreemptionPolicy,)),
+                preemption_within_queue=pick((WithinQueue.OFF,) * 4 + (WithinQueue.PRIORITY,)),
                 preemption_delay_ns=pick((SECOND_NS, 5 * SECOND_NS, 30 * SECOND_NS)),
             ),
             submit_acl=replace(EVERYBODY, everybody=not depth),

@@ -167,6 +167,19 @@ class Bench:
         room = room.minus(summed(self.known_asks[key].resources for key in entitled))
         return {name: amount - room[name] for name, amount in ask.resources.items() if amount > room[name]}
 
+    def gets_room(self, waiting: Waiting, node_id: str) -> bool:
+        """Whether the node has room when all that was asked to end has ended, beside all that is kept for others."""
+        key = waiting.ask.allocation_key
+        aging = [one for (one, node), entitled in self.kept.items() if node == node_id and not entitled and one != key]
+        node = self.nodes[node_id]
+        stays = summed(one.ask.resources for one in self.on(node_id) if not one.leaves)
+        entitled_ones = [
+            one for (one, where), entitled in self.kept.items() if where == node_id and entitled and one != key
+        ]
+        room = node.capacity.minus(node.occupied).minus(stays)
+        room = room.minus(summed(self.known_asks[one].resources for one in (*aging, *entitled_ones)))
+        return room.lacks(waiting.ask.resources.canonical()) is None
+
     def on(self, node_id: str) -> list[Running]:
         """Oldest first."""
         return [one for one in self.running.values() if one.node_id == node_id]
@@ -200,7 +213,14 @@ class Bench:
     def _rules(self, path: str) -> QueueRules:
         spec = self.specs[path]
         one = spec.properties
-        return QueueRules(spec.guaranteed, spec.max, one.preemption_policy, one.priority_policy, one.priority_offset)
+        return QueueRules(
+            spec.guaranteed,
+            spec.max,
+            one.preemption_policy,
+            one.priority_policy,
+            one.priority_offset,
+            one.preemption_within_queue,
+        )
 
     # the best -------------------------------------------------------------------------------------------------------
 
@@ -225,7 +245,14 @@ class Bench:
         ]
 
     def choices(self, waiting: Waiting) -> Iterator[Choice]:
-        """All sets of all nodes that let the ask in; none if it has no right to anything, or no quota."""
+        """All sets of all nodes that let the ask in; none if it has no right to anything, or no quota, nor by priority
+        alone if a node gets room."""
+        entitlement = self.entitlement(waiting)
+        has_priority_only = not entitlement.has_guarantee and not entitlement.lacking
+        if has_priority_only and any(
+            self.may_preempt(waiting, one) and self.gets_room(waiting, one) for one in self.nodes
+        ):
+            return
         for node_id in self.nodes:
             if self.may_preempt(waiting, node_id):
                 yield from self.choices_on(waiting, node_id)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import OptOut, PreemptionPolicy, PriorityPolicy
+from schedulerd.core.specs import OptOut, PreemptionPolicy, PriorityPolicy, WithinQueue
 from tests.reference.queue_paths import below, common_queue, is_below, path_to_root
 
 WEIGHT_OF_ALL = 10**30
@@ -35,6 +35,7 @@ class QueueRules(NamedTuple):
     preemption_policy: PreemptionPolicy
     priority_policy: PriorityPolicy
     priority_offset: int
+    within_queue: WithinQueue = WithinQueue.OFF
 
 
 class Demand(NamedTuple):
@@ -45,6 +46,8 @@ class Demand(NamedTuple):
     priority: int
     resources: Mapping[str, int]
     required_node: str
+    is_part_of_gang: bool = False
+    """Whether it is a placeholder beside which others of its gang are pending."""
 
 
 class Occupant(NamedTuple):
@@ -84,6 +87,9 @@ class Entitlement:
         self._rules = rules
         self._usage = usage
         self._opt_out = opt_out
+        within = rules(demand.queue).within_queue is WithinQueue.PRIORITY
+        self.preempts_within = within and not demand.is_part_of_gang and not demand.required_node
+        """Whether it may preempt by priority in its own leaf."""
         self._in_use = {path: usage.staying(path).plus(usage.reserved(path)) for path in self.way}
         self.lacking, self.limiting_queue = self._short_of_quota()
         """What the maxima lack for it, and the level of the lowest queue that does; victims are below that one."""
@@ -102,6 +108,8 @@ class Entitlement:
         return lacking, limiting
 
     def _entitled(self, level: int) -> set[str]:
+        if level == 0:
+            return set(self._size) if self.preempts_within else set()
         way = [(path, self._rules(path)) for path in self.way[:level]]
         if any(rules.preemption_policy is PreemptionPolicy.FENCE for _, rules in way):
             return set()
@@ -120,9 +128,14 @@ class Entitlement:
         return not self.lacking if self.demand.required_node else any(self.entitled)
 
     @property
+    def has_guarantee(self) -> bool:
+        """Whether it may take room of other queues, or room that is about to be free; priority is no right to it."""
+        return bool(self.demand.required_node) or any(self.entitled[1:])
+
+    @property
     def is_beyond_its_leaf(self) -> bool:
         """Whether the max of its own leaf keeps it out, whoever is preempted elsewhere."""
-        return self.limiting_queue == 0
+        return self.limiting_queue == 0 and not self.preempts_within
 
     # one victim -----------------------------------------------------------------------------------------------------
 
@@ -136,7 +149,10 @@ class Entitlement:
                 return f"its priority is {one.priority}, that of the ask {self.demand.priority}"
             return None
         if one.queue == self.demand.queue:
-            return "runs in the same leaf"
+            if not self.preempts_within:
+                return "runs in the same leaf"
+            is_lower = one.priority < self.demand.priority
+            return None if is_lower else f"its priority is {one.priority}, not below {self.demand.priority}"
         top = common_queue(one.queue, self.demand.queue)
         entitled = self.entitled[self.way.index(top)]
         if not set(need) & entitled:
@@ -187,6 +203,8 @@ class Entitlement:
     ) -> Iterator[tuple[Occupant, ...]]:
         """All sets of these that free what is needed and break no guarantee, of `most` victims or any number; none that
         goes on when enough is free, as whoever is a victim besides costs besides."""
+        if not need and not self.has_guarantee:
+            return iter(())
         return self._victim_sets(need, of, len(of) if most is None else most, ())
 
     def _victim_sets(

@@ -51,7 +51,10 @@ class BookedEntitlement(Entitlement):
         self._queues = {queue.path: queue for queue in partition.queues}
         only = (node.capacity for node in partition.nodes if node.node_id == ask.required_node)
         self._whole = next(only, partition.total)
-        demand = Demand(ask.application_id, leaf, ask.priority, ask.resources, ask.required_node)
+        item = next(one for one in partition.applications if one.application_id == ask.application_id)
+        pending = sum(one.pending for one in item.asks if one.placeholder)
+        is_part = ask.placeholder and pending > 1
+        demand = Demand(ask.application_id, leaf, ask.priority, ask.resources, ask.required_node, is_part)
         super().__init__(demand, self._rules_of, self, book.spec.preemption_optout)
 
     def _rules_of(self, path: str) -> QueueRules:
@@ -64,6 +67,7 @@ class BookedEntitlement(Entitlement):
             PreemptionPolicy(queue.preemption_policy),
             properties.priority_policy,
             properties.priority_offset,
+            properties.preemption_within_queue,
         )
 
     def staying(self, queue: str) -> Resources:
@@ -103,7 +107,11 @@ class BookedEntitlement(Entitlement):
         yield from self.broken_guarantees(occupants, need)
 
     def best(self, nodes: Iterable[NodeView]) -> tuple[Cost, int] | None:
-        """Cost and number of victims of the best legal set on any of the nodes; None if none was found."""
+        """Cost and number of victims of the best legal set on any of the nodes; None if none was found, or if a node
+        gets room and the ask has its priority only."""
+        nodes = list(nodes)
+        if not self.has_guarantee and not self.lacking and any(map(self._gets_room, filter(self._may_take, nodes))):
+            return None
         found = [one for node in nodes if self._may_take(node) for one in self._legal(node)]
         return min(found, default=None)
 
@@ -118,6 +126,12 @@ class BookedEntitlement(Entitlement):
         is_claimed = other is not None and other.fact.entitled and Place.of(other.fact) != self._own
         beside_own = own_room_invariants.room(self.book, node.node_id, self.ask.application_id)
         return node.schedulable and not is_claimed and beside_own.lacks(size) is None
+
+    def _gets_room(self, node: NodeView) -> bool:
+        """Whether the node has room when all has gone that was asked to, beside all that is reserved for others."""
+        room = self.book.available(node.node_id).plus(self.book.leaving_from(node.node_id))
+        own = self._own or Place(self.ask.application_id, self.ask.allocation_key, node.node_id)
+        return room.minus(self.book.kept_on(node.node_id, but=own)).lacks(self._size.items()) is None
 
     def _legal(self, node: NodeView) -> Iterator[tuple[Cost, int]]:
         short = self.short(node.node_id)

@@ -21,6 +21,7 @@ from schedulerd.core.specs import (
     PriorityPolicy,
     QueueProperties,
     QueueSpec,
+    WithinQueue,
 )
 from tests.sim.clusters import CREATES, EVERYBODY, LIMITS
 
@@ -37,12 +38,13 @@ def queue_file(random: Random) -> tuple[PartitionSpec, ...]:
     batch = _queue(random, "batch", properties)
     deep = _queue(random, "deep", properties)
     right = _queue(random, "right", deep.properties)
-    inner = _queue(random, "inner", right.properties)
+    inner = _within(_queue(random, "inner", right.properties))
     right = replace(right, children=(inner,))
     deep = replace(deep, children=(_queue(random, "left", deep.properties), right))
     fair = _queue(random, "fair", batch.properties)
     fair = replace(fair, properties=replace(fair.properties, application_order=ApplicationOrder.FAIR))
-    batch = replace(batch, children=(_queue(random, "fifo", batch.properties), fair))
+    fifo = _within(_queue(random, "fifo", batch.properties))
+    batch = replace(batch, children=(fifo, fair))
     opened = replace(_queue(random, "open", properties), limits=random.choice(((), (), (), LIMITS)))
     root = QueueSpec("root", parent=True, submit_acl=EVERYBODY, properties=properties, children=(batch, opened, deep))
     return (
@@ -56,6 +58,13 @@ def queue_file(random: Random) -> tuple[PartitionSpec, ...]:
             preemption_optout=random.choice(tuple(OptOut)),
         ),
     )
+
+
+def _within(leaf: QueueSpec) -> QueueSpec:
+    """A leaf in which asks preempt by priority, if they need not wait for long."""
+    is_quick = leaf.properties.preemption_delay_ns <= SECOND_NS
+    within = WithinQueue.PRIORITY if is_quick else WithinQueue.OFF
+    return replace(leaf, properties=replace(leaf.properties, preemption_within_queue=within))
 
 
 def rivals(partition: PartitionSpec) -> tuple[list[str], list[str]]:

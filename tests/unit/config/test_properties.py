@@ -14,6 +14,7 @@ from schedulerd.core.specs import (
     PriorityPolicy,
     QueueOrder,
     QueueProperties,
+    WithinQueue,
 )
 from tests.unit.config.build import a_partition, a_text, load_queue, problems_with
 
@@ -27,6 +28,7 @@ GOOD = {
     "preemption.delay": ["1ns", "30s", "1h30m"],
     "quota.preemption.delay": ["0", "0s", "5m"],
     "gang.placeholder.idle.timeout": ["0", "15m"],
+    "preemption.within-queue": ["off", "priority", "Priority"],
     "application.unschedasks.backoff": ["0", "18446744073709551615"],
     "application.unschedasks.backoff.delay": ["30s"],
 }
@@ -39,6 +41,7 @@ BAD = {
     "preemption.policy": (["off"], "must be one of default, fence, disabled"),
     "preemption.delay": (["0s", "-1s"], "must be a duration of more than 0"),
     "quota.preemption.delay": (["-1s"], "must be a duration of 0 or more"),
+    "preemption.within-queue": (["on", "true", ""], "must be one of off, priority"),
     "gang.placeholder.idle.timeout": (["-1s"], "must be a duration of 0 or more"),
     "application.unschedasks.backoff": (["-1", "18446744073709551616"], "must be a whole number from 0"),
     "application.unschedasks.backoff.delay": (["soon", "30"], "not a duration"),
@@ -102,6 +105,7 @@ EVERYTHING = {
     "preemption.delay": "5s",
     "quota.preemption.delay": "2m",
     "gang.placeholder.idle.timeout": "3m",
+    "preemption.within-queue": "priority",
 }
 HANDED_DOWN = QueueProperties(
     application_order=ApplicationOrder.STATE_AWARE,
@@ -110,6 +114,7 @@ HANDED_DOWN = QueueProperties(
     preemption_delay_ns=5 * SECOND_NS,
     quota_preemption_delay_ns=2 * MINUTE_NS,
     gang_placeholder_idle_timeout_ns=3 * MINUTE_NS,
+    preemption_within_queue=WithinQueue.PRIORITY,
 )
 
 
@@ -124,6 +129,7 @@ def test_what_is_written_holds() -> None:
         preemption_delay_ns=5 * SECOND_NS,
         quota_preemption_delay_ns=2 * MINUTE_NS,
         gang_placeholder_idle_timeout_ns=3 * MINUTE_NS,
+        preemption_within_queue=WithinQueue.PRIORITY,
     )
 
 

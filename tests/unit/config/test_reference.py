@@ -100,6 +100,7 @@ OTHER_VALUES = {
     "preemption.delay": ["5s"],
     "quota.preemption.delay": ["5m"],
     "gang.placeholder.idle.timeout": ["5m"],
+    "preemption.within-queue": ["priority"],
 }
 
 

@@ -3,7 +3,8 @@
 An ask is entitled to what its queues are guaranteed and do not use. For each victim, the queues below the lowest common
 ancestor of both queues count. On the side of the ask, they must stay within their guarantees with the ask, in all
 resources that these name and the ask asks for, and one of these must be short. On the side of the victim, see `Budget`.
-If a max on the ask's path lacks room, all victims must be below the queue with that max.
+If a max on the ask's path lacks room, all victims must be below the queue with that max. In its own leaf, if that says
+so (`preemption.within-queue`), an ask preempts by priority alone, whatever is guaranteed.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from schedulerd.core.quotas.limit_subject import LimitSubject
 from schedulerd.core.quotas.rules import blocked, blocked_by_limits, blocked_by_user_limits
 from schedulerd.core.quotas.sentences import sentence
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PreemptionPolicy
+from schedulerd.core.specs import PreemptionPolicy, WithinQueue
 
 QUEUES_NOTED_MAX = 3
 """Maximum number of queues that are noted to have no more than their guarantees."""
@@ -73,10 +74,14 @@ class PreemptionContext:
         self.group = group
         self.budget = budget
         self.unit = unit_weights(self.partition.total())
+        self.preempts_within = _preempts_within(application, ask)
+        """Whether allocations of lower priority in the ask's own leaf may be preempted for it."""
         self.lacking, self._limiting_queue = self._short_of_quota()
         """The amounts that the max of queues on the path lacks for the ask. Victims anywhere below the limiting queue
         free them."""
         self._entitled = [self._rights(level) for level in range(len(self.queue.path_to_root))]
+        self.has_guarantee = any(self._entitled[1:])
+        """Whether the ask is entitled to room of other queues."""
         self.entitled_to = frozenset().union(*self._entitled)
         """All resources that are guaranteed to the ask at some level. The ask is entitled to room that is short of one
         of them."""
@@ -115,7 +120,7 @@ class PreemptionContext:
                 return sentence(why)
             if key.starts_application and self._counts_starts(queue) and self._others_are_to_start(queue):
                 return f"applications that are about to start may be the last that queue {queue.written} lets run"
-        why = blocked(self.queue, items, key) if self._limiting_queue == 0 else None
+        why = blocked(self.queue, items, key) if self._limiting_queue == 0 and not self.preempts_within else None
         return sentence(why) if why is not None else ""
 
     def _may_have_room(self) -> bool:
@@ -166,10 +171,13 @@ class PreemptionContext:
         """The resources that are guaranteed to the ask against victims below `path_to_root[level]`.
 
         A guarantee speaks of the resources that it names: with the ask, each queue stays within its guarantee in all
-        named resources that are asked for, or nothing is guaranteed to the ask.
+        named resources that are asked for, or nothing is guaranteed to the ask. Inside its own leaf it has a right to
+        everything, by priority, if the leaf says so.
         """
         way = self.queue.path_to_root
-        if level == 0 or (self._limiting_queue is not None and level > self._limiting_queue):
+        if level == 0:
+            return frozenset(name for name, _ in self.ask.request_class.items if self.preempts_within)
+        if self._limiting_queue is not None and level > self._limiting_queue:
             return frozenset()
         if any(one.properties.preemption_policy is PreemptionPolicy.FENCE for one in way[:level]):
             return frozenset()
@@ -189,18 +197,26 @@ class PreemptionContext:
             shown.append(queue.shown_priority(shown[-1]))
         return shown
 
-    def why(self, short: Resources) -> str:
-        """The guarantee that entitles the ask, which is short of the resources in `short`, as a sentence."""
-        wanted = short.keys() & self.entitled_to or self.entitled_to
-        level = next(level for level, rights in enumerate(self._entitled) if rights & wanted)
+    def why(self, short: Resources, victims: Iterable[Allocation]) -> str:
+        """What entitles the ask, which is short of the resources in `short`, to these victims, as a sentence."""
+        if not self.has_guarantee or (
+            self.preempts_within and all(one.application.queue is self.queue for one in victims)
+        ):
+            priority = self.ask.spec.priority
+            return f"in {self.queue.written} its priority {priority} is above theirs (preemption.within-queue)"
+        guaranteed = frozenset().union(*self._entitled[1:])
+        wanted = short.keys() & guaranteed or guaranteed
+        level = next(level for level, rights in enumerate(self._entitled) if level and rights & wanted)
         name = min(self._entitled[level] & wanted)
         one = next(one for one in self.queue.path_to_root[:level] if one.guaranteed[name])
         return f"{one.written} uses {name} {in_use(one)[name]} of the {one.guaranteed[name]} that it is guaranteed"
 
     def victim_leaves(self) -> Iterator[Queue]:
         """The leaf queues with possible victims, as far as guarantees go."""
+        if self.preempts_within and self.victim_queue(self.queue) is not None:
+            yield self.queue
         for level, rights in enumerate(self._entitled):
-            if rights:
+            if level and rights:
                 for child in self.queue.path_to_root[level].children.values():
                     if child is not self.queue.path_to_root[level - 1]:
                         yield from self._leaves_to_spare(child)
@@ -227,8 +243,11 @@ class PreemptionContext:
         return self._victim_queues[leaf]
 
     def _new_victim_queue(self, leaf: Queue) -> VictimQueue | None:
-        if leaf.properties.preemption_policy is PreemptionPolicy.DISABLED or leaf is self.queue:
+        if leaf.properties.preemption_policy is PreemptionPolicy.DISABLED:
             return None
+        if leaf is self.queue:
+            lower = self.ask.spec.priority - 1
+            return VictimQueue(0, (), (), lower) if self.preempts_within else None
         way = self.queue.path_to_root
         level = next(level for level, one in enumerate(way) if one in leaf.path_to_root)
         if not self._entitled[level]:
@@ -271,6 +290,16 @@ class PreemptionContext:
         anywhere."""
         there = (one for one in allocations if one.application.allocations.get(one.uuid) is one)
         return smallest_set(self.may_be_preempted(there, self.lacking), self.lacking, self.unit, self.budget)
+
+
+def _preempts_within(application: Application, ask: Ask) -> bool:
+    """Whether the ask may preempt in its own leaf: not for a part of a gang that lacks more than this one."""
+    if application.queue.properties.preemption_within_queue is not WithinQueue.PRIORITY:
+        return False
+    return (
+        not ask.spec.placeholder
+        or sum(group.pending for group in application.groups.values() if group.placeholder) <= 1
+    )
 
 
 def in_use(queue: Queue) -> Resources:

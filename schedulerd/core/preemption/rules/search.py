@@ -139,7 +139,7 @@ class Search:
         found = self._victims_on(node)
         if found is None:
             return None
-        why = self._preemption_context.why(self._with_quota(self._short(node)))
+        why = self._preemption_context.why(self._with_quota(self._short(node)), found.victims)
         is_for_quota = bool(self._preemption_context.lacking)
         further: tuple[Allocation, ...] = ()
         if found.victims and self.partition.wants_preemption_predicates(self.ask.request_class):
@@ -215,12 +215,32 @@ class Search:
                 short = self._short(node)
                 if not short:
                     self._search_node(node)
-                    if self._found is not None:
+                    if self._found is not None or self._gets_room(node):
                         return True
                 elif not self._preemption_context.entitled_to.isdisjoint(self._with_quota(short)):
                     node_candidates.consider(node, short)
             yield
         return False
+
+    def _gets_room(self, node: Node) -> bool:
+        """Whether an ask that has a right by its priority only gets room here without victims: what is about to be free
+        and is reserved for nobody else."""
+        context = self._preemption_context
+        if context.has_guarantee or context.lacking or not self._may_take(node):
+            return False
+        own = self.ask.reservations.get(node)
+        reserved = node.reserved.minus(dict(own.items)) if own is not None else node.reserved
+        if node.shortage(self.ask.request_class.items, reserved):
+            return False
+        return self.partition.objection_without(self.ask.request_class, node, ()) is None and self._fits_beside(node)
+
+    def _may_take(self, node: Node) -> bool:
+        reservation = self.ask.reservations.get(node)
+        return node not in self.barred and node.ordered and not (reservation is not None and reservation.is_entitled)
+
+    def _fits_beside(self, node: Node) -> bool:
+        """Whether no own allocations have to go first: there is no reservation before they are gone (SEMANTICS I9)."""
+        return not node.leaving or fits_beside_own(self.application, self.ask.request_class, node)
 
     def _gather(self, node_candidates: NodeCandidates) -> Iterator[None]:
         """Notes the leaf queues with possible victims, as far as queues and priorities go, and the ranks of these
@@ -248,8 +268,7 @@ class Search:
     def _victims_on(self, node: Node, up_to: Rank | None = None) -> VictimSet | None:
         """The best victim set on the node, if it is allowed; with `up_to`, of no higher rank than that."""
         self.budget.visits += 1
-        reservation = self.ask.reservations.get(node)
-        if node in self.barred or not node.ordered or (reservation is not None and reservation.is_entitled):
+        if not self._may_take(node):
             return None
         short = self._short(node)
         if self._preemption_context.lacking and not short:
@@ -260,11 +279,11 @@ class Search:
             if up_to is not None:
                 candidates = (one for one in candidates if one.rank <= up_to)
             found = smallest_set(candidates, need, self._preemption_context.unit, self.budget)
+        if found is not None and not found.victims and not self._preemption_context.has_guarantee:
+            return None  # a higher priority alone is no right to room that is about to be free
         if found is None or self.partition.objection_without(self.ask.request_class, node, found.victims) is not None:
             return None
-        if node.leaving and not fits_beside_own(self.application, self.ask.request_class, node):
-            return None  # own allocations are leaving: no reservation before they are gone (SEMANTICS I9)
-        return None if self._was_refused(node, found) else found
+        return found if self._fits_beside(node) and not self._was_refused(node, found) else None
 
     def _was_refused(self, node: Node, found: VictimSet) -> bool:
         """Whether the RM refused the ask on this node, and no PREEMPT call would ask about it again."""
