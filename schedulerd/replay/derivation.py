@@ -14,6 +14,7 @@ from statistics import median_low
 from schedulerd.core.commands import (
     OF_RM,
     AbsenceCause,
+    AllocationRelease,
     ApplicationRemoval,
     AskRelease,
     Command,
@@ -50,6 +51,7 @@ from schedulerd.core.predicates.facts import (
     PredicateWanted,
     PreemptionPredicateWanted,
 )
+from schedulerd.core.recovery.facts import UnclaimedEnd, UnclaimedEnded
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.replay.demand import (
     Answer,
@@ -246,6 +248,9 @@ class Derivation:
                 self._running[pod_of(fact)] = self._running.pop(pod_of(fact)._replace(uuid=fact.old_uuid))
             case Released():
                 self._end(step, fact)
+            case UnclaimedEnded(cause=UnclaimedEnd.RELEASED):
+                self._release_unclaimed(step, fact)
+                return None
             case ApplicationAccepted():
                 self._open[application_of(fact)].queue = queue_of(fact)
             case ReleaseRequested():
@@ -266,6 +271,12 @@ class Derivation:
             case _:
                 return None
         return application_of(fact)
+
+    def _release_unclaimed(self, step: Step, fact: UnclaimedEnded) -> None:
+        """What no application has ends when it ended, in any run: it came with its node, and has no demand."""
+        release = AllocationRelease(fact.application_id, fact.partition, fact.uuid)
+        command = UpdateAllocations(fact.rm_id, releases=[release])
+        self._demand.commands.append((step.now_ns, step.number, command))
 
     def _place(self, step: Step, fact: Allocated) -> None:
         opened = self._open[application_of(fact)]

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from schedulerd.core.commands import (
     AbsenceCause,
+    AllocationRelease,
     Command,
     ConnectCallbacks,
     DisconnectResourceManager,
+    ExistingAllocation,
     GivePredicateResults,
+    NodeAction,
+    NodeUpdate,
     PredicateResult,
     RegisterResourceManager,
     ReportUtilization,
@@ -15,13 +19,16 @@ from schedulerd.core.commands import (
     StopCause,
     StopResourceManager,
     TerminationType,
+    UpdateAllocations,
     UpdateConfiguration,
+    UpdateNodes,
 )
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.replay.demand import Answer, ApplicationDemand, Demand, Question
 from schedulerd.replay.names import ApplicationName
 from tests.unit.replay.commands import (
     CONNECT,
+    CORE,
     CYCLE,
     ask,
     node,
@@ -238,3 +245,14 @@ def test_another_queue_file_holds_from_the_beginning_to_the_end() -> None:
     assert [command.partitions for command in registered] == [wanted.partitions, other_rm.partitions]
     assert not any(isinstance(command, UpdateConfiguration) for _, _, command in under.commands)
     assert len(under.commands) == len(found.commands) - 1
+
+
+def test_an_unclaimed_allocation_comes_with_its_node_and_is_released_when_it_was() -> None:
+    existing = [ExistingAllocation("gone", "k", uuid, CORE) for uuid in ("e1", "e2")]
+    reports = UpdateNodes(RM, [NodeUpdate("n2", NodeAction.CREATE, capacity=CORE.times(8), existing=existing)])
+    found = demand((2, reports), (5, release(uuid="e1", application_id="gone")), (6, remove("gone")))
+    after = [((at_ns - START_NS) / SECOND_NS, command) for at_ns, _, command in found.commands[3:]]
+    first, second = (
+        UpdateAllocations(RM, releases=[AllocationRelease("gone", "default", one)]) for one in ("e1", "e2")
+    )
+    assert after == [(2, reports), (5, first), (6, second)]
