@@ -17,6 +17,7 @@ from collections.abc import Callable
 
 from tests.kubernetes import test_refused_pods_property as refusals
 from tests.kubernetes.api import chaos
+from tests.kubernetes.cluster import agreement
 from tests.kubernetes.cluster import test_core_simulation as core
 from tests.kubernetes.cluster import test_gang_simulation as gangs
 from tests.kubernetes.cluster import test_simulation as toy
@@ -30,6 +31,7 @@ WORLDS: dict[str, Callable[[int], object]] = {
     "gangs-with-crashes": lambda seed: gangs.check(gangs.play(seed, crashes=True)),
     "core": lambda seed: core.check(core.play(seed)),
     "core-gangs": lambda seed: core.check_gangs(core.play_gangs(seed)),
+    "agreement": agreement.check,
     "volumes": lambda seed: volumes.check(volumes.play(seed)),
     "wakes": wakes.play,
     "refusals": refusals.play,

@@ -56,7 +56,10 @@ def _is_ready(_partition: Partition, app: Application, ask: Ask, _cause: Cause) 
 
 def _is_blocked(_partition: Partition, _app: Application, ask: Ask, cause: Cause) -> bool:
     assert ask.group is not None
-    return isinstance(cause, Blocked) and ask.group.pending_class in cause.queue.pending_index.blocked_by
+    pending_class = ask.group.pending_class
+    return isinstance(cause, Blocked) and (
+        pending_class in cause.queue.pending_index.blocked_by or pending_class.unschedulable
+    )
 
 
 def _is_unschedulable(partition: Partition, _app: Application, ask: Ask, _cause: Cause) -> bool:

@@ -8,8 +8,8 @@ from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.rules.states import OF_RULE, Cause, PendingState, group_state
-from schedulerd.core.quotas.rules import Blocked, highest_blocked
+from schedulerd.core.pending.rules.states import Cause, PendingState, group_state
+from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState
 from schedulerd.core.step_context import ResourceManager
 
@@ -25,11 +25,6 @@ def why_pending(
     state, cause = group_state(partition, rm.state, application, group)
     if told is SchedulingState.RESERVED:
         state = PendingState.RESERVED
-    elif told is SchedulingState.SKIPPED and state is PendingState.UNSCHEDULABLE:
-        # Only asks before it may have the room that quotas and limits leave.
-        rule = highest_blocked(application.queue, group.pending_class.items, group.pending_class.quota_key)
-        if rule is not None:
-            state, cause = OF_RULE[rule.by], rule
     found = PendingReasonChanged(
         rm.rm_id,
         partition.name,
@@ -49,6 +44,17 @@ def why_pending(
 
 def rule_identity(rule: Blocked) -> str:
     return f"{rule.queue.path} {rule.by.value} {rule.resource} {rule.account}"
+
+
+def rule_amounts(rule: Blocked | None) -> tuple[object, ...]:
+    """The rule with its amounts, to be compared only; empty without a rule."""
+    return () if rule is None else (rule_identity(rule), rule.used, rule.promised, rule.asked, rule.max)
+
+
+def reserved_identity(ask: Ask) -> str:
+    """Where room is reserved for the ask, and how many allocations have to be released there first; to be compared
+    only."""
+    return f"reserved {[(one.node.node_id, len(one.victims)) for one in ask.reservations.values()]}"
 
 
 def _add_cause(found: PendingReasonChanged, application: Application, cause: Cause) -> None:

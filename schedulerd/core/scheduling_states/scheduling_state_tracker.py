@@ -29,7 +29,7 @@ AskName: TypeAlias = tuple[str, str, str]
 """Partition, application id and allocation key."""
 Cause: TypeAlias = str
 """Identifies why asks wait, to be compared only: the path of a queue, a rule (`rule_identity`), `turn N` for the length
-of the queue before them, or a pending state; '' if no node takes them."""
+of the queue before them, a reservation (`reserved_identity`), or a pending state; '' if no node takes them."""
 
 
 class Told(NamedTuple):
@@ -56,6 +56,14 @@ class Outlook(NamedTuple):
     """The asks wait only for others before them."""
     lasts: bool = False
     """With `waits_for_turn`: it was so the last time too, so asks that were told another cause are told this one."""
+    amounts: tuple[object, ...] = ()
+    """If the RM wants reasons: the rule that blocks, with its amounts when they had not changed for a while. An RM is
+    not told each change of a quota's use once for every ask that waits for the quota."""
+
+    @property
+    def told_cause(self) -> Cause:
+        """The cause as it is remembered for each ask that was told."""
+        return f"{self.cause} {self.amounts}" if self.amounts else self.cause
 
 
 class GroupOutlook(NamedTuple):
@@ -142,6 +150,7 @@ class GroupScan:
 class SchedulingStateTracker:
     __slots__ = (
         "alarm",
+        "amounts",
         "group_outlooks",
         "needs_another_round",
         "outlooks",
@@ -171,6 +180,8 @@ class SchedulingStateTracker:
         self.outlooks: dict[Place, tuple[Outlook | None, int]] = {}
         """The last outlook of each place, and when it was computed; None instead of the outlook if it must not be
         trusted."""
+        self.amounts: dict[Place, tuple[tuple[object, ...], int]] = {}
+        """Amounts that differ from those of the outlook of the place, and since when they are so."""
         self.scans: deque[Scan | GroupScan] = deque()
         self.needs_another_round = False
         """Whether another round is needed after these scans: something happened since they began, or an ask could not
@@ -194,9 +205,10 @@ class SchedulingStateTracker:
         for place, (_, at_ns) in list(self.outlooks.items()):
             if at_ns <= before_ns and place not in places:
                 del self.outlooks[place]
+                self.amounts.pop(place, None)
 
     def dismantle(self) -> Iterator[None]:
-        return clear_stepwise(self.told, self.outlooks, self.scans, self.group_outlooks)
+        return clear_stepwise(self.told, self.outlooks, self.amounts, self.scans, self.group_outlooks)
 
 
 def waiting_places(partition: Partition) -> Iterator[Place]:

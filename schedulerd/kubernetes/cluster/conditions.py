@@ -24,6 +24,7 @@ from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.pod_reason import PodReason
 from schedulerd.kubernetes.reasons.sentences import (
+    SKIPPED,
     UNSCHEDULABLE,
     condition_reason,
     event_reason,
@@ -42,6 +43,8 @@ REPEAT_NS = 1800 * SECOND_NS
 """Until an event whose reason has not changed is written again."""
 LOST_NS = 10 * SECOND_NS
 """Until a condition that was not written is written again."""
+NODES_NS = 10 * SECOND_NS
+"""Between two corrections of the number of nodes in conditions that are not about nodes."""
 SILENT_NS = 10 * SECOND_NS
 """After so long without a word from the daemon, that is the reason."""
 _WAIT = (PodState.ASKED, PodState.HELD)
@@ -120,6 +123,7 @@ def report(model: Model) -> None:
 def _report_due(model: Model) -> None:
     reasons = model.reasons
     _note_silent(model)
+    _correct_nodes(model)
     reasons.backlog.add_due(model.now_ns)
     _write_conditions(model)
     for uid in reasons.counts.count_due(model.now_ns, lambda uid: _waiting(model, uid) is not None):
@@ -145,6 +149,23 @@ def _note_silent(model: Model) -> None:
         own = _waiting(model, uid)
         if own is not None and own.reason.waiting is None:
             waits(model, own, UNANSWERED)
+
+
+def note_nodes(model: Model) -> None:
+    """A node has come or changed, or is gone: conditions that name another number of nodes are due in a while."""
+    reasons = model.reasons
+    if reasons.nodes_due_ns is None and reasons.nodes_said != len(model.nodes.known):
+        reasons.nodes_due_ns = model.now_ns + NODES_NS
+
+
+def _correct_nodes(model: Model) -> None:
+    reasons = model.reasons
+    if reasons.nodes_due_ns is None or reasons.nodes_due_ns > model.now_ns:
+        return
+    reasons.nodes_due_ns, reasons.nodes_said = None, len(model.nodes.known)
+    for uid, own in model.pods.items():
+        if own.reason.condition[0] == SKIPPED and own.reason.current is not None and own.reason.current.is_about_nodes:
+            reasons.backlog.conditions.setdefault(uid)
 
 
 def _write_conditions(model: Model) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from schedulerd.kubernetes.cluster import allocations, answers, daemon_sets, nodes, pods
+from schedulerd.kubernetes.cluster import allocations, answers, conditions, daemon_sets, nodes, pods
 from schedulerd.kubernetes.cluster.events import Gone, Put
 from schedulerd.kubernetes.cluster.gangs import declaration, life
 from schedulerd.kubernetes.cluster.model import Model
@@ -51,6 +51,8 @@ def gone(model: Model, event: Gone) -> None:
 
 def _note_change(model: Model, thing: object) -> None:
     """The nodes may say something else of pods that wait."""
+    if isinstance(thing, Node):
+        conditions.note_nodes(model)
     if not isinstance(thing, (Pod, DaemonSet)) or (isinstance(thing, Pod) and thing.spec.node_name):
         model.reasons.counts.version += 1
 

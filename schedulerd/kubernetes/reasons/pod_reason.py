@@ -41,13 +41,17 @@ class PodReasons:
         self.backlog = Backlog(writes_per_s)
         self.silent: OrderedDict[str, int] = OrderedDict()
         """Pods that were asked for and of which nothing was said: when something has to be written."""
+        self.nodes_said = 0
+        """The number of nodes in conditions about other things than nodes."""
+        self.nodes_due_ns: int | None = None
+        """When that number is corrected; None if it is right."""
         self.timer_ns: int | None = None
         """The timer that is set."""
 
     def next_due_ns(self, now_ns: int) -> int | None:
         """When something is to be written or counted, or said of silence; None if not before something changes."""
         silent_ns = next(iter(self.silent.values())) if self.silent else None
-        if self.counts.is_idle and self.backlog.is_idle:
+        if self.counts.is_idle and self.backlog.is_idle and self.nodes_due_ns is None:
             return silent_ns
-        due = (silent_ns, self.counts.next_due_ns(), self.backlog.next_due_ns(now_ns))
+        due = (silent_ns, self.nodes_due_ns, self.counts.next_due_ns(), self.backlog.next_due_ns(now_ns))
         return min((one for one in due if one is not None), default=None)

@@ -35,7 +35,7 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged
-from schedulerd.core.specs import NO_CONFIGURATION, Timeouts
+from schedulerd.core.specs import NO_CONFIGURATION, PartitionSpec, Timeouts
 from schedulerd.instant import Instant
 from schedulerd.wire.callback import CallBuilder, InterfaceVersion, read_hello
 from schedulerd.wire.decode import RequestDecoder
@@ -93,8 +93,11 @@ class SimulatedClient(Requests):
 class CoreDaemon:
     """`rm` is the shim's link; no two daemons draw the same from `uuids`."""
 
-    def __init__(self, rm: ResourceManager, uuids: Iterator[int]) -> None:
+    def __init__(
+        self, rm: ResourceManager, uuids: Iterator[int], partitions: tuple[PartitionSpec, ...] = PARTITIONS
+    ) -> None:
         self.now_ns = 0
+        self._partitions = partitions
         self.books = Books()
         self.streams = Streams()
         connection = cast(Connection, self.streams)
@@ -128,7 +131,7 @@ class CoreDaemon:
         self.responses = {kind: deque() for kind in (Stream.NODE, Stream.APPLICATION, Stream.ALLOCATION)}
         self.calls.clear()
         request = si_pb2.RegisterResourceManagerRequest(rmID=RM_ID, version="2023-06")
-        self.step(self._decoder.registration(request, PARTITIONS, NO_CONFIGURATION))
+        self.step(self._decoder.registration(request, self._partitions, NO_CONFIGURATION))
         for stream in self.streams.streams:
             stream.begin_anew()
         self._reports = True

@@ -20,7 +20,7 @@ from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
 from schedulerd.kubernetes.shim.daemon_link import DaemonLink
 from schedulerd.kubernetes.shim.daemon_writer import DaemonWriter
 from tests.kubernetes.builders import annotated, node, placed
-from tests.kubernetes.cluster.core_daemon import CoreDaemon
+from tests.kubernetes.cluster.core_daemon import PARTITIONS, CoreDaemon
 from tests.kubernetes.cluster.gang_world import GangWorld
 from tests.kubernetes.cluster.toy_world import ToyWorld
 
@@ -35,6 +35,7 @@ class CoreWorld(ToyWorld):
     """`core` is the daemon; the one of the toy world is not used."""
 
     core: CoreDaemon
+    partitions = PARTITIONS
 
     def __init__(self, seed: int, *, kills: bool = True) -> None:
         super().__init__(seed)
@@ -48,7 +49,7 @@ class CoreWorld(ToyWorld):
         """A shim that has begun, and the daemon with which it registers."""
         known: Scheduler | None = self.core.scheduler if self.deaths else None
         self.link = DaemonLink(self.cluster, self._handle, self._note_wanted, lambda: self.now_ns / SECOND_NS)
-        self.core = CoreDaemon(self.link, self._uuids)
+        self.core = CoreDaemon(self.link, self._uuids, self.partitions)
         self.core.now_ns = self.now_ns
         if known is not None and self.random.random() < 0.5:
             self.core.scheduler = known

@@ -12,6 +12,7 @@ from schedulerd.kubernetes.cluster.effects import (
     Ask,
     Bind,
     CreateNode,
+    Effect,
     PatchPodCondition,
     PodName,
     RecordEvent,
@@ -26,7 +27,9 @@ from schedulerd.kubernetes.cluster.events import (
     AskRejected,
     AskReleased,
     Put,
+    Tick,
 )
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from tests.kubernetes.builders import (
     anti_affinity,
@@ -377,6 +380,28 @@ def test_labels_that_are_no_attributes_are_judged_by_a_class(play: Play, label: 
     assert attribute not in told.get("n", {})
     assert play.cluster.predicates("p", "n", allocate=True) is not None
     assert play.allocate("p", "m") == [Bind(PodName("ns", "p", "p"), "m")]
+
+
+def test_a_condition_that_is_not_about_nodes_names_the_nodes_there_are(play: Play) -> None:
+    """It named those of the time at which the pod began to wait."""
+    play.all(Put(own("p", volumes=uses("c"))))
+    assert messages(play.all(Put(node("n9")))) == []
+    (message,) = messages(told_in(play, 15))
+    assert message == '0/2 nodes are available: persistentvolumeclaim "c" not found.'
+    assert messages(told_in(play, 60)) == []
+
+
+def told_in(play: Play, seconds: int) -> list[Effect]:
+    """What the pods are told in this time."""
+    effects = []
+    for _ in range(seconds):
+        play.now_ns += SECOND_NS
+        effects += play.all(Tick())
+    return effects
+
+
+def messages(effects: list[Effect]) -> list[str | None]:
+    return [one.message for one in effects if isinstance(one, PatchPodCondition)]
 
 
 def test_a_pod_waits_for_its_claims(play: Play) -> None:

@@ -25,7 +25,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.predicate_check import PredicateCheck, PredicateHistory
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.rules.states import STATES, PendingState, states_of
+from schedulerd.core.pending.rules.states import STATES, PendingState, pod_reason, states_of
 from schedulerd.core.pending.rules.states import Cause as StateCause
 from schedulerd.core.pending.rules.states import Waiting as StateWaiting
 from schedulerd.core.quotas.rules import Blocked
@@ -98,7 +98,7 @@ def explain_without_nodes(
                 allocations=one.allocations,
                 waits_for=STATES[one.state].waits_for,
                 ends_when=STATES[one.state].ends_when,
-                pod_reason=STATES[one.state].pod_reason,
+                pod_reason=pod_reason(one.state, one.cause),
                 cause=cause_of(partition, application, one.cause),
             )
             for one in islice(states, WAITING_MAX)

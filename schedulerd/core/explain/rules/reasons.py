@@ -26,7 +26,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.rules.states import STATES, PendingState, Waiting, group_state, states_of
+from schedulerd.core.pending.rules.states import STATES, PendingState, Waiting, group_state, pod_reason, states_of
 from schedulerd.core.pending.rules.states import Cause as StateCause
 from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.step_context import ResourceManager
@@ -128,7 +128,7 @@ class Tallies:
             applications=tally.applications,
             waits_for=STATES[state].waits_for,
             ends_when=STATES[state].ends_when,
-            pod_reason=STATES[state].pod_reason,
+            pod_reason=pod_reason(state, cause),
             cause=cause if isinstance(cause, NoRoomCause) else cause_of(self._partition, tally.application, cause),
             application_id=tally.application.application_id,
             allocation_key=tally.ask.key,

@@ -23,7 +23,7 @@ from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import admits_group, gang_ahead
 from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.quotas.rules import Blocked, BlockedBy, blocked
+from schedulerd.core.quotas.rules import Blocked, BlockedBy, blocked, highest_blocked
 from schedulerd.core.scheduling_states.facts import SchedulingState
 
 
@@ -138,6 +138,14 @@ STATES: Mapping[PendingState, Meaning] = {
     ),
 }
 
+
+def pod_reason(state: PendingState, cause: object) -> str:
+    """The reason of the Kubernetes condition; with victims that have to end first, more nodes are not what helps."""
+    if isinstance(cause, Reservation) and cause.victims:
+        return _SKIPPED
+    return STATES[state].pod_reason
+
+
 OF_RULE: Mapping[BlockedBy, PendingState] = {
     BlockedBy.QUOTA: _S.QUOTA_BLOCKED,
     BlockedBy.GANG_QUOTA: _S.QUOTA_BLOCKED,
@@ -216,13 +224,17 @@ def group_state(
 
 
 def blocking_rule(leaf: Queue, pending_class: PendingClass) -> Blocked | None:
-    """The rule, nearest to the leaf, that blocks the class at a queue where it is blocked, with the present numbers."""
+    """The rule, nearest to the leaf, that blocks the class at a queue where it is blocked, with the present numbers.
+
+    An unschedulable class is blocked at the root, and so it is not tried against rules: then the rule that would block
+    it, because nodes alone would not help.
+    """
     for queue in leaf.path_to_root:
         if pending_class in queue.pending_index.blocked_by:
             rule = blocked(queue, pending_class.items, pending_class.quota_key)
             if rule is not None:
                 return rule
-    return None
+    return highest_blocked(leaf, pending_class.items, pending_class.quota_key) if pending_class.unschedulable else None
 
 
 def _checks(ask: Ask) -> list[PredicateCheck]:

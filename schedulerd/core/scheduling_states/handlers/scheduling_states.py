@@ -27,7 +27,13 @@ from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.quotas.sentences import sentence
 from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
-from schedulerd.core.scheduling_states.reasons import pending_in, rule_identity, why_pending
+from schedulerd.core.scheduling_states.reasons import (
+    pending_in,
+    reserved_identity,
+    rule_amounts,
+    rule_identity,
+    why_pending,
+)
 from schedulerd.core.scheduling_states.scheduling_state_tracker import (
     AskName,
     Cause,
@@ -145,11 +151,14 @@ def _tell_proven(
     partition = rm.partitions.get(fact.partition)
     application = partition.applications.get(fact.application_id) if partition is not None else None
     ask = application.asks.get(fact.allocation_key) if application is not None else None
-    if state is not None and (known is None or known.is_news(state, "")):
+    cause = ""
+    if states.tells_reasons and state is SchedulingState.RESERVED and ask is not None:
+        cause = reserved_identity(ask)
+    if state is not None and (known is None or known.is_news(state, cause)):
         why = None
         if states.tells_reasons and partition is not None and application is not None and ask is not None:
             why = why_pending(rm, partition, application, ask, state) if state is SchedulingState.RESERVED else None
-        _tell(context, rm, states, name, state, "", reason, why)
+        _tell(context, rm, states, name, state, cause, reason, why)
     if ask is None or ask.group is None:
         states.told.pop(name, None)
     elif application is not None:
@@ -180,9 +189,16 @@ def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingS
     again_ns = None
     places: dict[Place, None] = {}
     for partition in rm.partitions.values():
+        if states.tells_reasons:
+            _tell_reserved_again(context, rm, states, partition)
         for place, outlook in _outlooks(partition, tells_reasons=states.tells_reasons):
             places[place] = None
             known = states.outlooks.get(place)
+            if known is not None and known[0] is not None and known[0].amounts != outlook.amounts:
+                stable_ns = _stable_from_ns(context, states, place, known[0], outlook)
+                if stable_ns > context.now_ns:
+                    outlook = outlook._replace(amounts=known[0].amounts)
+                    again_ns = stable_ns if again_ns is None else min(again_ns, stable_ns)
             if outlook.waits_for_turn and known is not None and known[0] is not None and known[0].waits_for_turn:
                 lasts = known[0].lasts or known[1] + AGAIN_NS <= context.now_ns
                 outlook = outlook._replace(lasts=lasts)
@@ -193,6 +209,38 @@ def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingS
                 again_ns = known[1] + AGAIN_NS
     states.forget_old(context.now_ns - AGAIN_NS, places)
     return _find_changes_of_groups(context, rm, states, again_ns) if states.tells_reasons else again_ns
+
+
+def _stable_from_ns(
+    context: StepContext, states: SchedulingStateTracker, place: Place, known: Outlook, outlook: Outlook
+) -> int:
+    """When the amounts of the rule that blocks have been the same for long enough to be told; at once if the rule is
+    another one."""
+    if known.cause != outlook.cause:
+        return context.now_ns
+    seen = states.amounts.get(place)
+    if seen is None or seen[0] != outlook.amounts:
+        seen = states.amounts[place] = outlook.amounts, context.now_ns
+    return seen[1] + AGAIN_NS
+
+
+def _tell_reserved_again(
+    context: StepContext, rm: ResourceManager, states: SchedulingStateTracker, partition: Partition
+) -> None:
+    """Tells the reasons of asks whose reservation has other victims than before, or is another one."""
+    for reservation in islice(partition.reservations, PLACES_MAX):
+        application, ask = reservation.application, reservation.ask
+        name = (partition.name, application.application_id, ask.key)
+        known = states.told.get(name)
+        if known is None or known.state is not SchedulingState.RESERVED or ask.unreserved > 0:
+            continue
+        cause = reserved_identity(ask)
+        why = None
+        if known.cause != cause:
+            why = why_pending(rm, partition, application, ask, SchedulingState.RESERVED)
+        if why is not None:
+            states.told[name] = Told(SchedulingState.RESERVED, cause, context.now_ns)
+            context.emit(why)
 
 
 def _find_changes_of_groups(
@@ -240,11 +288,13 @@ def _outlooks(partition: Partition, *, tells_reasons: bool) -> Iterator[tuple[Pl
         rule = blocking_rule(leaf, pending_class) if tells_reasons else None
         short = next((queue for queue in leaf.path_to_root if _is_short(queue, pending_class)), None)
         if rule is not None:
-            yield (leaf, pending_class), Outlook(rule_identity(rule), {}, pending_class.joined)
+            amounts = rule_amounts(rule)
+            yield (leaf, pending_class), Outlook(rule_identity(rule), {}, pending_class.joined, amounts=amounts)
         elif short is not None:
             yield (leaf, pending_class), Outlook(short.path, {}, pending_class.joined)
         elif pending_class in is_counted:
-            yield (leaf, pending_class), Outlook("", let_in.get((leaf, pending_class), {}), pending_class.joined)
+            counts = let_in.get((leaf, pending_class), {})
+            yield (leaf, pending_class), Outlook("", counts, pending_class.joined)
         elif tells_reasons and not pending_class.unschedulable:
             if leaf not in lines:
                 lines[leaf] = pending_in(leaf)
@@ -275,7 +325,10 @@ def _run_scans(context: StepContext, rm: ResourceManager, states: SchedulingStat
                 continue
             application, ask = found
             name = (partition.name, application.application_id, ask.key)
-            state, cause, known = _state(scan, application, ask), scan.outlook.cause, states.told.get(name)
+            state, known = _state(scan, application, ask), states.told.get(name)
+            cause = scan.outlook.told_cause if isinstance(scan, Scan) else scan.outlook.cause
+            if state is SchedulingState.RESERVED and states.tells_reasons:
+                cause = reserved_identity(ask)
             if known is None or known.is_news(state, cause):
                 if known is not None and known.state in WAITING and context.now_ns < known.at_ns + AGAIN_NS:
                     scan.invalidate(states)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedulerd.core.commands import ConnectCallbacks
+from schedulerd.core.commands import ConnectCallbacks, NodeAction, TerminationType
 from schedulerd.core.facts import Fact
+from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.pending.rules.states import PendingState, states_of
 from schedulerd.core.resources import Limits
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec
@@ -19,6 +21,7 @@ from tests.unit.core.builders import (
     a_root,
     an_app,
     an_ask,
+    an_existing,
     of,
 )
 
@@ -135,3 +138,59 @@ def test_nothing_is_told_twice_and_a_short_turn_is_no_news() -> None:
     talk.nodes(a_node("n2", {"memory": 300}))
     assert not said(talk.sleep(2 * SECOND_NS)), "it has room now, and nobody has tried it yet"
     assert not play(talk), "placed"
+
+
+def two_full_nodes() -> Conversation:
+    """`more` waits for room on either node, in a queue that is guaranteed some; other asks fill the nodes."""
+    leaves = a_queue_spec("a", guaranteed={"memory": 60}, preemption_delay_ns=0), a_queue_spec("b")
+    talk = a_conversation(a_node("n1", ROOM), a_node("n2", ROOM), root=a_root(*leaves))
+    talk.apps(an_app("other", "root.b"))
+    listening(talk).asks(*(an_ask(f"k{number}", 50, app="other") for number in range(4)))
+    talk.schedule()
+    talk.asks(an_ask("more", 60, allow_preempt_other=True))
+    return talk
+
+
+def test_victims_and_another_node_of_reserved_room_are_told() -> None:
+    """The reason named the node of an earlier reservation for as long as the ask was reserved for."""
+    talk = two_full_nodes()
+    told = play(talk, 10 * SECOND_NS)["more"]
+    assert (told.state, told.victims) == ("reserved", 2)
+    first = told.node
+    facts = talk.nodes(a_node(first, action=NodeAction.DRAIN_NODE)) + talk.schedule() + talk.sleep(15 * SECOND_NS)
+    told = said(facts + talk.schedule() + talk.sleep(15 * SECOND_NS))["more"]
+    assert told.node not in ("", first)
+
+
+def test_a_victim_that_is_gone_is_told() -> None:
+    leaves = a_queue_spec("a", guaranteed={"memory": 100}, preemption_delay_ns=0), a_queue_spec("b")
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(*leaves))
+    talk.apps(an_app("other", "root.b"))
+    listening(talk).asks(an_ask("k1", 50, app="other"), an_ask("k2", 50, app="other"))
+    talk.schedule()
+    talk.asks(an_ask("more", 90, allow_preempt_other=True))
+    assert play(talk, 10 * SECOND_NS)["more"].victims == 2
+    talk.release(application_id="other", allocation_key="k1", termination=TerminationType.PREEMPTED_BY_SCHEDULER)
+    assert play(talk)["more"].victims == 1
+
+
+def test_other_amounts_of_a_quota_are_told_when_they_have_lasted() -> None:
+    talk = listening(a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", max={"memory": 50}))))
+    talk.asks(an_ask("first", 30), an_ask("small", 5), an_ask("second", 40))
+    assert play(talk)["second"].used == 35
+    talk.release(allocation_key="small")
+    assert not play(talk, 9 * SECOND_NS), "a change of use is not told to all that wait for it at once"
+    assert play(talk, 5 * SECOND_NS)["second"].used == 30
+    assert not play(talk, 60 * SECOND_NS)
+
+
+def test_a_quota_that_is_short_beside_the_nodes_is_the_reason() -> None:
+    """More nodes would not help. `explain` called it unschedulable, and kubectl named the quota."""
+    talk = listening(a_conversation(a_node("n1", {"memory": 20}), root=a_root(a_queue_spec("a", max={"memory": 50}))))
+    talk.asks(an_ask("large", 45))
+    assert play(talk)["large"].state == "unschedulable"
+    talk.nodes(a_node("n2", {"memory": 10}, an_existing(memory=10)))
+    assert play(talk, 12 * SECOND_NS)["large"].rule == "quota"
+    application = talk.model().applications["app"]
+    [waiting] = states_of(talk.model(), ResourceManagerState.RUNNING, application, application.asks["large"])
+    assert waiting.state is PendingState.QUOTA_BLOCKED

@@ -1,0 +1,20 @@
+"""Random histories in which kubectl and `explain` have to say the same whenever nothing has changed for 15 s."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.kubernetes.cluster import agreement
+from tests.kubernetes.cluster.core_world import CoreGangWorld
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_conditions_say_what_explain_says(seed: int) -> None:
+    judged, found = agreement.play(agreement.WaitingWorld(seed))
+    assert found == []
+    assert judged > 10
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_conditions_of_gangs_say_what_explain_says(seed: int) -> None:
+    assert agreement.play(CoreGangWorld(seed))[1] == []
