@@ -78,11 +78,12 @@ class WatchStream:
     async def next(self) -> dict[str, Any] | None:
         """None at the end of the watch. Raises TimeoutError if nothing comes, after which one may go on, and
         ConnectionError if nothing will: a stream that has failed raises its error at once, each time."""
+        limit = asyncio.timeout(LIMIT_SECONDS)
         try:
-            async with asyncio.timeout(LIMIT_SECONDS):
+            async with limit:
                 line = await self._response.content.readline()
         except TimeoutError as error:
-            if self._response.content.exception() is not None:
+            if not limit.expired():
                 raise ConnectionError("the watch has failed") from error
             raise
         if not line:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 
 import pytest
 
 from schedulerd.kubernetes.api import resources as r
-from tests.kubernetes.contract.api import SEEN_MAX, Api
+from tests.kubernetes.contract.api import LIMIT_SECONDS, SEEN_MAX, Api
 from tests.kubernetes.contract.real_server import assets
 from tests.kubernetes.demo.__main__ import play
 from tests.kubernetes.demo.cluster import Cluster
@@ -43,9 +44,12 @@ async def test_an_expectation_that_does_not_hold_is_told() -> None:
 async def test_a_watch_on_which_nothing_happens_goes_on_and_one_that_has_failed_does_not() -> None:
     async with Api(None) as api:
         stream = await api.watch(r.PODS, "0", everywhere=True, timeoutSeconds="86400")
+        loop = asyncio.get_running_loop()
         for _ in range(20):  # longer than requests may take
+            began_s = loop.time()
             with pytest.raises(TimeoutError):
                 await stream.until("DELETED", "nothing")
+            assert loop.time() - began_s >= LIMIT_SECONDS
         stream._response.content.set_exception(TimeoutError())
         with pytest.raises(ConnectionError):
             await stream.next()
