@@ -27,6 +27,7 @@ from schedulerd.config import (
     load_queue_file,
     load_settings,
 )
+from schedulerd.config.peer_settings import PeerMap, peer_maps, what_becomes
 from schedulerd.settings.flags import setting_options
 
 USAGE = 1
@@ -211,6 +212,8 @@ def validate(
 
     Lists all problems of FILE (- is standard input), each with its line, key and value, and what is allowed there. With
     --against, a running daemon also says what the file would change for its queues and running work; nothing changes.
+    A manifest of YuniKorn's ConfigMaps (yunikorn-configs, yunikorn-defaults) is read too: its queue files are checked,
+    and for every other key is printed what has its place here.
 
     Exit codes: 0 valid (warnings are printed), 1 wrong usage, 2 FILE cannot be read, 3 FILE is not valid or the daemon
     would refuse it, 4 the daemon does not answer.
@@ -223,16 +226,40 @@ def validate(
     except (OSError, UnicodeDecodeError) as error:
         click.echo(f"{name}: cannot be read: {error}", err=True)
         sys.exit(UNREADABLE)
+    maps = peer_maps(text)
+    if maps is not None:
+        if against is not None:
+            raise click.UsageError("--against is for a queue file, and this is a manifest of ConfigMaps")
+        sys.exit(_validate_maps(maps, name))
+    if not _is_valid(text, name):
+        sys.exit(INVALID)
+    if against is not None:
+        sys.exit(_validate_against(text, against, rm_id, tls_ca_file, tls_cert_file, tls_key_file))
+
+
+def _is_valid(text: str, name: str) -> bool:
+    """Prints the problems of a queue file, or its warnings."""
     try:
         queue_file = load_queue_file(text, name)
     except QueueFileInvalid as error:
         click.echo(str(error), err=True)
-        sys.exit(INVALID)
+        return False
     for warning in queue_file.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(f"{name}: valid")
-    if against is not None:
-        sys.exit(_validate_against(text, against, rm_id, tls_ca_file, tls_cert_file, tls_key_file))
+    return True
+
+
+def _validate_maps(maps: list[PeerMap], name: str) -> int:
+    """Prints what becomes of each key of ConfigMaps of YuniKorn, and checks the queue files in them; returns the exit
+    code."""
+    is_valid = True
+    for one in maps:
+        for key, text in one.queue_files.items():
+            is_valid &= _is_valid(text, f"{name}: {one.name} {key}")
+        for key, here in what_becomes(one.settings):
+            click.echo(f"{one.name} {key}: {here}")
+    return 0 if is_valid else INVALID
 
 
 def _check_client_options(
