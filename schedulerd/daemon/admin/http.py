@@ -21,6 +21,7 @@ import uvicorn
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -35,6 +36,7 @@ from schedulerd.daemon.admin.http_connections import (
     HttpConnections,
     Tell,
 )
+from schedulerd.daemon.admin.plain_bodies import PlainBodies
 from schedulerd.daemon.admin.scrapes import Scrapes
 from schedulerd.daemon.admin.standby import Standby, StandbyRoute
 from schedulerd.daemon.admin.state_queries import StateQueries
@@ -130,7 +132,11 @@ def build_app(sources: Sources) -> Starlette:
             routes.append(Route("/", _to_page))
     if sources.web_root is not None:  # the last one, because it takes every path
         routes.append(web_root_mount(sources.web_root))
-    return Starlette(routes=routes, exception_handlers={HTTPException: _refusal(routes), Exception: _internal_error})
+    return Starlette(
+        routes=routes,
+        middleware=[Middleware(PlainBodies)],
+        exception_handlers={HTTPException: _refusal(routes), Exception: _internal_error},
+    )
 
 
 def api_mount(api: ASGIApp) -> Mount:

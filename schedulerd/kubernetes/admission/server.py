@@ -3,6 +3,7 @@
 Every client that reaches the port may ask. So everything is bounded: connections from the moment they are accepted,
 in all and for each address, the time until one asks for something, size and time of a body, the memory of large
 bodies together, and reviews at a time. A large review is read in a thread, so that it does not hold the event loop.
+Bodies with a content coding are refused (`plain_bodies`).
 
 A body that has not arrived yet takes no place among the reviews, and none in the memory for large ones until it is
 large: clients that send nothing cannot keep others from being answered.
@@ -27,6 +28,7 @@ from schedulerd.kubernetes.admission.rules.review import (
     read_review,
     write_review,
 )
+from schedulerd.kubernetes.shim.plain_bodies import CONNECTION_OPTIONS, plain_bodies
 
 LOG = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ FIRST_REQUEST_SECONDS = 10.0
 IDLE_SECONDS = 100.0
 """Between two requests; the API server closes connections after 90 s."""
 BODY_SECONDS = 5.0
+LINGER_SECONDS = 1.0
+"""For the rest of a body that is not read, after the answer; then its connection is closed."""
 REVIEWS_MAX = 100
 """That are read or decided at a time, after their bodies have arrived."""
 LARGE_BYTES = 64 * 1024
@@ -68,10 +72,12 @@ class WebhookServer:
 
     async def start(self) -> int:
         """The port that it listens on. Raises OSError."""
-        app = web.Application(client_max_size=BODY_BYTES_MAX)
+        app = web.Application(client_max_size=BODY_BYTES_MAX, middlewares=[plain_bodies])
         for name, handle in self._webhooks.items():
             app.router.add_post(f"/{name}", self._handler(name, handle))
-        self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=IDLE_SECONDS)
+        self._runner = web.AppRunner(
+            app, access_log=None, keepalive_timeout=IDLE_SECONDS, lingering_time=LINGER_SECONDS, **CONNECTION_OPTIONS
+        )
         await self._runner.setup()
         return self._listener.start()
 

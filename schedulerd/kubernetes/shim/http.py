@@ -14,6 +14,7 @@ from prometheus_client.exposition import choose_encoder
 
 from schedulerd.address import split_address
 from schedulerd.kubernetes.shim.http_connections import HttpConnection, HttpConnections, begins_exchange
+from schedulerd.kubernetes.shim.plain_bodies import CONNECTION_OPTIONS, plain_bodies
 
 OPENMETRICS = "application/openmetrics-text"
 REQUEST_BYTES_MAX = 1024
@@ -45,7 +46,7 @@ class HttpServer:
 
     async def start(self) -> int:
         """The port that it listens on. Raises OSError."""
-        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[begins_exchange])
+        app = web.Application(client_max_size=REQUEST_BYTES_MAX, middlewares=[begins_exchange, plain_bodies])
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/livez", self._livez)
         app.router.add_get("/readyz", self._readyz)
@@ -67,7 +68,11 @@ class HttpServer:
         assert self._runner is not None
         assert self._runner.server is not None
         return HttpConnection(
-            self.connections, self._runner.server, access_log=None, keepalive_timeout=IDLE_SECONDS, lingering_time=0.0
+            *(self.connections, self._runner.server),
+            access_log=None,
+            keepalive_timeout=IDLE_SECONDS,
+            lingering_time=0.0,
+            **CONNECTION_OPTIONS,
         )
 
     async def _metrics(self, request: web.Request) -> web.Response:

@@ -1,7 +1,10 @@
 """Evaluates what API servers evaluate of webhooks and policies: rules, selectors, and conditions in CEL.
 
-The expressions run in Google's CEL, with the libraries that API servers from 1.30 on have. `variables` of a policy are
-put in place of their names, as API servers evaluate them when they are needed.
+The expressions run in Google's CEL in C++, with the libraries that API servers from 1.30 on have; API servers run the
+one in Go. `variables` of a policy are put in place of their names. **That is not what a server does**: it looks a
+variable up by its name, and `.?` or `[?` behind the name of one that is an optional finds nothing there, while it works
+here. Such expressions are refused here (`Policy`). What passes is what the texts mean, not that a server refuses:
+`tests/kubernetes/contract/test_users_policy.py` asks a server, where there is one that has policies.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from cel_expr_python.ext import ext_optional, ext_strings
 
 JSON = dict[str, Any]
 VARIABLE = re.compile(r"\bvariables\.(\w+)\b")
+OPTIONAL_OF_VARIABLE = re.compile(r"\bvariables\.\w+\s*(\.\?|\[\?)")
 Allows = Callable[[JSON], bool]
 """Whether an authorizer allows the user of the request group, resource, namespace, name and verb."""
 
@@ -94,8 +98,13 @@ def matches_rule(rule: JSON, asked: JSON) -> bool:
         asked["operation"] in rule["operations"]
         and bool({resource["group"], "*"} & set(rule["apiGroups"]))
         and bool({resource["version"], "*"} & set(rule["apiVersions"]))
-        and bool({resource["resource"], "*"} & set(rule["resources"]))
+        and bool({_path(asked), "*"} & set(rule["resources"]))
     )
+
+
+def _path(asked: JSON) -> str:
+    """RESOURCE or RESOURCE/SUBRESOURCE."""
+    return "/".join(filter(None, (asked["resource"]["resource"], asked.get("subResource", ""))))
 
 
 def is_asked(webhook: JSON, asked: JSON, labels: Mapping[str, str] | None = None, allows: Allows = nothing) -> bool:
@@ -117,6 +126,14 @@ class Policy:
     def __init__(self, document: JSON) -> None:
         self._spec = document["spec"]
         self._variables = {one["name"]: one["expression"] for one in self._spec["variables"]}
+        for expression in self.expressions():
+            assert not OPTIONAL_OF_VARIABLE.search(expression), f"a server finds nothing there: {expression}"
+
+    def expressions(self) -> list[str]:
+        """All of the policy's."""
+        parts = ("variables", "matchConditions", "validations")
+        found = [one for part in parts for one in self._spec[part]]
+        return [one[key] for one in found for key in ("expression", "messageExpression") if key in one]
 
     def refusal(self, asked: JSON) -> str:
         """What the user is told; empty if the request passes."""

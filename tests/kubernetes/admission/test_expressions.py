@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from schedulerd.kubernetes.admission.rules.pods import check_users
+from schedulerd.kubernetes.admission.rules.pods import check_users, mutate
+from schedulerd.kubernetes.admission.rules.review import AdmissionRequest
 from schedulerd.kubernetes.admission.rules.users import value_of
 from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, PODS, Workload
 from tests.kubernetes.admission.expressions import ExpressionFailed, Policy, evaluate, is_asked, selects
@@ -81,10 +82,10 @@ def ask(kind: Workload, new: JSON | None, old: JSON | None = None, **more: Any) 
     return dict(asked)
 
 
-def refused_by_webhook(asked: JSON) -> str:
-    more = {key: asked[key] for key in ("operation", "namespace")}
+def of_rules(asked: JSON) -> AdmissionRequest:
+    more = {key: asked[key] for key in ("operation", "namespace", "subResource") if key in asked}
     user = asked["userInfo"]
-    of_rules = request(
+    return request(
         copy.deepcopy(asked["object"]),
         copy.deepcopy(asked["oldObject"]),
         resource=(asked["resource"]["group"], asked["resource"]["resource"]),
@@ -92,7 +93,10 @@ def refused_by_webhook(asked: JSON) -> str:
         groups=user["groups"],
         **more,
     )
-    return check_users(RULES, of_rules).refusal
+
+
+def refused_by_webhook(asked: JSON) -> str:
+    return check_users(RULES, of_rules(asked)).refusal
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource)
@@ -125,6 +129,46 @@ class TestPolicy:
     def test_two_namespaces_are_left_alone(self, kind: Workload) -> None:
         for namespace in ("kube-system", SYSTEM):
             assert POLICY.refusal(ask(kind, {OWN: BOB}, namespace=namespace)) == ""
+
+
+def change(part: str, new: JSON | None, old: JSON | None = None, resource: str = "pods", **more: Any) -> JSON:
+    """The request for a subresource that changes the metadata of a pod: an UPDATE of its status, or a Binding."""
+    before = pod(old) if part == "status" else None
+    document = pod(new) if part == "status" else {"metadata": pod(new)["metadata"], "target": {"name": "n"}}
+    operation = "UPDATE" if part == "status" else "CREATE"
+    named: JSON = {"subResource": part} if part else {}
+    return dict(review(document, before, resource=("", resource), operation=operation, **named, **more)["request"])
+
+
+CHANGES = [("status", "pods"), ("binding", "pods"), ("", "bindings")]
+
+
+@pytest.mark.parametrize(("part", "resource"), CHANGES)
+def test_subresources_that_carry_metadata_of_a_pod_change_no_user(part: str, resource: str) -> None:
+    for key in (OWN, YUNIKORN):
+        for value in (BOB, user_info("ann")):
+            forged = change(part, {key: value}, {}, resource)
+            assert POLICY.refusal(forged)
+            assert refused_by_webhook(forged)
+            assert is_asked(WEBHOOKS["users.schedulerd.io"], forged)
+            assert is_asked(OLD_WEBHOOKS["users.schedulerd.io"], forged) is (part == "status"), "documented"
+            by_schedulerd = {**forged, "userInfo": {"username": TRUSTED[2], "groups": []}}
+            assert POLICY.refusal(by_schedulerd) == refused_by_webhook(by_schedulerd) == ""
+        for harmless in (change(part, {}, {}, resource), change(part, {"other": "x"}, {}, resource)):
+            assert POLICY.refusal(harmless) == refused_by_webhook(harmless) == ""
+    kept = change("status", {OWN: BOB}, {OWN: BOB})
+    assert POLICY.refusal(kept) == refused_by_webhook(kept) == ""
+    assert not is_asked(WEBHOOKS["users.schedulerd.io"], kept), "of each change of a status, few change annotations"
+    assert not is_asked(WEBHOOKS["users.schedulerd.io"], change(part, None, None, resource))
+    assert mutate(RULES, of_rules(change(part, {}, {}, resource)), None).patch == ()
+
+
+def test_an_optional_variable_is_not_chained() -> None:
+    """What a server refuses nothing by."""
+    broken = copy.deepcopy(next(one for one in OBJECTS if one["kind"] == "ValidatingAdmissionPolicy"))
+    broken["spec"]["variables"].append({"name": "x", "expression": "variables.metadata.?annotations.hasValue()"})
+    with pytest.raises(AssertionError, match="a server finds nothing there"):
+        Policy(broken)
 
 
 def test_the_user_of_a_living_pod_does_not_change() -> None:
@@ -193,11 +237,7 @@ class TestWebhooks:
     def test_each_kind_is_seen(self, webhooks: dict[str, JSON], kind: Workload) -> None:
         created = ask(kind, {}) if len(kind.paths) == 1 and "*" not in kind.paths[0] else custom(kind)
         assert is_asked(webhooks["pods.schedulerd.io"], created)
-        refuse_forged = is_asked(webhooks["users.schedulerd.io"], created)
-        if webhooks is OLD_WEBHOOKS or kind in CUSTOM:
-            assert refuse_forged
-        else:
-            assert not refuse_forged, "that is what the policy is for"
+        assert is_asked(webhooks["users.schedulerd.io"], created), "the policy is a second lock, not the only one"
         for name in webhooks:
             for namespace in ("kube-system", SYSTEM):
                 assert not is_asked(webhooks[name], {**created, "namespace": namespace})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import itertools
 import json
 import re
@@ -129,6 +130,20 @@ class TestWithWebhooks:
         (made,) = pods_of(cluster, "web", team)
         assert user_of(made["metadata"]) == "ann"
         assert made["spec"]["schedulerName"] == "schedulerd"
+
+    def test_the_user_of_a_pod_is_not_changed_by_its_status(self, cluster: Cluster) -> None:
+        cluster.team("status")
+        stored = cluster.create(pod("one", "status"))
+        path = "/api/v1/namespaces/status/pods/one/status"
+        forged = copy.deepcopy(stored)
+        forged["metadata"]["annotations"][OWN] = '{"user":"bob","groups":["dev"]}'
+        refused = cluster.try_("replace", "--raw", path, "-f", "-", user="ann", given=forged)
+        assert refused.code != 0
+        assert FORGED in refused.error
+        stored["metadata"]["annotations"]["other"] = "x"
+        cluster("replace", "--raw", path, "-f", "-", user="ann", given=stored)
+        annotations = cluster.get("pod", "one", "status")["metadata"]["annotations"]
+        assert (json.loads(annotations[OWN])["user"], annotations["other"]) == ("ann", "x")
 
     @pytest.mark.parametrize("kind", KINDS)
     def test_the_template_of_each_kind(self, cluster: Cluster, kind: str) -> None:

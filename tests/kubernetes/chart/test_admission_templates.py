@@ -107,11 +107,31 @@ def test_webhooks_are_asked_about_every_kind_that_there_are_rules_for() -> None:
         found = webhooks(admission(kube_version=version))
         assert asked_about(found["pods.schedulerd.io"], "CREATE") == {PODS, *own, *custom}
         assert asked_about(found["pods.schedulerd.io"], "UPDATE") == own | custom
-        is_before = version == BEFORE_POLICIES
-        assert asked_about(found["users.schedulerd.io"], "UPDATE") == ({PODS, *own, *custom} if is_before else custom)
+        pods = {PODS, ("", "pods/status")}
+        assert asked_about(found["users.schedulerd.io"], "UPDATE") == {*pods, *own, *custom}
+        bindings = set() if version == BEFORE_POLICIES else {("", "pods/binding"), ("", "bindings")}
+        assert asked_about(found["users.schedulerd.io"], "CREATE") == {PODS, *bindings, *own, *custom}
     found = webhooks(admission(MATRIX["everything"], kube_version="1.30"))
-    assert asked_about(found["users.schedulerd.io"], "CREATE") == {("example.com", "batches")}
+    assert ("example.com", "batches") in asked_about(found["users.schedulerd.io"], "CREATE")
     assert ("example.com", "batches") in asked_about(found["pods.schedulerd.io"], "CREATE")
+
+
+def test_the_port_of_the_webhooks_is_limited() -> None:
+    def sources(**values: Any) -> list[JSON]:
+        policies = [one for one in admission({"networkPolicy": values}) if one["kind"] == "NetworkPolicy"]
+        (policy,) = (one for one in policies if one["metadata"]["name"].endswith("-admission"))
+        (rule,) = (one for one in policy["spec"]["ingress"] if one["ports"][0]["port"] == "webhooks")
+        return list(rule["from"])
+
+    agents = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}
+    assert sources() == [agents, {"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]
+    assert sources(podCIDRs=["10.244.0.0/16", "fd00::/48"]) == [
+        agents,
+        {"ipBlock": {"cidr": "0.0.0.0/0", "except": ["10.244.0.0/16"]}},
+        {"ipBlock": {"cidr": "::/0", "except": ["fd00::/48"]}},
+    ]
+    known = [{"ipBlock": {"cidr": "192.0.2.7/32"}}]
+    assert sources(webhooksFrom=known) == known
 
 
 COMBINATIONS: list[tuple[Any, ...]] = list(

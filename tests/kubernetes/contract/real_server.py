@@ -34,6 +34,12 @@ def assets() -> Path | None:
     return folder
 
 
+def knows(folder: Path, flag: str) -> bool:
+    """Whether the API server has a flag: those of before 1.24 listen without TLS unless they are told not to."""
+    command = [str(folder / "kube-apiserver"), flag, "--help"]
+    return subprocess.run(command, capture_output=True, timeout=START_SECONDS_MAX).returncode == 0
+
+
 class RealServer:
     """A context; `url` speaks TLS with a certificate of its own making, and takes the token."""
 
@@ -94,7 +100,7 @@ class RealServer:
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
             f"--secure-port={port}",
-            "--insecure-port=0",
+            *(one for one in ["--insecure-port=0"] if knows(self._assets, one)),
             f"--cert-dir={self._folder / 'certificates'}",
             f"--token-auth-file={tokens}",
             "--authorization-mode=RBAC",

@@ -55,6 +55,28 @@ matchExpressions:
     values: {{ concat (list "kube-system" .Release.Namespace) .Values.admission.excludedNamespaces | uniq | toJson }}
 {{- end }}
 
+{{- /* Pods, and the subresources that carry metadata of a pod: a status is stored with the annotations of what was sent, and
+a Binding gives its own to the pod. `. 0`: bindings too; without conditions, every binding would be asked about. */ -}}
+{{- define "schedulerd.admission.podChanges" -}}
+- apiGroups: [""]
+  apiVersions: [v1]
+  resources: [pods]
+  operations: [CREATE, UPDATE]
+  scope: Namespaced
+- apiGroups: [""]
+  apiVersions: [v1]
+  resources: [pods/status]
+  operations: [UPDATE]
+  scope: Namespaced
+{{- if index . 0 }}
+- apiGroups: [""]
+  apiVersions: [v1]
+  resources: [pods/binding, bindings]
+  operations: [CREATE]
+  scope: Namespaced
+{{- end }}
+{{- end }}
+
 {{- /* Kubernetes' own kinds from which controllers make pods. */ -}}
 {{- define "schedulerd.admission.kinds" -}}
 - apiGroups: [""]

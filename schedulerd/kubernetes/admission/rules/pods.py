@@ -5,6 +5,9 @@
 | pod | scheduler name, application id, user | nothing; the user must not change |
 | pod template | user | user, if the template changes anyway: a patch of it would be rolled out |
 
+Requests for some subresources change the metadata of a living pod too (`POD_CHANGES`): its status is updated with the
+annotations of the object that is sent, and a Binding gives its own annotations to the pod. The user must not change.
+
 `mutate` and `check_users` refuse the same things. The latter is for a webhook of its own, which may be set to refuse
 everything while it is down.
 """
@@ -21,6 +24,7 @@ from schedulerd.kubernetes.admission.rules.namespaces import NamespaceRules
 from schedulerd.kubernetes.admission.rules.review import ALLOWED, AdmissionRequest, Decision
 from schedulerd.kubernetes.admission.rules.users import TrustedUsers
 from schedulerd.kubernetes.admission.rules.workloads import (
+    BINDINGS,
     POD_TEMPLATES_MAX,
     PODS,
     PodTemplate,
@@ -37,6 +41,10 @@ DEFAULT_SCHEDULER = "default-scheduler"
 APP_ID_LABEL = OWN_PREFIX + APP_ID
 _NAMESPACE_IN_ID_MAX = 26
 _APP_ID_KEYS = tuple(prefix + APP_ID for prefix in PREFIXES)
+POD_CHANGES = frozenset(
+    {(*PODS, "status", "UPDATE"), (*PODS, "binding", "CREATE"), (*BINDINGS, "", "CREATE"), (*PODS, "", "UPDATE")}
+)
+"""Group, resource, subresource and operation of requests that change the metadata of a living pod."""
 _SCHEDULING_GROUPS = ("schedulingGroup", "workloadRef")
 
 JSON = dict[str, Any]
@@ -55,7 +63,7 @@ class PodRules:
 
     def concerns(self, request: AdmissionRequest) -> bool:
         """Whether the rules say anything about the request at all."""
-        if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or request.object is None:
+        if request.operation not in ("CREATE", "UPDATE") or request.object is None:
             return False
         if self.namespaces.is_excluded(request.namespace):
             return False
@@ -64,7 +72,7 @@ class PodRules:
         if account is not None and account[0] == self.namespaces.own:
             return False
         kind = (request.resource.group, request.resource.resource)
-        return kind == PODS or kind in self.workloads
+        return _changes_pod(request) or (not request.sub_resource and (kind == PODS or kind in self.workloads))
 
 
 def check_users(rules: PodRules, request: AdmissionRequest) -> Decision:
@@ -96,7 +104,7 @@ def check_users(rules: PodRules, request: AdmissionRequest) -> Decision:
 def mutate(rules: PodRules, request: AdmissionRequest, namespace: ObjectMeta | None) -> Decision:
     """`namespace` is the metadata of the request's namespace, None if it is not known."""
     refused = check_users(rules, request)
-    if not refused.is_allowed or not rules.concerns(request):
+    if not refused.is_allowed or not rules.concerns(request) or _changes_pod(request):
         return refused
     assert request.object is not None
     patch = JsonPatch(request.object)
@@ -104,12 +112,15 @@ def mutate(rules: PodRules, request: AdmissionRequest, namespace: ObjectMeta | N
     workload = rules.workloads.get((request.resource.group, request.resource.resource))
     if workload is not None:
         warning = _mutate_templates(rules, request, workload, patch, is_processed=is_processed)
-    elif request.operation == "CREATE":
+    else:
         labels_it = rules.namespaces.is_labelled(request.namespace, namespace)
         warning = _mutate_pod(rules, request, patch, is_processed=is_processed, labels_it=labels_it)
-    else:
-        warning = ""
     return Decision(patch=tuple(patch.operations), warnings=(warning,) if warning else ())
+
+
+def _changes_pod(request: AdmissionRequest) -> bool:
+    asked = request.resource
+    return (asked.group, asked.resource, request.sub_resource, request.operation) in POD_CHANGES
 
 
 def _check_pod(request: AdmissionRequest, pod: JSON) -> Decision:
@@ -117,7 +128,7 @@ def _check_pod(request: AdmissionRequest, pod: JSON) -> Decision:
     keys = [*users.forged(new, old, request.user_info)]
     if keys:
         return Decision(users.refusal(keys, request.user_info, "metadata.annotations"))
-    if request.operation == "UPDATE" and users.said(new) != users.said(old):
+    if _changes_pod(request) and users.said(new) != users.said(old):
         changed = sorted(key for key in users.READ if new.get(key) != old.get(key))
         return Decision(f"annotation {', '.join(changed)} of a pod cannot be changed; delete the pod and make it again")
     return ALLOWED

@@ -9,6 +9,7 @@ from typing import Any
 from schedulerd.kubernetes.admission.rules.json_patch import Path
 
 PODS = ("", "pods")
+BINDINGS = ("", "bindings")
 CONFIG_MAPS = ("", "configmaps")
 POD_TEMPLATES_MAX = 1_000
 """Of one object."""
