@@ -315,7 +315,7 @@ class Settings(BaseModel):
         ge=1,
         le=1_000_000,
         description="Maximum number of gRPC connections at a time. A further connection is closed at once. Each "
-        "connection needs a file descriptor.",
+        "connection needs a file descriptor, so at most a third of the limit of open files.",
     )
     connection_calls_max: int = Field(
         default=64,

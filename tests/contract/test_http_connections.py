@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import signal
 import socket
 
@@ -61,6 +62,26 @@ def test_however_many_clients_finish_no_request_probes_are_answered(descriptors:
         assert_served(daemon)
         assert psutil.Process(daemon.pid).num_fds() <= CONNECTIONS_MAX + ACCEPTED_MAX + OTHER_DESCRIPTORS_MAX
         assert [line for line in daemon.lines if "Traceback" in line or '"level": "error"' in line] == []
+
+
+def test_where_few_files_may_be_open_silent_clients_starve_no_probe(descriptors: None) -> None:
+    """`ulimit -n 256`: connections of both ports together stay below it."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    try:
+        starting = DaemonProcess()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    with starting as daemon, contextlib.ExitStack() as open_ones:
+        for _ in range(300):
+            open_ones.enter_context(connect(daemon))
+        host, _, port = daemon.target.rpartition(":")
+        for _ in range(300):
+            with contextlib.suppress(ConnectionError):
+                open_ones.enter_context(socket.create_connection((host, int(port)), LIMIT_SECONDS))
+        for path in ("/livez", "/readyz", "/metrics", "/livez"):
+            assert httpx.get(daemon.url + path, timeout=LIMIT_SECONDS).status_code == 200
+        assert not [line for line in daemon.lines if "no file descriptor left" in line]
 
 
 def test_clients_that_read_nothing_delay_neither_metrics_nor_the_shutdown() -> None:

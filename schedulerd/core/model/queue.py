@@ -79,7 +79,7 @@ class Queue(ParentEntity):
         self.path: str = f"{parent.path}.{self.name}" if parent else self.name
         """In lower case; identifies the queue in facts, events and metrics. Sentences use `written`."""
         self.path_to_root: tuple[Queue, ...] = (self, *(parent.path_to_root if parent else ()))
-        """This queue, its parent, and so on up to the root."""
+        """This queue, its parent, and so on up to the root; without this queue once it is removed."""
         self.is_leaf = is_leaf
         self.managed = managed
         """False for a dynamic queue, which the file does not name."""
@@ -206,13 +206,24 @@ class Queue(ParentEntity):
             dropped += child.drop_unneeded()
             if child.is_unneeded:
                 del self.children[child.name]
+                child.be_removed()
                 dropped.append(child)
         return dropped
+
+    def be_removed(self) -> None:
+        """Takes this queue out of its own path, as a removed queue that refers to itself would stay in memory until a
+        full garbage collection. What refers to it, such as an application that has ended, still finds those above."""
+        self.path_to_root = self.path_to_root[1:]
 
     @property
     def written(self) -> str:
         """The path with its names as written; for sentences."""
-        return ".".join([queue.written_name for queue in reversed(self.path_to_root)])
+        queue = self
+        written = queue.written_name
+        while queue.parent is not None:
+            queue = queue.parent
+            written = f"{queue.written_name}.{written}"
+        return written
 
     # access ---------------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ def _inherited(queue: Queue) -> Iterator[str]:
         yield f"the nearest max at {queue.path} is {dict(queue.nearest_max)}, not {nearest_max}"
     if not queue.managed and queue.parent is not None:
         now = queue.parent.planned(queue.name, is_leaf=queue.is_leaf)
+        now.be_removed()
         if (queue.properties, queue.template) != (now.properties, now.template):
             yield f"{queue.path} has not the properties that it inherits"
 

@@ -46,13 +46,15 @@ from schedulerd.daemon.rest.call import RestSources
 from schedulerd.daemon.rest.web_root import web_root_mount
 from schedulerd.daemon.runtime.logs import LEVELS, LevelName, LogLevel
 from schedulerd.daemon.runtime.shares import NoneLeft
+from schedulerd.open_files import share
 
 BODY_BYTES_MAX = 4096
 """Maximum size of a request body: no path here needs more."""
 BROKEN_SHOWN = 10
 """Queue files that cannot be used of which `/readyz` tells."""
 ACCEPTED_MAX = 128
-"""Connections that the system may accept for the daemon at a time; for a moment they may cost as many descriptors."""
+"""Connections that the system may accept for the daemon at a time; for a moment they may cost as many descriptors. At
+most a tenth of the limit of open files."""
 SHUTDOWN_TIMEOUT_SECONDS = 2
 LAST_WRITES_SECONDS = 0.1
 """How long connections may take to write what is left, after the server has stopped."""
@@ -286,7 +288,7 @@ def uvicorn_config(app: Starlette, connections: HttpConnections) -> uvicorn.Conf
         log_level="error",  # warnings are about what clients send
         access_log=False,
         server_header=False,
-        backlog=ACCEPTED_MAX,
+        backlog=share(10, ACCEPTED_MAX),
         h11_max_incomplete_event_size=HEAD_BYTES_MAX,
         timeout_keep_alive=IDLE_SECONDS_MAX,
         timeout_graceful_shutdown=SHUTDOWN_TIMEOUT_SECONDS,

@@ -15,9 +15,10 @@ from typing import Any, TypeAlias
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from schedulerd.daemon.rest.events import LONG_LIVED
+from schedulerd.open_files import share
 
 CONNECTIONS_MAX = 200
-"""Maximum number of open connections."""
+"""Maximum number of open connections; at most a fifth of the limit of open files."""
 
 IDLE_SECONDS_MAX = 5
 """How long a connection may be silent after a response."""
@@ -57,6 +58,7 @@ class HttpConnections:
 
     def __init__(self, tell: Tell = lambda _peer, _reason: None) -> None:
         self.tell = tell
+        self._files_max = share(5, CONNECTIONS_MAX)
         self._open: dict[HttpConnection, None] = {}
         self._readers: dict[HttpConnection, None] = {}
 
@@ -70,8 +72,9 @@ class HttpConnections:
 
     def add(self, new: HttpConnection) -> None:
         """Adds a connection. Beyond the bound another one is closed, or `new` if the daemon is busy with all others."""
-        if len(self._open) >= CONNECTIONS_MAX:
-            self._in_the_way(new).abort(f"{CONNECTIONS_MAX} connections are open, and another one needs the place")
+        most = min(self._files_max, CONNECTIONS_MAX)
+        if len(self._open) >= most:
+            self._in_the_way(new).abort(f"{most} connections are open, and another one needs the place")
         if not new.is_aborted:
             self._open[new] = None
 

@@ -31,6 +31,7 @@ from schedulerd.daemon.access.tls import ServerTls
 from schedulerd.daemon.runtime.failures import cannot_listen
 from schedulerd.daemon.transport.health import Health
 from schedulerd.daemon.transport.scheduler_service import SCHEDULER_SERVICE
+from schedulerd.open_files import share
 
 OPTIONS: Sequence[tuple[str, int]] = (
     # Without this, a second daemon on the same port would start and silently get half of the connections.
@@ -76,7 +77,7 @@ class GrpcServer:
             ("grpc.max_receive_message_length", settings.max_message_bytes),
             ("grpc.max_send_message_length", settings.max_message_bytes),
             ("grpc.max_concurrent_streams", settings.connection_calls_max),
-            ("grpc.max_allowed_incoming_connections", settings.connections_max),
+            ("grpc.max_allowed_incoming_connections", share(3, settings.connections_max)),
             ("grpc.server_handshake_timeout_ms", round(1000 * settings.handshake_timeout_s)),
             ("grpc.keepalive_time_ms", silence_ms),
             ("grpc.keepalive_timeout_ms", sign_ms),

@@ -11,10 +11,12 @@ from collections import Counter
 from collections.abc import Callable
 
 from schedulerd.address import split_address
+from schedulerd.open_files import share
 
 LOG = logging.getLogger(__name__)
 
 CONNECTIONS_MAX = 500
+"""At most half of the limit of open files."""
 PEER_CONNECTIONS_MAX = 200
 """From one address. The API server has one for each review that it waits for."""
 HANDSHAKE_SECONDS = 5.0
@@ -37,6 +39,7 @@ class Listener:
         self._context = context
         self._make = make
         self._refused = refused
+        self._files_max = share(2, CONNECTIONS_MAX)
         self._peers: Counter[str] = Counter()
         """Connections by address."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -71,7 +74,8 @@ class Listener:
                 await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
                 continue
             host = str(peer[0])
-            if self._peers.total() >= CONNECTIONS_MAX or self._peers[host] >= PEER_CONNECTIONS_MAX:
+            most = min(self._files_max, CONNECTIONS_MAX)
+            if self._peers.total() >= most or self._peers[host] >= PEER_CONNECTIONS_MAX:
                 connection.close()
                 self._refused()
                 continue

@@ -15,10 +15,13 @@ from prometheus_client.exposition import choose_encoder
 from schedulerd.address import split_address
 from schedulerd.kubernetes.shim.http_connections import HttpConnection, HttpConnections, begins_exchange
 from schedulerd.kubernetes.shim.plain_bodies import CONNECTION_OPTIONS, plain_bodies
+from schedulerd.open_files import share
 
 OPENMETRICS = "application/openmetrics-text"
 REQUEST_BYTES_MAX = 1024
 IDLE_SECONDS = 75.0
+ACCEPTED_MAX = 100
+"""Connections that the system may accept at a time; at most a tenth of the limit of open files."""
 STOP_SECONDS = 0.5
 
 
@@ -55,7 +58,9 @@ class HttpServer:
         self._runner = web.AppRunner(app, shutdown_timeout=STOP_SECONDS)
         await self._runner.setup()
         loop = asyncio.get_running_loop()
-        self._listener = await loop.create_server(self._connection, self._host, self._port)
+        self._listener = await loop.create_server(
+            self._connection, self._host, self._port, backlog=share(10, ACCEPTED_MAX)
+        )
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def stop(self) -> None:

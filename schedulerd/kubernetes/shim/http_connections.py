@@ -13,8 +13,10 @@ from typing import Any
 
 from aiohttp import web
 
+from schedulerd.open_files import share
+
 CONNECTIONS_MAX = 100
-"""Maximum number of open connections."""
+"""Maximum number of open connections; at most a quarter of the limit of open files."""
 
 HEAD_SECONDS_MAX = 10.0
 """How long a connection may take to send a request, from its start or the last response on."""
@@ -36,6 +38,7 @@ class HttpConnections:
     """The open connections; the one that has been in its phase longest is first."""
 
     def __init__(self) -> None:
+        self._files_max = share(4, CONNECTIONS_MAX)
         self._open: dict[HttpConnection, None] = {}
 
     def __len__(self) -> int:
@@ -43,7 +46,7 @@ class HttpConnections:
 
     def add(self, new: HttpConnection) -> None:
         """Adds a connection. Beyond the bound another one is closed: one without a request if there is any."""
-        if len(self._open) >= CONNECTIONS_MAX:
+        if len(self._open) >= min(self._files_max, CONNECTIONS_MAX):
             without_request = (one for one in self._open if one.phase is _Phase.HEAD)
             next(without_request, next(iter(self._open))).abort()
         self._open[new] = None

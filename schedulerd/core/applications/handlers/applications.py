@@ -74,7 +74,7 @@ def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Ch
         return partial(_refuse, context, rm, partition, spec, placement)
     mistake = _gang_mistake(placement, spec)
     if mistake is not None:
-        return partial(_refuse, context, rm, partition, spec, mistake, queues.planned_leaf(placement).path)
+        return partial(_refuse, context, rm, partition, spec, mistake, queues.planned_path(placement))
     return partial(_take, context, rm, partition, spec, placement, ignored)
 
 
@@ -237,7 +237,12 @@ def _gang_mistake(placement: Placement, spec: NewApplication) -> Mistake | None:
     ask = spec.placeholder_ask
     if ask.is_zero() or is_forced(spec):
         return None
-    leaf = queues.planned_leaf(placement)
+    with queues.planned_leaf(placement) as leaf:
+        return _gang_mistake_in(leaf, spec)
+
+
+def _gang_mistake_in(leaf: Queue, spec: NewApplication) -> Mistake | None:
+    ask = spec.placeholder_ask
     order = leaf.properties.application_order
     if not APPLICATION_ORDERS[order].admits_gangs:
         return Mistake(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from schedulerd.core.alarm_events import QueueCleanupDue
 from schedulerd.core.configuration.handlers import queue_changes
@@ -76,6 +77,7 @@ def _reported(queue: Queue, old: Mapping[str, str], tags: Mapping[str, str]) -> 
     """Max, guarantee and number of applications of a leaf after a report that has no mistake."""
     assert queue.parent is not None
     plain = queue.parent.planned(queue.name, is_leaf=True)
+    plain.be_removed()
     quota, guaranteed = namespace_tags.quota(tags), namespace_tags.guaranteed(tags)
     count = namespace_tags.max_applications(tags)
     lifts_max = bool(namespace_tags.quota(old))
@@ -88,12 +90,24 @@ def _reported(queue: Queue, old: Mapping[str, str], tags: Mapping[str, str]) -> 
     )
 
 
-def planned_leaf(placement: Placement) -> Queue:
-    """The leaf queue of a placement. If it does not exist: one like it, outside the tree."""
+def planned_path(placement: Placement) -> str:
+    """The path of the leaf queue of a placement, which may not exist yet."""
+    return ".".join((placement.queue.path, *(name.lower() for name in placement.create)))
+
+
+@contextmanager
+def planned_leaf(placement: Placement) -> Iterator[Queue]:
+    """The leaf queue of a placement. If it does not exist: one like it, outside the tree, for the time of the block."""
     queue = placement.queue
+    planned = []
     for at, name in enumerate(placement.create, start=1):
         queue = queue.planned(name, is_leaf=at == len(placement.create))
-    return queue
+        planned.append(queue)
+    try:
+        yield queue
+    finally:
+        for one in planned:
+            one.be_removed()
 
 
 def max_with(leaf: Queue, tags: Mapping[str, str]) -> Limits:

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import ipaddress
+import re
 import secrets
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -27,7 +29,13 @@ COOKIE = "schedulerd_session"
 SESSION_SECONDS_MAX = 12 * 3_600.0
 """How long a session lasts."""
 SESSIONS_MAX = 1_000
-"""Open sessions; the oldest ends for a new one."""
+"""Open sessions; one of the token that has most ends for a new one."""
+FAILED_LOGINS_MAX = 20
+"""Logins of one address that may fail at once; further ones are refused, whatever their token."""
+LOGIN_SECONDS = 3.0
+"""After this time one more may fail."""
+LOGIN_ADDRESSES_MAX = 10_000
+"""Addresses whose failed logins are counted; the one that has not failed for longest is forgotten."""
 
 _THIS_MACHINE = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 """No other address of 127.0.0.0/8: the sidecar of Istio hands on what comes from elsewhere as 127.0.0.6."""
@@ -36,6 +44,8 @@ _FORWARDED = frozenset(
 )
 _FORWARDED_PREFIXES = ("x-forwarded-", "x-envoy-")
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_IN_BRACKETS = re.compile(r"\[([0-9a-f:.]+)\](?::[0-9]*)?")
+"""An address of IPv6, with a port or without. What else begins with a bracket is a name of nothing."""
 _TOKEN_NAMES = frozenset({"token", "access_token", "authorization", "bearer"})
 
 
@@ -56,6 +66,8 @@ class Access:
         self._clock = clock
         self._sessions: dict[bytes, _Session] = {}
         """By digest of the cookie, oldest first."""
+        self._failures: dict[str, tuple[float, float]] = {}
+        """By address, how many logins may fail still, and when that was counted; the one that failed last is last."""
 
     def check(self, request: Request, needed: Role, *, anonymous: bool = True) -> Caller:
         """The caller, if it has the role; if not `anonymous`, only with a token or a session. Raises
@@ -91,14 +103,45 @@ class Access:
     def log_in(self, request: Request, token: str) -> tuple[str, Caller]:
         """Begins a session for a token: the value of its cookie, and the caller. Raises `HTTPException`."""
         self.check_request(request)
+        address = _network(request.client.host) if request.client is not None else ""
+        self._check_rate(address)
         caller = self._tokens.caller(token) if self._tokens is not None else None
         if caller is None:
+            self._count_failure(address)
             raise HTTPException(401, "token: is none of the tokens of this daemon")
         cookie = secrets.token_urlsafe(32)
         while len(self._sessions) >= SESSIONS_MAX:
-            del self._sessions[next(iter(self._sessions))]
+            self._end_one_session()
         self._sessions[_digest(cookie)] = _Session(caller, self._clock() + SESSION_SECONDS_MAX)
         return cookie, caller
+
+    def _check_rate(self, address: str) -> None:
+        """Raises `HTTPException` with 429 if the address has logged in with wrong tokens too often."""
+        if self._failures_left(address) < 1:
+            detail = (
+                f"{FAILED_LOGINS_MAX} logins of this address have failed; it may try again every {LOGIN_SECONDS:g} s"
+            )
+            raise HTTPException(429, detail, {"Retry-After": str(round(LOGIN_SECONDS))})
+
+    def _failures_left(self, address: str) -> float:
+        left, at = self._failures.get(address, (float(FAILED_LOGINS_MAX), 0.0))
+        return min(float(FAILED_LOGINS_MAX), left + (self._clock() - at) / LOGIN_SECONDS)
+
+    def _count_failure(self, address: str) -> None:
+        left = self._failures_left(address) - 1
+        self._failures.pop(address, None)
+        self._failures[address] = left, self._clock()
+        if len(self._failures) > LOGIN_ADDRESSES_MAX:
+            del self._failures[next(iter(self._failures))]
+
+    def _end_one_session(self) -> None:
+        """Ends a session that is over, else the oldest one of the token that has most: nobody ends those of others."""
+        now = self._clock()
+        over = next((key for key, one in self._sessions.items() if one.ends_at < now), None)
+        if over is None:
+            most, _ = Counter(one.caller.name for one in self._sessions.values()).most_common(1)[0]
+            over = next(key for key, one in self._sessions.items() if one.caller.name == most)
+        del self._sessions[over]
 
     def log_out(self, request: Request) -> None:
         """Ends the session of the request, if it has one. Raises `HTTPException`."""
@@ -150,9 +193,21 @@ def is_local(request: Request) -> bool:
 def _host_of(header: str) -> str:
     """The host without its port, in lower case."""
     host = header.strip().lower()
-    if host.startswith("["):
-        return host.partition("]")[0].removeprefix("[")
+    found = _IN_BRACKETS.fullmatch(host)
+    if found is not None:
+        return found[1]
     return host.rpartition(":")[0] if host.count(":") == 1 else host
+
+
+def _network(address: str) -> str:
+    """The address; of IPv6 its network of 64 bits, as one client has all addresses of it."""
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv6Address) and found.ipv4_mapped is None:
+        return str(ipaddress.ip_network((found, 64), strict=False))
+    return address
 
 
 def _is_address(host: str) -> bool:

@@ -45,6 +45,7 @@ PARAM_LENGTH_MAX = 1_024
 """Characters of one parameter of a page."""
 LOGIN_BYTES_MAX = 8_192
 """Size of the form that logs in."""
+LOGIN_FIELDS_MAX = 10
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -205,7 +206,10 @@ class Ui:
         if request.method == "GET":
             access.check_request(request)
             return await self._plain("login.html", 200, title="Log in", problem="", onwards=onwards)
-        form = parse_qs((await _body(request)).decode("utf-8", "replace"), max_num_fields=10)
+        try:
+            form = parse_qs((await _body(request)).decode("utf-8", "replace"), max_num_fields=LOGIN_FIELDS_MAX)
+        except ValueError as error:
+            raise HTTPException(400, f"the form has more than {LOGIN_FIELDS_MAX} fields") from error
         onwards = _onwards(form.get("next", [""])[0])
         try:
             cookie, _ = access.log_in(request, form.get("token", [""])[0].strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from schedulerd.core.configuration.facts import ConfigurationRejected, Configura
 from schedulerd.core.configuration.queue_facts import QueueChanged
 from schedulerd.core.facts import ApplicationRejected, Fact, Released
 from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.model.queue import Queue
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import (
     SECOND_NS,
@@ -226,3 +228,29 @@ def test_a_dynamic_queue_is_measured_against_a_max_that_changes_above_it() -> No
     found = {queue.path: queue.nearest_max for queue in talk.model().root.subtree()}
     assert found["root.p.q.leaf"] == found["root.p.q"] == {"memory": 50, "gpu": 1}
     assert found["root"] == {}
+
+
+def test_removed_queues_leave_no_cyclic_garbage() -> None:
+    """The daemon searches all objects for cycles once an hour; by then, users with queues of their own come and go."""
+    talk = talk_to(a_partition(QueueSpec("users", parent=True, max=Limits(memory=1000))))
+
+    def come_and_go(number: int) -> None:
+        talk.apps(an_app(f"app-{number}", f"root.users.user_{number}.leaf"))
+        talk.asks(an_ask("a", app=f"app-{number}"))
+        talk.apps(an_app(f"gang-{number}", f"root.users.no_{number}.leaf", placeholder_ask=Resources(memory=2000)))
+        talk.sleep(SECOND_NS)
+        talk.remove(f"app-{number}")
+        talk.sleep(20 * SECOND_NS)
+
+    come_and_go(0)
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(one, Queue) for one in gc.get_objects())
+        for number in range(1, 6):
+            come_and_go(number)
+        assert "root.users" in paths(talk)
+        assert not [path for path in paths(talk) if path.startswith("root.users.")]
+        assert sum(isinstance(one, Queue) for one in gc.get_objects()) == before
+    finally:
+        gc.enable()

@@ -14,7 +14,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 
 from schedulerd.config import Settings
-from schedulerd.daemon.admin.api.access import SESSION_SECONDS_MAX, SESSIONS_MAX, Access
+from schedulerd.daemon.admin.api import access as access_module
+from schedulerd.daemon.admin.api.access import (
+    FAILED_LOGINS_MAX,
+    LOGIN_SECONDS,
+    SESSION_SECONDS_MAX,
+    SESSIONS_MAX,
+    Access,
+)
 from schedulerd.daemon.admin.api.tokens import TOKENS_BYTES_MAX, Caller, Role, Tokens
 from schedulerd.daemon.runtime.failures import StartupFailed
 from tests.unit import virtual_loop
@@ -231,9 +238,67 @@ def test_a_session_ends_with_its_time_and_with_its_token(file: Path) -> None:
     asyncio.run(story())
 
 
+def logs_in(access: Access, token: str, address: str = "192.0.2.7") -> int:
+    request = a_request("POST")
+    request.scope["client"] = (address, 1)
+    try:
+        access.log_in(request, token)
+    except HTTPException as refused:
+        return refused.status_code
+    return 200
+
+
+def test_logins_that_fail_are_limited_by_rate(file: Path) -> None:
+    now = 0.0
+    access = Access(Settings(), Tokens(file), clock=lambda: now)
+    for _ in range(FAILED_LOGINS_MAX):
+        assert logs_in(access, "wrong") == 401
+    assert logs_in(access, "wrong") == logs_in(access, VIEW_TOKEN) == 429, "no guess is told to be right"
+    assert logs_in(access, VIEW_TOKEN, "192.0.2.8") == 200
+    for address in ("2001:db8::1", "2001:db8::2"):
+        for _ in range(FAILED_LOGINS_MAX // 2):
+            assert logs_in(access, "wrong", address) == 401
+    assert logs_in(access, "wrong", "2001:db8::3") == 429, "one client has all addresses of its network"
+    assert logs_in(access, "wrong", "2001:db8:0:1::1") == 401
+    now = LOGIN_SECONDS
+    assert logs_in(access, VIEW_TOKEN) == 200
+    assert [logs_in(access, "wrong") for _ in range(2)] == [401, 429]
+
+
+def test_addresses_whose_logins_fail_are_bounded(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_module, "LOGIN_ADDRESSES_MAX", 3)
+    access = Access(Settings(), Tokens(file), clock=lambda: 0.0)
+    for number in range(5):
+        assert logs_in(access, "wrong", f"192.0.2.{number}") == 401
+    assert list(access._failures) == ["192.0.2.2", "192.0.2.3", "192.0.2.4"]
+
+
+def test_one_token_does_not_end_the_sessions_of_another(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_module, "SESSIONS_MAX", 5)
+    access = Access(Settings(), Tokens(file), clock=lambda: 0.0)
+
+    def is_open(cookie: str) -> bool:
+        try:
+            access.check(a_request(cookie=f"schedulerd_session={cookie}"), Role.VIEW)
+        except HTTPException:
+            return False
+        return True
+
+    others = [access.log_in(a_request("POST"), OPERATE_TOKEN)[0] for _ in range(2)]
+    greedy = [access.log_in(a_request("POST"), VIEW_TOKEN)[0] for _ in range(20)]
+    assert all(map(is_open, others))
+    assert [one for one in greedy if is_open(one)] == greedy[-3:]
+
+
 @pytest.mark.parametrize(
     ("host", "status"),
     [
+        ("[::1].evil.com", 421),
+        ("[::1].evil.com:9080", 421),
+        ("[::1]9080", 421),
+        ("[::1", 421),
+        ("[localhost]", 421),
+        ("[::1]:", 200),
         ("localhost:9080", 200),
         ("10.0.3.7:9080", 200),
         ("[::1]:9080", 200),

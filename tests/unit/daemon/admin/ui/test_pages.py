@@ -9,7 +9,8 @@ import pytest
 
 from schedulerd.core.facts import Allocated
 from schedulerd.core.specs import SECOND_NS
-from schedulerd.daemon.admin.ui.app import LOGIN_BYTES_MAX, OPEN_MAX, PARAM_LENGTH_MAX
+from schedulerd.daemon.admin.api.access import FAILED_LOGINS_MAX
+from schedulerd.daemon.admin.ui.app import LOGIN_BYTES_MAX, LOGIN_FIELDS_MAX, OPEN_MAX, PARAM_LENGTH_MAX
 from schedulerd.daemon.admin.ui.pages import applications
 from schedulerd.daemon.admin.ui.pages.node import GROUPS_SEEN_MAX
 from schedulerd.daemon.admin.ui.search import FOUND_MAX, SCANNED_MAX
@@ -237,6 +238,23 @@ def test_another_machine_sees_nothing_without_tokens() -> None:
 def test_a_login_form_may_be_so_large(tokens: Path) -> None:
     response = UiWorld(tokens=tokens).request("POST", "/ui/login", data={"token": "x" * LOGIN_BYTES_MAX})
     assert response.status_code == 413
+
+
+def test_a_login_form_may_have_so_many_fields(tokens: Path) -> None:
+    for count, status in ((LOGIN_FIELDS_MAX, 401), (LOGIN_FIELDS_MAX + 1, 400)):
+        form = "&".join(f"f{number}=x" for number in range(count))
+        headers = {"content-type": "application/x-www-form-urlencoded"}
+        response = UiWorld(tokens=tokens).request("POST", "/ui/login", content=form, headers=headers)
+        assert response.status_code == status
+
+
+def test_logins_on_the_page_are_limited_by_rate(tokens: Path) -> None:
+    world = UiWorld(tokens=tokens)
+    for _ in range(FAILED_LOGINS_MAX):
+        assert world.request("POST", "/ui/login", data={"token": "wrong"}).status_code == 401
+    response = world.request("POST", "/ui/login", data={"token": "wrong"})
+    assert response.status_code == 429
+    assert "may try again every" in response.text
 
 
 def test_a_parameter_may_be_so_long() -> None:
