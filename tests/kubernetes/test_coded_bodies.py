@@ -124,18 +124,6 @@ async def test_a_body_in_malformed_chunks_is_a_mistake_of_the_client(
             assert status == 400, body
 
 
-async def test_a_body_that_turns_out_to_be_malformed_later_is_a_mistake_of_the_client(real_loop: None) -> None:
-    async with webhooks() as connect:
-        reader, writer = await connect()
-        writer.write(b"POST /mutate HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n")
-        assert (await answers(connect, "POST /none", b"", "Connection: close\r\n"))[0] == 404, "it has arrived by now"
-        writer.write(b"ZZ\r\n")
-        async with asyncio.timeout(SECONDS):
-            found = await reader.read()
-        writer.transport.abort()
-        assert int(found.split()[1]) == 400
-
-
 async def test_a_body_that_is_refused_is_not_waited_for(real_loop: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_module, "LINGER_SECONDS", 0.01)
     async with webhooks() as connect:
