@@ -172,7 +172,13 @@ def repeat(watch: bool, ask: Callable[[], AnswerT], show: Callable[[AnswerT], No
 @click.argument("what")
 @click.argument("name", default="")
 @click.argument("ask", default="")
-@click.option("--namespace", "-n", default="", help="Of a pod. Default: default; with kubectl, that of its context.")
+@click.option(
+    "--namespace",
+    "-n",
+    default="",
+    help="Of a pod, or of the application that its pods name so. Default: default for a pod; with kubectl, that of its "
+    "context, in which an application is looked for first.",
+)
 @with_connection
 @with_output
 def explain(
@@ -196,8 +202,8 @@ def explain(
     schedulerd explain queue PATH       everything in a queue
     schedulerd explain app APP [ASK]    an application with one of these names
     """
-    if namespace and what != "pod":
-        raise click.UsageError("--namespace is for: schedulerd explain pod NAME")
+    if namespace and what == "queue":
+        raise click.UsageError("--namespace is for pods and applications")
     path, query = _explained(what, name, ask, namespace)
     query |= {"rm": rm_id, "partition": partition}
     with exit_codes(), connect(server, context_name) as client:
@@ -208,7 +214,18 @@ def explain(
             else:
                 print_as(output, answer)
 
-        repeat(watch, lambda: client.get(path, query), show)
+        repeat(watch, lambda: _explanation(client, path, query), show)
+
+
+def _explanation(client: ApiClient, path: str, query: dict[str, object]) -> dict[str, Any]:
+    """With kubectl, an application of its namespace before those of others."""
+    if "application" in query and not query["namespace"] and kubectl.is_plugin():
+        try:
+            return client.get(path, {**query, "namespace": kubectl.current_namespace()})
+        except ApiProblem as problem:
+            if problem.status != 404:
+                raise
+    return client.get(path, query)
 
 
 def _explained(what: str, name: str, ask: str, namespace: str) -> tuple[str, dict[str, object]]:
@@ -233,8 +250,8 @@ def _explained(what: str, name: str, ask: str, namespace: str) -> tuple[str, dic
         case _ if ask:
             raise click.UsageError("write: schedulerd explain APP [ASK]")
     if name:
-        return "/explain/ask", {"application": what, "ask": name}
-    return "/explain/application", {"application": what}
+        return "/explain/ask", {"application": what, "ask": name, "namespace": namespace}
+    return "/explain/application", {"application": what, "namespace": namespace}
 
 
 def _lines(answer: dict[str, Any]) -> Iterator[str]:

@@ -73,6 +73,8 @@ NODE = {
         (("app", "pod", "ask-1"), ("/explain/ask", {"application": "pod", "ask": "ask-1"})),
         (("pod", "ns/p"), ("/explain/pod", {"namespace": "ns", "pod": "p"})),
         (("pod", "p", "--rm", "r"), ("/explain/pod", {"namespace": "default", "pod": "p", "rm": "r"})),
+        (("web", "-n", "two"), ("/explain/application", {"application": "web", "namespace": "two"})),
+        (("web", "k", "-n", "two"), ("/explain/ask", {"application": "web", "ask": "k", "namespace": "two"})),
         (("queue", "root.a"), ("/explain/queue", {"queue": "root.a"})),
     ],
 )

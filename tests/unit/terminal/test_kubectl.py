@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from schedulerd.cli import kubectl as group
 from schedulerd.terminal import kubectl
-from schedulerd.terminal.api_client import ApiClient
+from schedulerd.terminal.api_client import ApiClient, ApiProblem
 
 CONFIG = """
 apiVersion: v1
@@ -89,6 +89,8 @@ def run(monkeypatch: pytest.MonkeyPatch, *words: str) -> tuple[Result, list[tupl
         ("explain pod p", ("/explain/pod", {"namespace": "team-a", "pod": "p"})),
         ("explain pod p -n b", ("/explain/pod", {"namespace": "b", "pod": "p"})),
         ("explain pod b/p", ("/explain/pod", {"namespace": "b", "pod": "p"})),
+        ("explain web", ("/explain/application", {"namespace": "team-a"})),
+        ("explain web k -n b", ("/explain/ask", {"namespace": "b"})),
         ("get apps", ("/applications", {"namespace": "team-a"})),
         ("get asks -n b", ("/asks", {"namespace": "b"})),
         ("get asks -A", ("/asks", {})),
@@ -103,7 +105,24 @@ def test_commands_of_kubectl_follow_its_namespace(
     assert (result.exit_code, found) == (0, [asked]), result.output
 
 
-@pytest.mark.parametrize("words", ["explain pod a/p -n b", "explain app -n b", "get apps -A -n b"])
+@pytest.mark.parametrize("words", ["explain pod a/p -n b", "explain queue root.a -n b", "get apps -A -n b"])
 def test_namespaces_that_contradict_each_other_are_wrong_usage(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     result, asked = run(monkeypatch, *words.split())
     assert (result.exit_code != 0, asked) == (True, [])
+
+
+def test_an_application_of_another_namespace_is_found_after_that(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KUBECONFIG", written(tmp_path, CONFIG))
+    asked = []
+
+    def get(_client: ApiClient, _path: str, query: dict[str, Any]) -> Any:
+        asked.append(query["namespace"])
+        if query["namespace"]:
+            raise ApiProblem(404, "application: 'b.web' is not there")
+        return ANSWER
+
+    monkeypatch.setattr(ApiClient, "get", get)
+    assert CliRunner().invoke(group, ["explain", "b.web"]).exit_code == 0
+    assert asked == ["team-a", ""]
