@@ -22,7 +22,7 @@ from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup
 from tests.kubernetes.builders import JSON, app, node, placed
 from tests.kubernetes.cluster.play import EPOCH_NS, own
-from tests.kubernetes.cluster.toy_world import ToyDaemon, ToyWorld
+from tests.kubernetes.cluster.toy_world import ToyDaemon, ToyWorld, namespace_of
 
 STYLES = ("Soft", "Hard", "Requeue")
 
@@ -337,11 +337,13 @@ class GangWorld(ToyWorld):
         if waiting and self.nodes:
             uid = self.random.choice(sorted(waiting))
             self.stolen.add(uid)
-            self.stolen_of[app((self.pods[uid].metadata.labels or {}).get("applicationId", ""))].add(uid)
+            about = self.pods[uid].metadata
+            self.stolen_of[app((about.labels or {}).get("applicationId", ""), about.namespace)].add(uid)
             self._put(placed(self.pods[uid], self.random.choice(sorted(self.nodes))))
 
     def _gang_pod(self) -> None:
-        name = f"p{next(self._names)}"
+        serial = next(self._names)
+        name = f"p{serial}"
         if self.random.random() < 0.4:
             labels = {"scheduling.x-k8s.io/pod-group": self.random.choice("xy")}
             self._put(own(name, cpu=self.random.choice(("100m", "200m")), meta={"labels": labels}))
@@ -350,6 +352,7 @@ class GangWorld(ToyWorld):
         group = {"name": "g", "minMember": number % 3 + 1, "minResource": {"cpu": "100m"}}
         meta: JSON = {
             "labels": {"applicationId": f"gang{number}"},
+            "namespace": namespace_of(serial, shares_id=number < 2),
             "annotations": {
                 "schedulerd.io/task-groups": json.dumps([group]),
                 "schedulerd.io/task-group-name": "g",

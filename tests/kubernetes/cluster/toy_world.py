@@ -24,6 +24,11 @@ MOVES_MAX = 100_000
 """Histories have some thousands."""
 
 
+def namespace_of(number: int, *, shares_id: bool) -> str:
+    """Two namespaces have an application of the same id."""
+    return "other" if shares_id and number % 2 else "ns"
+
+
 @dataclass
 class ToyDaemon:
     """Places asks at random, whatever fits or not; forgets applications that have nothing."""
@@ -106,6 +111,7 @@ class ToyDaemon:
             self.said.append(v.AskReleased(application_id, key))
         for uuid in [uuid for uuid, (owner, _, _) in self.allocations.items() if owner == application_id]:
             _, key, _ = self.allocations.pop(uuid)
+            self.leaving.discard(uuid)
             self.said.append(v.AllocationReleased(application_id, key, uuid))
 
     def _ask(self, ask: e.Ask) -> None:
@@ -253,9 +259,11 @@ class ToyWorld:
     def _user(self) -> None:
         chance = self.random.random()
         if chance < 0.5:
-            name = f"p{next(self._names)}"
+            number = next(self._names)
             application = self.random.choice("abc")
-            self._put(own(name, cpu="100m", meta={"labels": {"applicationId": application}}))
+            namespace = namespace_of(number, shares_id=application == "a")
+            meta = {"labels": {"applicationId": application}, "namespace": namespace}
+            self._put(own(f"p{number}", cpu="100m", meta=meta))
         elif chance < 0.7 and self.pods:
             self._delete(self.random.choice(sorted(self.pods)))
         elif chance < 0.77 and self.pods:
