@@ -54,11 +54,12 @@ def test_one_update_has_the_state_the_asks_and_the_placeholders_that_are_release
 
 
 def test_when_the_last_placeholder_of_a_hard_gang_is_gone_its_failure_is_told_and_the_asks_it_still_had() -> None:
-    talk, _ = half("Hard")
+    talk, failing = half("Hard")
     assert responses(talk.release(application_id="gang", uuid="uuid-1", termination=T.TIMEOUT)) == {}
     talk.now_ns += 1
     facts = talk.release(application_id="gang", uuid="uuid-2", termination=T.TIMEOUT)
-    assert updated(facts) == [("gang", "Failed", talk.now_ns, "failApplication")]
+    [(_, _, _, why)] = updated(failing)
+    assert updated(facts) == [("gang", "Failed", talk.now_ns, why)], "the reason is told again"
     assert (released_asks(facts), released(facts)) == ([("waits", "TIMEOUT")], [])
     assert [one.application_id for one in talk.view().terminated] == ["gang"]
     assert (talk.queue().applications, talk.queue().pending, talk.node().allocated) == (["app"], {}, {})
