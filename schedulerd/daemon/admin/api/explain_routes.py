@@ -303,7 +303,7 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
         """Why a Kubernetes pod waits: the ask with its namespace and name in the tags. Of a pod without an ask, such as
         one that waits for its PodGroup or has ended, its resource manager is asked."""
         found = explaining.place(where)
-        pair = await explaining.finish(found, _find_pod(found, f"{where.namespace}/{where.pod}"))
+        pair = await explaining.finish(found, _find_pod(found, where.namespace, where.pod))
         return await (explaining.ask(found, *pair) if pair else explaining.pod(found, where.namespace, where.pod))
 
     @router.get("/explain/application", response_model=ApplicationAnswer)
@@ -350,10 +350,23 @@ def _while_current(
         yield
 
 
-def _find_pod(found: Place, wanted: str) -> Generator[None, None, tuple[Application, Ask] | None]:
-    """Looks at all asks, in stops of `_ASKS_A_TURN`: a pending one if there are several of that name."""
+def _find_pod(found: Place, namespace: str, pod: str) -> Generator[None, None, tuple[Application, Ask] | None]:
+    """Looks at the asks of applications of this namespace, and then of all others, in stops of `_ASKS_A_TURN`: a
+    pending ask if there are several of that name. So a pod is found at once among however many of other namespaces."""
+    wanted = f"{namespace}/{pod}"
+    applications = list(found.partition.applications.values())
+    own = [one for one in applications if one.spec.tags.get("namespace", "") == namespace]
+    yield
+    for candidates in (own, applications):
+        pair = yield from _pod_among(candidates, wanted)
+        if pair is not None:
+            return pair
+    return None
+
+
+def _pod_among(applications: list[Application], wanted: str) -> Generator[None, None, tuple[Application, Ask] | None]:
     seen, best = 0, None
-    for application in list(found.partition.applications.values()):
+    for application in applications:
         for ask in list(application.asks.values()):
             seen += 1
             if seen % _ASKS_A_TURN == 0:

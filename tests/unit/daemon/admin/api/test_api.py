@@ -14,7 +14,7 @@ from schedulerd.core.commands import NodeAction
 from schedulerd.core.facts import AskRejected, RejectCode
 from schedulerd.core.queue_placement.commands import SetQueueStopped
 from schedulerd.core.specs import SECOND_NS, Acl
-from schedulerd.daemon.admin.api import event_scan, pages
+from schedulerd.daemon.admin.api import event_scan, explain_routes, finding, pages
 from schedulerd.daemon.admin.api.app import SCHEMA_FILE
 from schedulerd.daemon.admin.api.event_stream import HEARTBEAT_SECONDS, STREAM_SECONDS_MAX
 from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
@@ -77,6 +77,22 @@ def test_a_pod_is_explained(world: ApiWorld) -> None:
     assert answer["explanation"]["application_id"] == "app"
     status, detail = world.refused("/explain/pod", namespace="ns", pod="other")
     assert (status, detail.split(";")[0]) == (404, "pod: 'ns/other' is not known here")
+
+
+def test_the_work_to_find_a_pod_does_not_grow_with_the_asks_of_other_namespaces() -> None:
+    def work(others: int) -> int:
+        talk = a_conversation(a_node("n1", {"memory": 1}), root=a_root(a_queue_spec("a")))
+        for name in [*(f"ns-{number}" for number in range(others)), "mine"]:
+            talk.apps(an_app(f"{name}.app", "root.a", tags={"namespace": name}))
+            keys = [f"pod-{number}" for number in range(200)]
+            tags = {"kubernetes.io/meta/namespace": name}
+            talk.asks(
+                *(an_ask(key, app=f"{name}.app", tags={**tags, "kubernetes.io/meta/podName": key}) for key in keys)
+            )
+        place = finding.place(talk.scheduler, finding.Where())
+        return sum(1 for _ in explain_routes._find_pod(place, "mine", "pod-199"))
+
+    assert work(1) == work(10) <= 5
 
 
 def test_a_pod_that_was_not_asked_for_is_explained_by_its_resource_manager() -> None:
