@@ -33,6 +33,8 @@ def judged(
             is_swapped = bool(fact.replaces) and book.state is ApplicationState.RESUMING
             if book.state not in PLACEABLE_STATES and not is_swapped:
                 yield f"{fact.uuid} is placed while it is {book.state}"
+        case ApplicationChanged(old_state=ApplicationState.FAILING, state=ApplicationState.FAILED):
+            pass  # it says why it failed as it did when it began to
         case ApplicationChanged(cause=cause) if cause.startswith(GANG_TIMEOUT):
             given_up = ApplicationState.FAILING if book.spec.gang_style == "Hard" else ApplicationState.RESUMING
             if (fact.old_state, fact.state) != (ApplicationState.ACCEPTED, given_up):
