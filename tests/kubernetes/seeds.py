@@ -21,6 +21,7 @@ from tests.kubernetes.cluster import agreement
 from tests.kubernetes.cluster import test_core_simulation as core
 from tests.kubernetes.cluster import test_gang_simulation as gangs
 from tests.kubernetes.cluster import test_simulation as toy
+from tests.kubernetes.cluster import test_tenant_simulation as tenants
 from tests.kubernetes.cluster import test_volume_simulation as volumes
 from tests.kubernetes.cluster import test_wake_simulation as wakes
 from tests.kubernetes.virtual_loop import run
@@ -32,6 +33,7 @@ WORLDS: dict[str, Callable[[int], object]] = {
     "core": lambda seed: core.check(core.play(seed)),
     "core-gangs": lambda seed: core.check_gangs(core.play_gangs(seed)),
     "agreement": agreement.check,
+    "tenants": lambda seed: tenants.check(tenants.play(seed)),
     "volumes": lambda seed: volumes.check(volumes.play(seed)),
     "wakes": wakes.play,
     "refusals": refusals.play,

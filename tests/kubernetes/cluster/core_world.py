@@ -82,7 +82,7 @@ class CoreWorld(ToyWorld):
         self.cluster = Cluster()
         self._connect()
         puts = [v.Put(pod) for pod in self.pods.values()]
-        nodes = [v.Put(node(name, cpu="1")) for name in sorted(self.nodes)]
+        nodes = [v.Put(node(name, cpu=self.node_cpu)) for name in sorted(self.nodes)]
         self.cluster.step(self.now_ns, [*self._told_first(), *puts, *nodes])
         if is_started:
             self.start()

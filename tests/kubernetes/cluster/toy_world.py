@@ -161,6 +161,8 @@ class ToyDaemon:
 
 
 class ToyWorld:
+    node_cpu = "1"
+
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.cluster = Cluster()
@@ -181,9 +183,8 @@ class ToyWorld:
         """By stream of messages: there is no order between them."""
         self._to_api: deque[e.Effect] = deque()
 
-    @staticmethod
-    def node(name: str) -> Node:
-        return node(name, {"disk": name}, cpu="1")
+    def node(self, name: str) -> Node:
+        return node(name, {"disk": name}, cpu=self.node_cpu)
 
     def start(self) -> None:
         self._carry_out(self.cluster.step(0, [v.Started(EPOCH_NS)]))
