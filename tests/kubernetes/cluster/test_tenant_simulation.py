@@ -68,4 +68,4 @@ def test_a_tenant_whose_forged_daemon_sets_were_believed_is_found(monkeypatch: p
     monkeypatch.setattr(cluster, "ClusterSettings", lambda: trusting)
     monkeypatch.setattr(DaemonSets, "_is_believed", lambda *_: True)
     with pytest.raises(AssertionError, match="of a pod that has all it may have"):
-        check_all(range(8))
+        check_all(range(12))
