@@ -75,11 +75,9 @@ NODES: dict[str, tuple[Change, tuple[str, ...]]] = {
         ),
         ("UUID",),
     ),
-    "unknown allocation": (
-        lambda node: node.existingAllocations.add(
-            applicationID="nobody", UUID="u", allocationKey="k", resourcePerAlloc=resource(vcore=1)
-        ),
-        ("nobody",),
+    "allocation without amounts": (
+        lambda node: node.existingAllocations.add(applicationID="nobody", UUID="u", allocationKey="k"),
+        ("resourcePerAlloc",),
     ),
 }
 

@@ -12,8 +12,6 @@ from schedulerd.core.facts import (
     AskAdded,
     AskWithdrawn,
     NodeAccepted,
-    NodeRejected,
-    RejectCode,
     ReleaseRequested,
 )
 from schedulerd.core.lifecycles import ApplicationState
@@ -207,28 +205,23 @@ def test_on_a_drained_node_they_are_kept_and_the_real_ones_go_elsewhere() -> Non
 # of an application that is not known
 
 
-def test_a_node_with_placeholders_waits_for_its_application_and_brings_them_when_it_comes() -> None:
+def test_placeholders_are_unclaimed_until_their_application_comes_and_are_its_placeholders_then() -> None:
     talk = a_conversation()
-    assert talk.nodes(a_node("n1", {"memory": 20}, a_held_place("e1"), a_held_place("e2"))) == []
-    talk.sleep(TIMES.early_message_ns - 1)
+    assert only(NodeAccepted, talk.nodes(a_node("n1", {"memory": 20}, a_held_place("e1"), a_held_place("e2"))))
+    talk.sleep(10 * TIMES.early_message_ns)
     facts = talk.apps(a_gang())
-    assert only(NodeAccepted, facts).node_id == "n1"
     assert [one.placeholder for one in of(Allocated, facts)] == [True, True]
     assert states(facts, "gang") == [S.NEW, S.ACCEPTED, S.STARTING]
     assert asked_to_release(talk.asks(real()) + talk.schedule()) == [("p", "PLACEHOLDER_REPLACED")]
 
 
-def test_a_node_with_placeholders_of_an_application_that_never_comes_is_rejected_and_may_come_again_without() -> None:
+def test_an_unclaimed_placeholder_is_nothing_to_other_gangs() -> None:
     talk = a_talk()
     talk.nodes(a_node("n1", {"memory": 20}, a_held_place("e1"), a_held_place("e2", app="never")))
-    rejected = only(NodeRejected, talk.sleep(TIMES.early_message_ns))
-    assert (rejected.code, rejected.node_id) == (RejectCode.UNKNOWN_APPLICATION, "n1")
-    assert "'never'" in rejected.reason
-    assert (talk.view().nodes, talk.queue().allocated) == ([], {})
-    assert (talk.app("gang").allocations, talk.app("gang").state) == ([], S.NEW), "a rejected node moves nothing"
-    assert states(talk.nodes(a_node("n1", {"memory": 20}, a_held_place("e1"))), "gang") == [S.ACCEPTED]
+    assert talk.queue().allocated == {"memory": 10}
     talk.asks(real())
     assert asked_to_release(talk.schedule()) == [("p", "PLACEHOLDER_REPLACED")]
+    assert [one.uuid for one in talk.node().unclaimed] == ["e2"]
 
 
 def test_real_asks_that_were_early_take_the_placeholders_of_the_node_that_was_early() -> None:
