@@ -83,6 +83,11 @@ def ask_tags(tags: Tags | None, *, predicates: bool, asked_at_ns: int | None) ->
     return said
 
 
+def application_tags(tags: Tags | None, asked_at_ns: int | None) -> Tags | None:
+    """The tags of an application with the one that says its age."""
+    return tags if asked_at_ns is None else {**(tags or {}), ASKED_AT_TAG: str(asked_at_ns)}
+
+
 def node(
     node_id: str,
     resources: Amounts | None,

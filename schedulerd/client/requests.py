@@ -122,9 +122,11 @@ class Requests(ABC):
         execution_timeout_ms: int = 0,
         placeholders: Amounts | None = None,
         gang_style: str = "",
+        asked_at_ns: int | None = None,
     ) -> asyncio.Future[None]:
         """Adds an application. With `placeholders`, the sum of all its placeholders, it is a gang, and
-        `execution_timeout_ms` is its gang timeout.
+        `execution_timeout_ms` is its gang timeout. `asked_at_ns`, in nanoseconds since the Unix epoch, says from when
+        its age counts, if it is older than this message.
 
         The result may be awaited: it is done when the application is accepted, and raises `ApplicationRejected`.
         """
@@ -136,7 +138,7 @@ class Requests(ABC):
             queueName=queue,
             partitionName=partition,
             ugi=si_pb2.UserGroupInformation(user=user, groups=groups),
-            tags=tags,
+            tags=messages.application_tags(tags, asked_at_ns),
             executionTimeoutMilliSeconds=execution_timeout_ms,
             placeholderAsk=None if placeholders is None else messages.resource(placeholders),
             gangSchedulingStyle=gang_style,

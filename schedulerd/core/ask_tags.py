@@ -1,4 +1,4 @@
-"""Tags of asks that mean something to the scheduler, where the interface has no field: what they may say."""
+"""Tags of asks and applications that mean something to the scheduler, where the interface has no field."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ NO_PREDICATES = "none"
 """Value of that tag: no calls, neither before the ask is allocated nor before allocations are preempted for it."""
 PREEMPTION_PREDICATES = "preemption"
 """Value of that tag: only calls about the victims, before allocations are preempted for the ask."""
+ASKED_AT_TAG = "schedulerd.io/asked-at"
+"""Tag of an ask: when it was made first; of an application: from when its age counts. In ns since the Unix epoch."""
 VICTIMS_TAG = "schedulerd.io/victims"
 """Tag of an ask with a required node: which allocations may be preempted for it there. Without it: those of up to its
 priority."""

@@ -118,6 +118,10 @@ class NewApplication:
     execution_timeout_ms: int = 0
     placeholder_ask: Resources = field(default_factory=Resources)
     gang_style: str = ""
+    asked_at_ns: int | None = None
+    """From when its age counts, in the time of the steps (tag `schedulerd.io/asked-at`); None: from its report."""
+    unreadable: str = ""
+    """As `NewAsk.unreadable`, of that tag."""
 
 
 @dataclass(slots=True)

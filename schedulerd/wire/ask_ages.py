@@ -1,7 +1,8 @@
-"""When asks were made first: a tag says it in wall time, the scheduler needs it in monotonic time (SEMANTICS I27).
+"""From when asks and applications count as old: a tag says it in wall time, the scheduler needs it in monotonic time.
 
-A resource manager that asks again, after a restart for example, says with the tag how long the ask has waited. The
-scheduler knows no wall time, so the conversion happens where a request is decoded, and the command carries its result.
+A resource manager that asks again, after a restart for example, says with the tag how long the ask or application has
+waited (SEMANTICS I27). The scheduler knows no wall time, so the conversion happens where a request is decoded, and the
+command carries its result.
 """
 
 from __future__ import annotations
@@ -10,12 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from schedulerd.core import reading
+from schedulerd.core.ask_tags import ASKED_AT_TAG
 from schedulerd.core.checks import shown
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.instant import Instant, read_clocks
-
-ASKED_AT_TAG = "schedulerd.io/asked-at"
-"""Of an ask: when it was made first, in nanoseconds since the Unix epoch."""
 
 EARLIEST_NS = 10**17
 """In the year 1973. Numbers below are seconds, milliseconds or microseconds by mistake."""
@@ -29,7 +28,7 @@ class AskedAt(NamedTuple):
     monotonic_ns: int | None
     """None if there is no such tag, or it cannot be read."""
     unreadable: str = ""
-    """Why not, as a reason to reject the ask."""
+    """Why not, as a reason to reject the item."""
 
 
 _NOT_SAID = AskedAt(None)

@@ -13,10 +13,12 @@ from itertools import chain, pairwise
 from google.protobuf.message import Message
 
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.core.ask_tags import ASKED_AT_TAG
 from schedulerd.core.commands import (
     NO_TAGS,
     AllocationRelease,
     AskRelease,
+    NewApplication,
     NewAsk,
     NodeAction,
     NodeUpdate,
@@ -28,7 +30,7 @@ from schedulerd.core.commands import (
 )
 from schedulerd.core.specs import ConfigurationText, PartitionSpec
 from schedulerd.instant import Instant, read_clocks
-from schedulerd.wire.ask_ages import ASKED_AT_TAG, AskAges
+from schedulerd.wire.ask_ages import AskAges
 from schedulerd.wire.items import application_removal, existing_allocation, new_application, node_partition
 from schedulerd.wire.names import partition_from_wire
 from schedulerd.wire.reading import PIECE_BYTES_MAX
@@ -90,9 +92,12 @@ class RequestDecoder:
         for pieces in slices(size_bytes, new, remove, piece_bytes_max=APPLICATIONS_BYTES_MAX):
             yield UpdateApplications(
                 rm_id,
-                new=[new_application(rm_id, item, self.shared, item.gangSchedulingStyle) for item in new[pieces[0]]],
+                new=[self._application(rm_id, item) for item in new[pieces[0]]],
                 remove=[application_removal(rm_id, item) for item in remove[pieces[1]]],
             )
+
+    def _application(self, rm_id: str, item: si_pb2.AddApplicationRequest) -> NewApplication:
+        return new_application(rm_id, item, self.shared, self.ages, item.gangSchedulingStyle)
 
     def allocations(self, request: si_pb2.AllocationRequest, size_bytes: int = 0) -> Iterator[UpdateAllocations]:
         """Asks first, then releases of allocations, then releases of asks, each in order."""

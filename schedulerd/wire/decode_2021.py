@@ -94,7 +94,7 @@ class UpdateDecoder:
             )
 
     def _application(self, rm_id: str, item: si_pb2.AddApplicationRequest) -> NewApplication:
-        return new_application(rm_id, item, self._shared, self._gang_style)
+        return new_application(rm_id, item, self._shared, self._ages, self._gang_style)
 
     def _allocations(self, rm_id: str, request: si_pb2.UpdateRequest, size_bytes: int) -> Iterator[UpdateAllocations]:
         asks = request.asks

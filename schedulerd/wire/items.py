@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.core.commands import NO_TAGS, ApplicationRemoval, ExistingAllocation, NewApplication
+from schedulerd.wire.ask_ages import AskAges
 from schedulerd.wire.names import partition_from_wire
 from schedulerd.wire.shared_resources import SharedResources
 
@@ -22,9 +23,11 @@ def new_application(
     rm_id: str,
     message: si_pb2.AddApplicationRequest | si_2021_pb2.AddApplicationRequest,
     shared: SharedResources,
+    ages: AskAges,
     gang_style: str = "",
 ) -> NewApplication:
     """`gang_style` is a field of 2023-06 only; for 2021-02 a setting gives it."""
+    age = ages.asked_at(message.tags)
     return NewApplication(
         application_id=message.applicationID,
         queue=message.queueName,
@@ -35,6 +38,8 @@ def new_application(
         execution_timeout_ms=message.executionTimeoutMilliSeconds,
         placeholder_ask=shared.of(message.placeholderAsk),
         gang_style=gang_style,
+        asked_at_ns=age.monotonic_ns,
+        unreadable=age.unreadable,
     )
 
 

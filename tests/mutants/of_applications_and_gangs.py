@@ -263,7 +263,7 @@ MUTANTS = (
     Mutant(
         "later gangs are those that came first",
         Rule.GANG_DEADLOCK,
-        Compares(gang_deadlock.gangs_to_release, ("one", "application", "serial"), "<"),
+        Compares(gang_deadlock.gangs_to_release, ("one", "application", "age"), "<"),
         (GANGS,),
     ),
     Mutant("nobody counts why placeholders go", Rule.GANG_COUNTS, Replaced(TaskGroup.count_release, nothing), (GANGS,)),

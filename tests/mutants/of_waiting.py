@@ -77,7 +77,7 @@ def not_passed_on(original: By, parent: ParentEntity, entity: Any, priority: int
 
 
 def backwards(original: By, partition: Partition, application: Application) -> None:
-    application.serial = -application.serial
+    application.age = -application.age[0], application.age[1]
     original(partition, application)
 
 

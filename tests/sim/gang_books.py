@@ -62,8 +62,8 @@ class GangBook:
 
     spec: NewApplication
     queue: str
-    serial: int
-    """Order of submission."""
+    age: tuple[int, str]
+    """Since when it is there, and its id."""
     state: ApplicationState = ApplicationState.NEW
     since_ns: int = 0
     """When it entered that state."""
@@ -159,7 +159,6 @@ class GangBooks:
     def __init__(self) -> None:
         self.by_name: dict[Name, GangBook] = {}
         self._submitted: dict[str, list[NewApplication]] = {}
-        self._serial = 0
 
     def expect(self, command: Command) -> None:
         """The answers to the applications of this command come in their order."""
@@ -177,8 +176,8 @@ class GangBooks:
                 name = fact.rm_id, fact.partition, fact.application_id
                 if name in self.by_name:  # its namespace has other tags, and nothing else of it is new
                     return
-                self._serial += 1
-                self.by_name[name] = GangBook(spec, fact.queue, self._serial)
+                since_ns = now_ns if spec.asked_at_ns is None else min(now_ns, spec.asked_at_ns)
+                self.by_name[name] = GangBook(spec, fact.queue, (since_ns, fact.application_id))
             case ApplicationRejected():
                 self._submitted[fact.application_id].pop(0)
             case _:

@@ -159,7 +159,7 @@ class GangInvariants:
                 yield from self._timed_out(book, fact, now_ns)
             case GangGaveWay():
                 first = self._books.by_name[fact.rm_id, fact.partition, fact.in_favour_of]
-                if first.serial > book.serial or not (first.pending and book.pending):
+                if first.age > book.age or not (first.pending and book.pending):
                     yield f"{fact}, which is no earlier incomplete gang, or it is complete itself"
 
     def _gate(self, book: GangBook, fact: Allocated, partition: PartitionView) -> Iterator[str]:

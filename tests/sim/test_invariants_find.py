@@ -185,7 +185,7 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
     ),
     "stale queue": (move_behind_its_siblings, "an entity in the pending index of root has a key that is out of date"),
     "stale application": (
-        lambda p: setattr(p.application(2), "serial", 99),
+        lambda p: setattr(p.application(2), "age", (99, "")),
         "an entity in the pending index of root.open has a key that is out of date",
     ),
     "allocation lost": (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.commands import NewApplication
@@ -32,8 +32,13 @@ STATE_LOG_MAX = 100
 years."""
 
 
+Age: TypeAlias = tuple[int, str]
+"""Since when an application is there, in the time of the steps, and its id. The smaller of two is the older one."""
+
+
 class Application(ParentEntity):
     __slots__ = (
+        "age",
         "alarm",
         "allocated",
         "allocations",
@@ -80,8 +85,11 @@ class Application(ParentEntity):
         self.queue = queue
         """Its leaf queue; kept after the application has left it, to show where it was."""
         self.serial = serial
-        """Order of submission in the partition."""
+        """Identifies it in the partition, when others had its id before."""
         self.submitted_at_ns = now_ns
+        since_ns = now_ns if spec.asked_at_ns is None else min(spec.asked_at_ns, now_ns)
+        self.age: Age = since_ns, spec.application_id
+        """Its place in all orders: never in the future, whatever the clocks of its sender and this daemon are like."""
         self.state = ApplicationState.NEW
         self.state_log: deque[tuple[int, ApplicationState, str]] = deque(maxlen=STATE_LOG_MAX)
         self.alarm: Alarm | None = None
@@ -158,7 +166,7 @@ class Application(ParentEntity):
             queue.guaranteed,
             queue.nearest_max,
             queue.capacity.amounts,
-            self.serial,
+            self.age,
         )
 
     def sort_position(self) -> tuple[object, ...]:

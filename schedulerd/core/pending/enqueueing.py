@@ -170,7 +170,7 @@ def admits_group(partition: Partition, application: Application, group: AskGroup
 def gang_ahead(partition: Partition, application: Application) -> Application | None:
     """The application with the priority gang, if the placeholders of this application must wait for it; else None."""
     first = partition.priority_gang
-    return first if first is not None and first.serial < application.serial else None
+    return first if first is not None and first.age < application.age else None
 
 
 def reevaluate(partition: Partition, application: Application, *, placeholders: bool) -> None:
@@ -329,4 +329,4 @@ def next_to_start(queue: Queue) -> Application | None:
         return None
     accepted = [one for one in applications if one.state is ApplicationState.ACCEPTED]
     waiting = [one for one in accepted if one.groups or one.awaiting_placeholder]
-    return min(waiting, key=lambda one: one.serial, default=None)
+    return min(waiting, key=lambda one: one.age, default=None)

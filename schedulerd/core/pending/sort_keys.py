@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from schedulerd.core.pending.pending_index import Key
+from schedulerd.core.reading import INT64_MIN
 from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.specs import ApplicationOrder, QueueOrder, QueueProperties
 
@@ -106,15 +107,18 @@ def application_key(
     guaranteed: Resources,
     nearest_max: Limits,
     capacity: Resources,
-    serial: int,
+    age: tuple[int, str],
 ) -> Key:
-    """Sort key in a leaf: highest priority, then first submitted or smallest share; or priority after that."""
+    """Sort key in a leaf: highest priority, then oldest or smallest share; or priority after that."""
     rank = -(INT32_MIN if priority is None else priority)
     share_of = APPLICATION_ORDERS[properties.application_order].share
     if share_of is not None:
         share = share_of(allocated, guaranteed, nearest_max, capacity)
-        return (rank, share, serial) if properties.priority_sort else (share, rank, serial)
-    return (rank, serial) if properties.priority_sort else (serial, rank)
+        return (rank, share, age) if properties.priority_sort else (share, rank, age)
+    return (rank, age) if properties.priority_sort else (age, rank)
+
+
+_BEFORE_ALL = INT64_MIN, ""
 
 
 def draining_queue_key(
@@ -127,4 +131,4 @@ def draining_queue_key(
     name: str,
 ) -> Key:
     """Order of a queue that drains below a leaf which was its parent: before applications that are equal otherwise."""
-    return (*application_key(properties, priority, allocated, guaranteed, nearest_max, capacity, -1), name)
+    return (*application_key(properties, priority, allocated, guaranteed, nearest_max, capacity, _BEFORE_ALL), name)

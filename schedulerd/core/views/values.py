@@ -113,6 +113,8 @@ class ApplicationView:
     state_log: list[tuple[int, str, str]]
     """(time, state, cause) of each state entered, oldest first; without New."""
     submitted_at_ns: int
+    asked_at_ns: int
+    """From when its age counts, by which it is ordered; before `submitted_at_ns` if the RM said so."""
     allocated: Amounts
     """Used by real allocations."""
     placeholder_allocated: Amounts

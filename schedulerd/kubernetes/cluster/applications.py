@@ -290,8 +290,18 @@ def _add(model: Model, application: Application) -> AddApplication:
         tags[FORCE_CREATE_TAG] = "true"
     namespace_following.tell_problems(model, application, first)
     user = application.user
-    added = AddApplication(application.id, application.queue, user.name, user.groups, tags)
+    added = AddApplication(
+        application.id, application.queue, user.name, user.groups, tags, asked_at_ns=_oldest_ns(model, application)
+    )
     return membership.with_gang(application, added)
+
+
+def _oldest_ns(model: Model, application: Application) -> int:
+    """When the oldest of its pods that are known was created; not in the future."""
+    created_s = [epoch_seconds(own.pod.metadata.creation_timestamp) for own in application.pods.values()]
+    if application.id in model.oldest_at_start:
+        created_s.append(model.oldest_at_start[application.id])
+    return min(min(created_s, default=0) * SECOND_NS, model.epoch_ns + model.now_ns)
 
 
 def _tags(pod: Pod) -> dict[str, str]:

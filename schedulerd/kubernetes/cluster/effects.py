@@ -32,6 +32,8 @@ class AddApplication(msgspec.Struct, frozen=True, gc=False):
     """0: the daemon's default."""
     gang_began_s: int = 0
     """Wall time in seconds since the epoch at which the time of the gang began; 0: it begins later."""
+    asked_at_ns: int = 0
+    """Wall time from which its age counts; 0 is now."""
 
 
 class RemoveApplication(msgspec.Struct, frozen=True, gc=False):

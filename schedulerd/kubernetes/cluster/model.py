@@ -260,6 +260,8 @@ class Model:
         """By object its groups; a PodGroup has one, without a name."""
         self.unreadable_groups: dict[GroupKey, str] = {}
         """Why a PodGroup cannot be read; it is none of `gang_groups`."""
+        self.oldest_at_start: dict[ApplicationId, int] = {}
+        """During the start: when the oldest pod of each application was created, in seconds since the epoch."""
         self.declaring: dict[ApplicationId, dict[str, None]] = {}
         """Uids of pods with task groups that can be used, by application id."""
         self.undeclared_for: dict[ApplicationId, set[tuple[str, User]]] = {}

@@ -19,6 +19,8 @@ def started(model: Model, event: Started) -> None:
     model.epoch_ns = event.epoch_ns
     pods = sorted(model.pods.values(), key=_age)
     real = [own for own in pods if not own.is_placeholder]
+    for own in reversed(real):
+        model.oldest_at_start[own.metadata.application_id] = _age(own)[0]
     there = [own for own in real if own.node and own.node in model.nodes.known]
     waiting = [own for own in real if not own.node]
     later = _joining_later(model, there, waiting)
@@ -33,6 +35,7 @@ def started(model: Model, event: Started) -> None:
     life.review(model)
     life.remove_unwanted(model)
     nodes.report_changes(model)
+    model.oldest_at_start.clear()
     model.is_started = True
     effects, model.effects = model.effects, []
     model.effects.append(_report(effects))

@@ -25,7 +25,7 @@ from schedulerd.kubernetes.shim.application_ids import to_daemon
 from schedulerd.kubernetes.shim.gang_times import left_ms
 
 ASKED_AT_TAG = "schedulerd.io/asked-at"
-"""Wall time in nanoseconds from which the age of an ask counts; never in the future."""
+"""Wall time in nanoseconds from which the age of an ask or application counts; never in the future."""
 
 
 class DaemonWriter:
@@ -65,15 +65,12 @@ class DaemonWriter:
         )
 
     def _ask(self, ask: Ask) -> None:
-        tags = ask.tags
-        if ask.asked_at_ns:
-            tags = {**tags, ASKED_AT_TAG: str(min(ask.asked_at_ns, time.time_ns()))}
         self._client.ask(
             to_daemon(ask.application_id),
             ask.key,
             ask.resources,
             priority=ask.priority,
-            tags=tags,
+            tags=_with_age(ask.tags, min(ask.asked_at_ns, time.time_ns())),
             allow_preempt_self=ask.allow_preempt_self,
             allow_preempt_other=ask.allow_preempt_other,
             task_group=ask.task_group,
@@ -82,12 +79,16 @@ class DaemonWriter:
         )
 
 
+def _with_age(tags: Mapping[str, str], asked_at_ns: int) -> Mapping[str, str]:
+    return {**tags, ASKED_AT_TAG: str(asked_at_ns)} if asked_at_ns > 0 else tags
+
+
 def _application(effect: AddApplication) -> si_pb2.AddApplicationRequest:
     return si_pb2.AddApplicationRequest(
         applicationID=to_daemon(effect.application_id),
         queueName=effect.queue,
         ugi=si_pb2.UserGroupInformation(user=effect.user, groups=effect.groups),
-        tags=effect.tags,
+        tags=_with_age(effect.tags, effect.asked_at_ns),
         executionTimeoutMilliSeconds=_gang_timeout_ms(effect),
         placeholderAsk=None if effect.placeholder_ask is None else _resource(effect.placeholder_ask),
         gangSchedulingStyle=effect.gang_style,

@@ -30,6 +30,7 @@ from schedulerd.kubernetes.cluster.events import (
     Tick,
 )
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from tests.kubernetes.builders import (
     anti_affinity,
@@ -61,6 +62,26 @@ def play() -> Play:
     play = Play()
     play.start(node("n"), namespace("ns"))
     return play
+
+
+def test_an_application_is_as_old_as_its_oldest_pod(play: Play) -> None:
+    """An older pod that joins later changes nothing."""
+    added = of(play.put(own("p")), AddApplication)[0]
+    assert added.asked_at_ns == epoch_seconds("2026-01-01T00:00:00Z") * SECOND_NS
+    assert of(play.put(own("older", meta={"creationTimestamp": "2025-01-01T00:00:00Z"})), AddApplication) == []
+
+
+def test_an_application_of_before_is_as_old_as_its_oldest_pod_wherever_that_is() -> None:
+    """The pod that runs makes the application known, and is younger than one that waits."""
+    at = {"running": "2025-12-01T00:00:00Z", "waits": "2025-01-01T00:00:00Z"}
+    pods = [own(name, meta={"creationTimestamp": created}) for name, created in at.items()]
+    report = Play().start(node("n"), namespace("ns"), placed(pods[0], "n"), pods[1])
+    assert [one.asked_at_ns for one in report.applications] == [epoch_seconds(at["waits"]) * SECOND_NS]
+
+
+def test_a_pod_of_the_future_makes_an_application_of_now(play: Play) -> None:
+    added = of(play.put(own("p", meta={"creationTimestamp": "2125-01-01T00:00:00Z"})), AddApplication)[0]
+    assert added.asked_at_ns == play.cluster.model.epoch_ns + play.cluster.model.now_ns
 
 
 def test_a_pod_is_asked_for_in_the_turn_in_which_it_comes(play: Play) -> None:

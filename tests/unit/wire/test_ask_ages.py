@@ -9,15 +9,16 @@ import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
-from schedulerd.core.commands import NewAsk, UpdateAllocations
+from schedulerd.core.ask_tags import ASKED_AT_TAG
+from schedulerd.core.commands import NewApplication, NewAsk, UpdateAllocations, UpdateApplications
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.instant import Instant
-from schedulerd.wire.ask_ages import ASKED_AT_TAG, CLOCK_SET_NS, EARLIEST_NS, AskAges
+from schedulerd.wire.ask_ages import CLOCK_SET_NS, EARLIEST_NS, AskAges
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder
 from tests.instants import at
 
-Decode: TypeAlias = Callable[[dict[str, str]], NewAsk]
+Decode: TypeAlias = Callable[[dict[str, str]], NewAsk | NewApplication]
 
 NOW = at(50 * SECOND_NS)
 
@@ -36,13 +37,31 @@ def decoded_2021(tags: dict[str, str]) -> NewAsk:
     return command.asks[0]
 
 
-@pytest.mark.parametrize("decode", [decoded_2023, decoded_2021])
+def application_2023(tags: dict[str, str]) -> NewApplication:
+    request = si_pb2.ApplicationRequest(new=[si_pb2.AddApplicationRequest(applicationID="a", tags=tags)])
+    (command,) = RequestDecoder(lambda: NOW).applications(request)
+    return command.new[0]
+
+
+def application_2021(tags: dict[str, str]) -> NewApplication:
+    request = si_2021_pb2.UpdateRequest(
+        newApplications=[si_2021_pb2.AddApplicationRequest(applicationID="a", tags=tags)]
+    )
+    (command, *_) = UpdateDecoder(RequestDecoder().shared, {}, "Hard", AskAges(lambda: NOW)).commands(request)
+    assert isinstance(command, UpdateApplications)
+    return command.new[0]
+
+
+DECODERS = [decoded_2023, decoded_2021, application_2023, application_2021]
+
+
+@pytest.mark.parametrize("decode", DECODERS)
 def test_an_ask_without_the_tag_says_no_time(decode: Decode) -> None:
     ask = decode({"color": "red"})
     assert (ask.asked_at_ns, ask.unreadable) == (None, "")
 
 
-@pytest.mark.parametrize("decode", [decoded_2023, decoded_2021])
+@pytest.mark.parametrize("decode", DECODERS)
 @pytest.mark.parametrize("seconds_ago", [0, 1, 50, 1_000_000])
 def test_wall_time_is_converted_to_that_of_the_steps(decode: Decode, seconds_ago: int) -> None:
     ago_ns = seconds_ago * SECOND_NS
@@ -51,7 +70,7 @@ def test_wall_time_is_converted_to_that_of_the_steps(decode: Decode, seconds_ago
     assert ask.tags == {ASKED_AT_TAG: str(NOW.wall_ns - ago_ns)}, "it comes back with the allocation"
 
 
-@pytest.mark.parametrize("decode", [decoded_2023, decoded_2021])
+@pytest.mark.parametrize("decode", DECODERS)
 @pytest.mark.parametrize(
     "value",
     [

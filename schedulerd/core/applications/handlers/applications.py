@@ -8,6 +8,7 @@ from functools import partial
 
 from schedulerd.core import checks, commit
 from schedulerd.core.applications.handlers import application_states, asks, releases, rm_releases
+from schedulerd.core.ask_tags import ASKED_AT_TAG
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.commands import (
     AllocationRelease,
@@ -64,6 +65,8 @@ def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Ch
         )
         return partial(reject, context, rm, spec, Mistake(RejectCode.DUPLICATE_ID, reason))
     ignored = namespace_tags.unreadable(spec.tags)
+    if spec.unreadable:
+        ignored.append(UnreadableTag(ASKED_AT_TAG, Mistake(RejectCode.INVALID_FIELD, spec.unreadable)))
     if ignored:
         if not is_forced(spec):
             return partial(_refuse, context, rm, partition, spec, ignored[0].mistake)
@@ -90,7 +93,7 @@ def _is_report(application: Application, spec: NewApplication) -> bool:
 
 def _without_namespace(spec: NewApplication) -> NewApplication:
     tags = {name: text for name, text in spec.tags.items() if not namespace_tags.is_of_namespace(name)}
-    return replace(spec, partition="", tags=tags)
+    return replace(spec, partition="", tags=tags, asked_at_ns=None)  # the tag says it exactly
 
 
 def _namespace(spec: NewApplication) -> dict[str, str]:

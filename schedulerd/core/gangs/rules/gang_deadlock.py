@@ -39,8 +39,9 @@ def gangs_to_release(partition: Partition, application: Application) -> list[App
     if not all(limited or group.pending_class.unschedulable for limited, group in zip(is_limited, groups, strict=True)):
         return [] if partition.priority_gang is application else None
     later = sorted(
-        (one for one in partition.open_gangs if one.serial > application.serial),
-        key=lambda one: -one.serial,
+        (one for one in partition.open_gangs if one.age > application.age),
+        key=lambda one: one.age,
+        reverse=True,
     )
     leaving = [one for gang in later for one in gang.allocations.values() if one.ask_again_when_gone]
     holding = [one for one in later if any(_idle_placeholders(one))]
@@ -87,7 +88,7 @@ def _reserved_for_others(partition: Partition, application: Application, node: N
     """What is reserved on the node for applications other than this gang and later gangs, which would wait for it."""
     held = Resources()
     for one in node.reservations.values():
-        is_later_gang = one.application in partition.open_gangs and one.application.serial > application.serial
+        is_later_gang = one.application in partition.open_gangs and one.application.age > application.age
         if one.application is not application and not is_later_gang:
             held.add(one.items)
     return held

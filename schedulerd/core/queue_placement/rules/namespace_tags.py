@@ -30,7 +30,7 @@ def is_of_namespace(name: str) -> bool:
 
 
 class UnreadableTag(NamedTuple):
-    """A namespace tag that cannot be read."""
+    """A tag of an application that cannot be read."""
 
     name: str
     """Name of the tag as written."""

@@ -73,7 +73,7 @@ def test_a_gang_in_a_fair_leaf_is_refused() -> None:
 
 def test_no_placeholder_is_placed_before_the_quota_has_room_for_all_and_others_go_on() -> None:
     talk = a_talk(root=with_max(root=40))
-    talk.apps(an_app("other"), a_gang(memory=30))
+    talk.apps(an_app("other", asked_at_ns=0), a_gang(memory=30))
     talk.asks(an_ask("o", count=2, app="other"), a_placeholder("p", count=3, app="gang"))
     assert {app for app, _, _ in placed(talk.schedule())} == {"other"}
     (ask,) = talk.app("gang").asks

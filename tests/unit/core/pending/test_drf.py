@@ -117,9 +117,9 @@ def test_the_application_with_the_smallest_largest_share_is_next() -> None:
     assert ordered(talk) == ["gpus", "cores", "much"]  # 1/4, 3/10, 1/2
 
 
-def test_equal_shares_go_by_submission() -> None:
-    talk = drf_talk(one={"gpu": 1}, two={"vcore": 25}, three={"memory": 250, "vcore": 10}, four={}, five={})
-    assert ordered(talk) == ["four", "five", "one", "two", "three"]
+def test_equal_shares_go_by_age() -> None:
+    talk = drf_talk(a={"gpu": 1}, b={"vcore": 25}, c={"memory": 250, "vcore": 10}, d={}, e={})
+    assert ordered(talk) == ["d", "e", "a", "b", "c"]
 
 
 @pytest.mark.parametrize(("first", "order"), [(True, ["urgent", "more", "less"]), (False, ["urgent", "less", "more"])])

@@ -28,11 +28,11 @@ def queue_key(
 
 def fair(used: Resources, serial: int, priority: int = 0, first: bool = True) -> Key:
     properties = QueueProperties(application_order=ApplicationOrder.FAIR, priority_sort=first)
-    return application_key(properties, priority, used, Resources(memory=1), Limits(memory=1), CAPACITY, serial)
+    return application_key(properties, priority, used, Resources(memory=1), Limits(memory=1), CAPACITY, (serial, ""))
 
 
 def fifo(serial: int, priority: int = 0, first: bool = True) -> Key:
-    return application_key(QueueProperties(priority_sort=first), priority, NONE, NONE, NO_MAX, NONE, serial)
+    return application_key(QueueProperties(priority_sort=first), priority, NONE, NONE, NO_MAX, NONE, (serial, ""))
 
 
 def share(used: Resources, guaranteed: Resources = NONE, most: Limits = NO_MAX, capacity: Resources = CAPACITY) -> int:

@@ -126,7 +126,7 @@ def test_a_namespace_sets_the_guarantee_of_its_created_queue_only() -> None:
 
 def test_one_application_starts_at_a_time_where_the_leaf_is_state_aware() -> None:
     talk = talk_to(a_partition(QueueSpec("a", properties=STATE_AWARE)))
-    talk.apps(an_app("late"), an_app("first"))
+    talk.apps(an_app("late", asked_at_ns=0), an_app("first"))
     talk.apps(an_app("disabled", tags={"application.stateaware.disable": "true"}))
     talk.asks(*(an_ask(f"{app}-{at}", app=app) for app in ("first", "late", "disabled") for at in range(2)))
     assert [app for app, _, _ in placed(talk.cycle(1))] == ["late"]
