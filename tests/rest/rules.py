@@ -322,7 +322,17 @@ def _limits_of_partition(difference: Difference, pair: Pair, facts: Facts) -> bo
     return "/usage/" in pair.path and _at(r"^(/[^/]+)?/queues/(maxApplications|maxResources)$")(difference)
 
 
+def _usage_of_no_partition(_difference: Difference, pair: Pair, _facts: Facts) -> bool:
+    is_told = isinstance(pair.actual, dict) and pair.actual.get("message") == "Partition not found"
+    return pair.status == 404 and "/usage/" in pair.path and is_told
+
+
 EXCUSES = (
+    Excuse(
+        "no partition",
+        "the usage of users and groups of a partition that does not exist is a 404; YuniKorn ignores the name",
+        _usage_of_no_partition,
+    ),
     Excuse("answered", "stack, fullstatedump and node-utilization answer themselves with 200", _answered_here),
     Excuse(
         "used most",

@@ -248,3 +248,17 @@ def test_objects_of_1_4_as_head_gives_them() -> None:
     }
     assert actual == {"applicationState": "Running"}
     assert to_head("/x", 200, {}, None, [])[2] == []
+
+
+@pytest.mark.parametrize(
+    ("message", "path", "is_excused"),
+    [
+        ("Partition not found", "/ws/v1/partition/nope/usage/users", True),
+        ("Partition not found", "/ws/v1/partition/nope/usage/user/ann", True),
+        ("User not found", "/ws/v1/partition/nope/usage/user/ann", False),
+        ("Partition not found", "/ws/v1/partition/nope/queues", False),
+    ],
+)
+def test_the_usage_of_a_partition_that_does_not_exist_is_a_404(message: str, path: str, is_excused: bool) -> None:
+    pair = Pair("", path, [], {"status_code": 404, "message": message}, status=404)
+    assert ("no partition" in excused(Difference("status", 200, 404), pair)) is is_excused

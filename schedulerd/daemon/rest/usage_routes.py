@@ -36,26 +36,16 @@ async def group(call: Call) -> object:
 UsageObject: TypeAlias = Callable[[Partition, Account], Fields]
 
 
-def _usage_partition(call: Call) -> Partition | None:
-    """The partition of a usage route. The peer looks at none: there one that it does not know has the same users."""
-    if not call.rest.cluster.resource_managers:
-        return None
-    known = lookup.resource_manager(call).partitions
-    return known.get(call.variables["partition"]) or known.get("default") or next(iter(known.values()), None)
-
-
 async def _all_usage(call: Call, shown: UsageObject, *, groups: bool) -> object:
-    partition = _usage_partition(call)
-    if partition is None:
-        return []
+    partition = lookup.partition(call)
     found = await accounts(partition, call.work.breathe, groups=groups)
     call.check_size(sum(len(one.queues) for one in found.values()), "/api/v1/users")
     return Listed(shown(partition, one) for one in found.values())
 
 
 async def _one_usage(call: Call, name: str, shown: UsageObject, missing: str, *, groups: bool) -> object:
-    partition = _usage_partition(call)
-    found = await accounts(partition, call.work.breathe, groups=groups, only=name) if partition is not None else {}
-    if partition is None or name not in found:
+    partition = lookup.partition(call)
+    found = await accounts(partition, call.work.breathe, groups=groups, only=name)
+    if name not in found:
         raise PeerError(404, missing)
     return shown(partition, found[name])

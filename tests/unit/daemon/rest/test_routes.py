@@ -96,6 +96,8 @@ def test_options_say_what_is_allowed_and_nothing_of_other_web_sites(world: World
         (f"{P}/node/nope", 404, "Node not found"),
         (f"{P}/node/..%2F..%2Fetc%2Fpasswd", 404, "404 page not found\n"),
         (f"{P}/usage/user/nope", 404, "User not found"),
+        *((f"/ws/v1/partition/nope/usage/{of}", 404, "Partition not found") for of in ("users", "groups")),
+        *((f"/ws/v1/partition/nope/usage/{of}", 404, "Partition not found") for of in ("user/ann", "group/devs")),
         (f"{P}/usage/user/al%20ice!", 400, "Invalid user name"),
         (f"{P}/usage/user/1st", 400, "Invalid user name"),
         (f"{P}/usage/group/nope", 404, "Group not found"),
@@ -225,7 +227,6 @@ def test_usage_of_users_and_groups(world: World) -> None:
     group = get(world, f"{P}/usage/group/devs").json
     assert group["applications"] == ["app-1"]
     assert group["queues"]["children"][0]["children"][0]["maxResources"] == {"vcore": 6_000}
-    assert get(world, "/ws/v1/partition/nope/usage/user/ann").json == found  # as the peer does
     assert [one["userName"] for one in get(world, f"{P}/usage/users").json] == ["ann"]
 
 
@@ -239,10 +240,11 @@ def test_utilization_by_tenths(world: World) -> None:
 
 def test_before_any_registration() -> None:
     world = World()
-    for path in ("/ws/v1/clusters", "/ws/v1/partitions", "/ws/v1/scheduler/node-utilizations", f"{P}/usage/users"):
+    for path in ("/ws/v1/clusters", "/ws/v1/partitions", "/ws/v1/scheduler/node-utilizations"):
         assert get(world, path).json == []
     assert get(world, "/ws/v1/scheduler/node-utilization").json["message"] == "Partition not found"
-    assert get(world, f"{P}/usage/user/ann").status == 404
+    for route in ("users", "groups", "user/ann", "group/devs"):
+        assert get(world, f"{P}/usage/{route}").json["message"] == "Partition not found"
     assert get(world, f"{P}/queues").json["message"] == "Partition not found"
     assert get(world, "/ws/v1/config", Accept="application/json").json["DeadlockTimeoutSeconds"] == 60
 
