@@ -67,6 +67,7 @@ class Rule(Enum):
     # The Kubernetes shim: gangs
     SHIM_GANGS = "real pods of a gang wait for all of its placeholders"
     SHIM_PLACEHOLDERS = "placeholders are made once, made again when they are lost, and go with their gang"
+    SHIM_HELD_ROOMS = "the room that a placeholder holds counts as the member it stands for, until that has it"
     SHIM_GANG_TIME = "a gang that cannot have its placeholders in time ends as its style says, once"
     # The Kubernetes shim: its API client
     SHIM_WATCHES = "objects are told as they are stored, also after a gap"

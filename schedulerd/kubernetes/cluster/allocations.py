@@ -32,7 +32,7 @@ from schedulerd.kubernetes.cluster.events import (
     VolumeWritten,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
-from schedulerd.kubernetes.cluster.gangs import members, slots
+from schedulerd.kubernetes.cluster.gangs import held_rooms, members, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running, withdraw_resize
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -40,6 +40,7 @@ from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.volumes import Progress
 from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.pods import PLACED
+from schedulerd.kubernetes.predicates.plugins import ALL, ALL_IN_PLACE
 from schedulerd.kubernetes.predicates.storage import ClaimKey
 from schedulerd.kubernetes.predicates.words import reasons
 from schedulerd.kubernetes.reasons.waiting import held
@@ -66,17 +67,21 @@ def allocated(model: Model, event: Allocated) -> None:
         message = "the pod needs no node any longer"
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         return
-    refusals = model.view.judge(own.pod, event.node, first_only=True)
+    model.promised.pop(own.uid, None)
+    kept = held_rooms.kept_on(own, event.node)
+    refusals = model.view.judge(own.judged, event.node, ALL_IN_PLACE if kept else ALL, kept, first_only=True)
+    held_rooms.taken(model, own, event.node)
     if refusals:
         message = f"{event.node}: {', '.join(reasons(refusals))}"
         slots.stand_in(model, own)
+        model.view.forget_assumed(own.uid)
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         if own.needs_callback:  # it was asked about: the daemon knows less of the node, and would allocate it again
             _avoid(model, own, event.node)
         own.needs_callback = True
         asking.ask_again(model, own)
         if own.state is PodState.ASKED:  # a node that is avoided is not asked about, so it is noted here
-            model.view.note_refused(own.uid, own.pod, event.node, refusals)
+            model.view.note_refused(own.uid, own.judged, event.node, refusals)
         return
     own.state, own.node, own.uuid = PodState.ASSUMED, event.node, event.uuid
     own.failures = 0
@@ -89,7 +94,7 @@ def allocated(model: Model, event: Allocated) -> None:
     else:
         members.allocated(model, own)
     plan = model.view.volume_plan(own.pod, event.node) if own.pod.spec.volumes else None
-    model.view.assume(own.pod, event.node)
+    model.view.assume(own.judged, event.node)
     if plan is not None and (plan.to_bind or plan.to_provision):
         volumes.begin(model, own, plan)
         _follow_volumes(model, own)
@@ -162,7 +167,7 @@ def bind_ended(model: Model, event: BindEnded) -> None:
             own.state = PodState.LEAVING
             slots.replace_pod(model, own)  # not when the watch tells it: the daemon may have placed real pods by then
         case BindResult.ELSEWHERE:
-            model.view.assume(own.pod, event.is_at)
+            model.view.assume(own.judged, event.is_at)
             found_on(model, own, event.is_at)
         case BindResult.FAILED:
             _bind_failed(model, own, event)
@@ -203,7 +208,7 @@ def release_wanted(model: Model, event: ReleaseWanted) -> None:
         model.effects.append(ConfirmRelease(event.uuid))
         return
     own.is_release_wanted, own.cause = True, event.cause
-    if event.cause is Cause.PREEMPTED:
+    if event.cause is Cause.PREEMPTED and not own.is_placeholder:
         model.view.expect_disruptions((own.uid,), model.now_ns)
     if own.pod.metadata.deletion_timestamp is not None or own.is_unwanted:
         return

@@ -265,7 +265,7 @@ def _tags(model: Model, own: OwnPod) -> dict[str, str]:
     pod = own.pod
     tags = _own_tags(pod)
     node = model.view.daemon_sets.required_node(pod)
-    needs_callback = bool(node) or own.needs_callback or bool(model.view.callback_plugins(pod))
+    needs_callback = bool(node) or own.needs_callback or bool(model.view.callback_plugins(own.judged))
     if node:
         tags[REQUIRED_NODE_TAG] = node  # one class per node would be too many, so the node is asked about
         if pod.metadata.namespace not in model.settings.daemon_set_namespaces:
@@ -283,7 +283,7 @@ def _tags(model: Model, own: OwnPod) -> dict[str, str]:
 
 def _selector(model: Model, own: OwnPod) -> tuple[str, bool]:
     """The node selector of the ask, and whether it covers everything that nodes decide by themselves."""
-    parts, attribute = _split(model.view.node_class(own.pod))
+    parts, attribute = _split(model.view.node_class(own.judged))
     classes = model.nodes.classes
     if attribute != own.class_attribute:
         stop_using_class(model, own)

@@ -213,7 +213,7 @@ def said(model: Model, own: OwnPod) -> tuple[str, str] | None:
     if reason != UNSCHEDULABLE:
         model.reasons.counts.forget(own.uid)
         return reason, skipped(waiting, len(model.nodes.known))
-    counts = model.reasons.counts.get(own.reason.shared_like or own.pod, own.uid)
+    counts = model.reasons.counts.get(own.reason.shared_like or own.judged, own.uid)
     return (reason, refused(waiting, counts)) if counts is not None else None
 
 

@@ -23,7 +23,7 @@ from schedulerd.kubernetes.cluster.effects import (
 )
 from schedulerd.kubernetes.cluster.ended_pods import EndedPods
 from schedulerd.kubernetes.cluster.events import Cause
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup, Slot
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KeptRoom, KnownGroup, Slot
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.cluster.pod_volumes import PodVolumes
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
@@ -117,6 +117,8 @@ class OwnPod(msgspec.Struct, eq=False):
     """Of a placeholder; of any other pod as the daemon was told last."""
     slot: Slot | None = None
     """Of a placeholder that its gang wants."""
+    counted_as: Pod | None = None
+    """Of a placeholder: as which pod its room counts."""
     is_unwanted: bool = False
     """A placeholder pod that is being deleted because nobody wants it."""
     cause: Cause | None = None
@@ -136,6 +138,11 @@ class OwnPod(msgspec.Struct, eq=False):
     def uuid_of_report(self, number: int) -> str:
         """Of its allocation, when it is reported as running for the so many-th time."""
         return self.uid if number == 1 else f"{self.uid}-{number}"
+
+    @property
+    def judged(self) -> Pod:
+        """As what predicates know it: a placeholder is judged as the member that it stands for."""
+        return self.counted_as or self.pod
 
     @property
     def name(self) -> PodName:
@@ -247,6 +254,10 @@ class Model:
         """Virtual placeholders by the key of their ask."""
         self.placeholders: dict[ApplicationId, dict[str, None]] = {}
         """Uids of placeholder pods by application id."""
+        self.promised: dict[str, int] = {}
+        """By uid of a pod that counts on the node that the daemon was told suits it: until when."""
+        self.kept_rooms: dict[str, KeptRoom] = {}
+        """By uid of a placeholder that is gone: its room counts until a member has it."""
         self.unwanted: dict[str, None] = {}
         """Uids of placeholder pods that no gang wants, to be deleted in this step."""
         self.gangs_removed: dict[ApplicationId, int] = {}

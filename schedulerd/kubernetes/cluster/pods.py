@@ -14,8 +14,8 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import applications, claims, daemon_sets, volumes
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
-from schedulerd.kubernetes.cluster.events import DaemonSetsListed
-from schedulerd.kubernetes.cluster.gangs import earlier_run, members, membership, slots
+from schedulerd.kubernetes.cluster.events import Cause, DaemonSetsListed
+from schedulerd.kubernetes.cluster.gangs import earlier_run, held_rooms, members, membership, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -35,7 +35,9 @@ def put(model: Model, pod: Pod) -> None:
     if is_terminal(pod):
         gone(model, pod)
         return
-    is_changed = model.view.put_pod(pod)
+    own = model.pods.get(pod.metadata.uid)
+    is_placeholder = own is not None and own.is_placeholder
+    is_changed = model.view.put_pod(held_rooms.told(own, pod) if own is not None and is_placeholder else pod)
     if pod.spec.scheduler_name not in model.settings.scheduler_names:
         if pod.spec.node_name:
             model.nodes.occupy(pod.metadata.uid, pod.spec.node_name, requests(pod))
@@ -76,9 +78,12 @@ def release_again(model: Model, uuid: str) -> None:
 def gone(model: Model, pod: Pod) -> None:
     """The pod has ended or is deleted."""
     uid = pod.metadata.uid
-    model.view.remove_pod(uid)
-    model.nodes.vacate(uid)
     own = model.pods.pop(uid, None)
+    if own is not None and own.is_release_wanted and own.cause is Cause.REPLACED:
+        held_rooms.keep(model, own)
+    else:
+        model.view.remove_pod(uid)
+    model.nodes.vacate(uid)
     if own is not None:
         application_id = own.application.id.name if own.application is not None else ""
         model.ended_pods.remember(pod, own.node or pod.spec.node_name, application_id)

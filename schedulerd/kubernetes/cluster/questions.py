@@ -1,12 +1,14 @@
-"""Answers to what the daemon asks on the callback stream. They change nothing but what is remembered of refusals and of
-victims."""
+"""Answers to what the daemon asks on the callback stream. They change nothing but what is remembered of refusals, of
+promises and of victims."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedulerd.kubernetes.cluster.model import Model, OwnPod
-from schedulerd.kubernetes.predicates.plugins import ALL, DELEGATED, RESERVE
+from schedulerd.kubernetes.cluster import promises
+from schedulerd.kubernetes.cluster.gangs import held_rooms
+from schedulerd.kubernetes.cluster.model import Model
+from schedulerd.kubernetes.predicates.plugins import ALL, ALL_IN_PLACE, DELEGATED, DELEGATED_IN_PLACE, RESERVE
 from schedulerd.kubernetes.predicates.words import reasons
 
 UNKNOWN_POD = "the pod is not known"
@@ -16,7 +18,7 @@ def prepare(model: Model, key: str) -> bool:
     """One step of what has to be done before a question about the pod can be answered; False if nothing is left of
     that. It changes no answer."""
     own = model.pods.get(key) or model.virtual.get(key)
-    return own is not None and model.view.prepare(own.pod)
+    return own is not None and model.view.prepare(own.judged)
 
 
 def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | None:
@@ -24,21 +26,21 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
     own = model.pods.get(key) or model.virtual.get(key)
     if own is None:
         return UNKNOWN_POD
-    plugins = RESERVE if not allocate else ALL if own.needs_callback else DELEGATED
-    gone = _giving_way(own, node) if allocate else []
-    refusals = model.view.judge(own.pod, node, plugins, gone, first_only=True)
+    promises.withdraw(model, key)  # the daemon asks about one node at a time
+    gone = held_rooms.idle_on(model, own, node) if allocate else []
+    if not allocate:
+        plugins = RESERVE
+    elif gone:
+        plugins = ALL_IN_PLACE if own.needs_callback else DELEGATED_IN_PLACE
+    else:
+        plugins = ALL if own.needs_callback else DELEGATED
+    refusals = model.view.judge(own.judged, node, plugins, gone, first_only=True)
     if not refusals:
+        if allocate and not gone:
+            promises.make(model, own, node)
         return None
-    model.view.note_refused(key, own.pod, node, refusals, ignores_pods=bool(gone))
+    model.view.note_refused(key, own.judged, node, refusals, ignores_pods=bool(gone))
     return ", ".join(reasons(refusals))
-
-
-def _giving_way(own: OwnPod, node: str) -> list[str]:
-    """The placeholders on the node that may go for the pod, if it is a member of a gang: they are still there when the
-    daemon asks."""
-    if own.is_placeholder or own.application is None or own.application.gang is None:
-        return []
-    return [one.uid for one in own.application.pods.values() if one.is_placeholder and one.node == node]
 
 
 def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[str], start: int) -> int | None:
@@ -46,13 +48,18 @@ def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[s
     own = model.pods.get(key) or model.virtual.get(key)
     if own is None:
         return None
-    index = model.view.sufficient_victims(own.pod, node, victims, max(0, start))
+    index = model.view.sufficient_victims(own.judged, node, victims, max(0, start))
     if index is None:
         return None
     if model.settings.respects_budgets:
-        chosen = victims[: index + 1]
+        chosen = [key for key in victims[: index + 1] if not _is_placeholder(model, key)]  # those disrupt nothing
         if model.view.exceeded_budgets(chosen, model.now_ns):
             model.view.note_budgets_exceeded(key, node)
             return None
         model.view.expect_disruptions(chosen, model.now_ns)
     return index
+
+
+def _is_placeholder(model: Model, key: str) -> bool:
+    own = model.pods.get(key) or model.virtual.get(key)
+    return own is not None and own.is_placeholder

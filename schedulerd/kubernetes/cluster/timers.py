@@ -29,6 +29,8 @@ class Due(Enum):
     IDLE_CLASSES = "idle classes"
     ASK_REFUSED = "ask refused"
     GANG = "gang"
+    KEPT_ROOM = "kept room"
+    PROMISE = "promise"
     DECLARATION = "declaration"
     DAEMON_SET = "daemon set"
 

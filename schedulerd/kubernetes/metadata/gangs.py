@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -43,9 +43,14 @@ _PLACEHOLDER_KEYS = (OWN_PREFIX + PLACEHOLDER, YUNIKORN_PLACEHOLDER)
 _TASK_GROUP_KEYS = tuple(prefix + TASK_GROUPS for prefix in PREFIXES)
 _TEMPLATE_MAPS = ("labels", "annotations", "nodeSelector")
 _TEMPLATE_SPEC = ("tolerations", "affinity", "topologySpreadConstraints")
+_HOST_PORTS = "hostPorts"
+HOST_PORTS_MAX = 100
+"""Of a task group."""
+_PROTOCOLS = ("TCP", "UDP", "SCTP")
+_PORT_MAX = 65_535
 _KEYS = {
     key.lower(): key
-    for key in ("name", "minMember", "minResource", *_TEMPLATE_MAPS, *_TEMPLATE_SPEC)
+    for key in ("name", "minMember", "minResource", _HOST_PORTS, *_TEMPLATE_MAPS, *_TEMPLATE_SPEC)
 }  # fmt: skip
 
 
@@ -71,6 +76,11 @@ class InvalidGang(ValueError):
     """The task groups cannot be used; the text says why."""
 
 
+class HostPort(NamedTuple):
+    port: int
+    protocol: str = "TCP"
+
+
 @dataclass(frozen=True, slots=True)
 class TaskGroup:
     """As it was declared."""
@@ -83,6 +93,8 @@ class TaskGroup:
     """Of one member, in amounts of the scheduler interface, with the pod itself."""
     template: Mapping[str, Any] = field(default_factory=dict)
     """What placeholders get of labels, annotations, node selector, tolerations, affinity and spread constraints."""
+    host_ports: tuple[HostPort, ...] = ()
+    """Those that a member uses, and that its placeholder holds for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +212,28 @@ def _task_group(number: int, declared: dict[str, Any]) -> TaskGroup:
         raise InvalidGang(f"{where} has no minResource")
     template = {key: known[key] for key in (*_TEMPLATE_MAPS, *_TEMPLATE_SPEC) if known.get(key)}
     _check_template(where, template)
-    return TaskGroup(name, members, quantities, _resources(where, quantities), template)
+    ports = _host_ports(where, known.get(_HOST_PORTS))
+    return TaskGroup(name, members, quantities, _resources(where, quantities), template, ports)
+
+
+def _host_ports(where: str, declared: object) -> tuple[HostPort, ...]:
+    """Numbers, or objects with `hostPort` and `protocol` as containers have them."""
+    if declared is None:
+        return ()
+    if not isinstance(declared, list) or len(declared) > HOST_PORTS_MAX:
+        raise InvalidGang(f"{where}: {_HOST_PORTS} is not a list of at most {HOST_PORTS_MAX} ports")
+    return tuple(dict.fromkeys(_host_port(where, one) for one in declared))
+
+
+def _host_port(where: str, declared: object) -> HostPort:
+    port, protocol = (declared, "TCP")
+    if isinstance(declared, dict):
+        port, protocol = declared.get("hostPort"), declared.get("protocol", "TCP")
+    if not isinstance(port, int) or isinstance(port, bool) or not 0 < port <= _PORT_MAX:
+        raise InvalidGang(f"{where}: {_HOST_PORTS} has a port that is not a whole number from 1 to {_PORT_MAX}")
+    if protocol not in _PROTOCOLS:
+        raise InvalidGang(f"{where}: {_HOST_PORTS} has a protocol that is none of {', '.join(_PROTOCOLS)}")
+    return HostPort(port, str(protocol))
 
 
 def _resources(where: str, quantities: dict[str, Any]) -> dict[str, int]:

@@ -98,6 +98,8 @@ class ClusterContents:
     def assume(self, pod: Pod, node_name: str) -> None:
         """The pod counts on the node from now on, until an event names another, it is forgotten or deleted."""
         known = self._pods.get(pod.metadata.uid) or self._know(pod)
+        if known.node is not None and known.node.name == node_name:
+            return
         self._unplace(known, node_name)
         self._place(known, node_name)
 

@@ -80,3 +80,12 @@ RESERVE = tuple(plugin for plugin in ALL if plugin.name not in _NOT_FOR_RESERVIN
 
 DELEGATED = tuple(plugin for plugin in ALL if plugin.name != node_resources_fit.NAME)
 """For a question of the daemon, which has compared the amounts itself."""
+
+
+def in_place(plugins: tuple[Plugin, ...]) -> tuple[Plugin, ...]:
+    """For a pod that takes the place of one that counts as it does: no topology value has more or fewer pods then,
+    while the others may have changed since that pod was placed."""
+    return tuple(plugin for plugin in plugins if plugin.name != pod_topology_spread.NAME)
+
+
+ALL_IN_PLACE, DELEGATED_IN_PLACE = in_place(ALL), in_place(DELEGATED)

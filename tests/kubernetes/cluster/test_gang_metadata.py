@@ -47,6 +47,20 @@ def test_a_group_without_a_minimum_is_no_part_of_the_gang() -> None:
         gangs.task_groups(declared(GROUP, {"name": "workers", "minMember": 0}))
 
 
+def test_host_ports_of_members_are_declared_as_numbers_or_as_containers_have_them() -> None:
+    ports = [7777, {"hostPort": 53, "protocol": "UDP", "containerPort": 53}, {"hostPort": 7777}]
+    (group,) = gangs.task_groups(declared({**GROUP, "hostPorts": ports}))
+    assert group.host_ports == ((7777, "TCP"), (53, "UDP"))
+    (group,) = gangs.task_groups(declared(GROUP))
+    assert group.host_ports == ()
+
+
+@pytest.mark.parametrize("ports", [7777, {}, [0], [65_536], [True], ["80"], [{}], [{"hostPort": 1, "protocol": "X"}]])
+def test_host_ports_that_are_none(ports: object) -> None:
+    with pytest.raises(gangs.InvalidGang, match="hostPorts"):
+        gangs.task_groups(declared({**GROUP, "hostPorts": ports}))
+
+
 def test_the_own_prefix_wins() -> None:
     both = ObjectMeta(
         annotations={

@@ -7,7 +7,7 @@ import pytest
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
-from tests.kubernetes.builders import app
+from tests.kubernetes.builders import app, node
 from tests.kubernetes.cluster.gang_play import member, started
 from tests.kubernetes.cluster.play import of
 from tests.kubernetes.reasons.reader import FAILED
@@ -20,6 +20,7 @@ BLOCKED = Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.q", "vcore", 4000
 def test_the_allocation_of_a_virtual_placeholder(waiting: Waiting | None) -> None:
     def calls(members: int) -> int:
         play = started()
+        play.put(node("n", cpu="1k", pods="1k"))
         pods = [member(f"w{number}", members=members, placeholders="virtual") for number in range(members)]
         effects = play.put(*pods)
         keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]

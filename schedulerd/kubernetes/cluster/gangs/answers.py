@@ -17,11 +17,12 @@ from schedulerd.kubernetes.cluster.events import (
     PendingReasonTold,
     ReleaseWanted,
 )
-from schedulerd.kubernetes.cluster.gangs import life, slots, waiting
+from schedulerd.kubernetes.cluster.gangs import held_rooms, life, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.membership import spend
 from schedulerd.kubernetes.cluster.gangs.model import SlotState
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
+from schedulerd.kubernetes.predicates.words import reasons
 
 
 def allocated(model: Model, event: Allocated) -> bool:
@@ -32,7 +33,15 @@ def allocated(model: Model, event: Allocated) -> bool:
         message = "the placeholder is allocated already"
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         return True
-    own.state, own.node, own.uuid = PodState.BOUND, event.node, event.uuid
+    own.uuid = event.uuid
+    model.promised.pop(own.uid, None)
+    refusals = model.view.judge(own.judged, event.node, first_only=True)
+    if refusals and own.slot is not None and own.application is not None:
+        own.slot.needs_callback = True
+        slots.lose(model, own.application, own, refused=f"{event.node}: {', '.join(reasons(refusals))}")
+        return True
+    own.state, own.node = PodState.BOUND, event.node
+    model.view.assume(own.judged, event.node)
     waiting.forget(model, own)
     asking.stop_using_class(model, own)
     note_placed(model, own)
@@ -76,6 +85,8 @@ def release_wanted(model: Model, event: ReleaseWanted) -> bool:
         return True
     if event.cause is not Cause.REPLACED:
         model.effects.append(ReleaseAsk(event.application_id, event.key))
+    else:
+        held_rooms.keep(model, own)
     spend(model, own)
     return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from schedulerd.kubernetes.cluster import applications, asking, joining
-from schedulerd.kubernetes.cluster.gangs import members, membership
+from schedulerd.kubernetes.cluster.gangs import held_rooms, members, membership
 from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age, known_group, why_unknown
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Group, KnownGroup, SlotState
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
@@ -38,6 +38,7 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
     gang.originator = _originator(model, application, gang, real)
     gang.groups = {group.name: group for group in groups}
     gang.has_run, gang.was_complete = bool(bound), any(_is_placed_here(own) for own in bound)
+    held_rooms.find_oldest(gang, real)
     gang.clear_slots()
     _make_slots(model, application, gang, real)
     gang.stage = GangStage.RESERVING
@@ -110,7 +111,7 @@ def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> lis
         group = groups.get(name)
         if group is None:
             resources = scheduler_names(pod_requests(own.pod))
-            groups[name] = Group(name, 1, resources, like=own.pod)
+            groups[name] = Group(name, 1, resources, like=own.pod, oldest=own)
         else:
             group.members += 1
     return list(groups.values())

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster.class_use import stop_using_class
 from schedulerd.kubernetes.cluster.effects import AddApplication, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause
-from schedulerd.kubernetes.cluster.gangs import declaration, waiting
+from schedulerd.kubernetes.cluster.gangs import declaration, held_rooms, waiting
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -118,6 +118,7 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
         note = f"not understood, and ignored: {what}"
         model.record(own, "GangAnnotation", "Scheduling", note, is_warning=True)
     waiting.joined(model, gang, own)
+    held_rooms.member_joined(model, gang, own)
     if gang.stage is GangStage.FORMING or gang.is_abandoned:
         model.gangs_due[application.id] = None
 
@@ -157,6 +158,7 @@ def leaving(model: Model, application: Application, own: OwnPod) -> None:
     if gang.key is not None and not has_been_placed:
         gang.left_ns = model.now_ns
         model.timers.set(model.now_ns + SUCCESSOR_WAIT_NS, Due.GANG, application.id)
+    held_rooms.member_left(model, application, gang, own)
     if gang.originator is own:
         others = (one for one in application.pods.values() if one is not own and not one.is_placeholder)
         gang.originator = next(others, None)
@@ -214,6 +216,8 @@ def spend(model: Model, own: OwnPod) -> None:
     """A virtual placeholder is over."""
     slot = own.slot
     model.virtual.pop(own.uid, None)
+    if own.uid not in model.kept_rooms:
+        model.view.remove_pod(own.uid)
     waiting.forget(model, own)
     stop_using_class(model, own)
     own.application, own.slot, own.state, own.uuid = None, None, PodState.LEAVING, ""
@@ -280,6 +284,7 @@ def _wanted(model: Model, own: OwnPod) -> Application | None:
     slot.state, slot.own, slot.problem, slot.failures = SlotState.THERE, own, "", 0
     own.slot, own.task_group, own.application = slot, slot.group, application
     application.pods[own.uid] = own
+    held_rooms.count(model, own)
     return application
 
 

@@ -69,6 +69,14 @@ class SlotState(Enum):
     """It was replaced, or is no longer needed: no other one is made."""
 
 
+class KeptRoom(NamedTuple):
+    """The room of a placeholder that is gone, until a member has it."""
+
+    gang: Gang
+    group: str
+    node: str
+
+
 class Slot:
     """One placeholder of the gang; over time it may be several pods or asks."""
 
@@ -80,6 +88,7 @@ class Slot:
         "group",
         "index",
         "name",
+        "needs_callback",
         "not_before_ns",
         "own",
         "problem",
@@ -99,6 +108,8 @@ class Slot:
         says of an earlier one may come late."""
         self.failures = 0
         """In a row."""
+        self.needs_callback = False
+        """A node refused a virtual placeholder of it after the allocation: the daemon has to ask about every node."""
         self.not_before_ns = 0
         self.problem = ""
         """Why its pod could not be created."""
@@ -160,6 +171,8 @@ class Group:
     """With annotations."""
     like: Pod | None = None
     """Otherwise one of its pods."""
+    oldest: OwnPod | None = None
+    """The oldest of its pods that exist, as which its placeholders count."""
     slots: int = 0
     """How many its gang was formed with."""
     left: int = 0
@@ -199,6 +212,8 @@ class Gang:
     """Task groups of pods of a PodGroup that were bound by somebody else in this step."""
     has_counted: bool = False
     """A member was counted as placed in this step: there may be too many placeholders."""
+    kept_rooms: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
+    """By task group and node: uids of placeholders that are gone, and whose members are not placed yet."""
     without_room: dict[str, Waiting] = field(default_factory=dict)
     """By key of a virtual placeholder that no node has room for, what the daemon says of it."""
     held_back: dict[str, Waiting] = field(default_factory=dict)

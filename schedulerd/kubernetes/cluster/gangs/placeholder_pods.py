@@ -113,7 +113,9 @@ def _spec(originator: Pod, group: TaskGroup, scheduler_name: str, image: str, us
 def _container(group: TaskGroup, image: str) -> dict[str, Any]:
     """Does nothing, with the requests of a member."""
     amounts = {"cpu" if name == VCORE else name: quantity for name, quantity in group.quantities.items()}
+    ports = [{"containerPort": one.port, "hostPort": one.port, "protocol": one.protocol} for one in group.host_ports]
     return {
+        **({"ports": ports} if ports else {}),
         "name": "pause",
         "image": image,
         "imagePullPolicy": "IfNotPresent",

@@ -21,7 +21,7 @@ from schedulerd.kubernetes.cluster.effects import (
     ReleaseAsk,
 )
 from schedulerd.kubernetes.cluster.events import CreateEnded, CreateResult
-from schedulerd.kubernetes.cluster.gangs import placeholder_pods
+from schedulerd.kubernetes.cluster.gangs import held_rooms, placeholder_pods
 from schedulerd.kubernetes.cluster.gangs.membership import back_off, is_made_again, rename, spend, timeout_ns
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
@@ -147,7 +147,9 @@ def _ask(model: Model, application: Application, gang: Gang, slot: Slot) -> None
     own = OwnPod(pod.metadata.uid, pod, said, is_placeholder=True, slot=slot, task_group=slot.group)
     own.application = application
     slot.own, slot.state = own, SlotState.THERE
+    own.needs_callback = slot.needs_callback
     model.virtual[key] = own
+    held_rooms.count(model, own)
     resources = {name: amount for name, amount in group.resources.items() if amount > 0}
     own.state, own.ask = PodState.ASKED, asking.ask_of(model, own, resources)
     own.asks_sent = 1
@@ -189,15 +191,22 @@ def _end_virtual(model: Model, application: Application, slot: Slot, *, is_known
 
 
 def lose(
-    model: Model, application: Application, own: OwnPod, *, confirmed: str = "", is_rejected: bool = False
+    model: Model,
+    application: Application,
+    own: OwnPod,
+    *,
+    confirmed: str = "",
+    refused: str = "",
+    is_rejected: bool = False,
 ) -> None:
-    """The virtual placeholder is gone with its node, gives way, or was rejected: another one is asked for.
+    """The virtual placeholder is gone with its node, gives way, was rejected, or cannot be where it was allocated:
+    another one is asked for.
 
     The new ask leaves before the old one ends, or the daemon would take the gang for complete in between. If the last
     pod has left in this step, the gang goes with it, or another pod comes in the same step. `confirmed` is the UUID of
-    a release that the daemon waits for.
+    a release that the daemon waits for. `refused` is why the node does not suit it.
     """
-    slot, gang, key = own.slot, application.gang, own.uid
+    slot, gang, key, uuid = own.slot, application.gang, own.uid, own.uuid
     is_remade = slot is not None and slot.state is SlotState.THERE and gang is not None and not gang.is_past
     spend(model, own)
     if slot is not None and gang is not None and is_remade:
@@ -211,6 +220,8 @@ def lose(
             _ask(model, application, gang, slot)
     if confirmed:
         model.effects.append(ConfirmRelease(confirmed))
+    if refused:
+        model.effects.append(ReleaseAllocation(application.id, key, uuid, refused))
     # A repeated ask may have been taken after all, and that of a placeholder may be pending again.
     model.effects.append(ReleaseAsk(application.id, key))
 

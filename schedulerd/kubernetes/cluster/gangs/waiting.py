@@ -47,7 +47,7 @@ def show(model: Model, application: Application) -> None:
         return
     gang.shown = found
     without_room = (key for key, waiting in gang.without_room.items() if waiting is found)
-    gang.shown_like = next((model.virtual[key].pod for key in without_room), None)
+    gang.shown_like = next((model.virtual[key].judged for key in without_room), None)
     real = [own for own in application.pods.values() if not own.is_placeholder]
     conditions.share(model, [own for own in real if found is None or not own.node], found, gang.shown_like)
 

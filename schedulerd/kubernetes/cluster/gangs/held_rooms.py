@@ -1,0 +1,147 @@
+"""The room that placeholders hold, in the view of the predicates: as which pod it counts, and who gets it.
+
+A placeholder counts as the oldest pod of its task group that exists, else as it was declared (`held_room`). The view
+knows it from the moment it is asked for, and it is on its node from its allocation on, as an assumed pod is; this holds
+for placeholder pods and virtual ones alike. When a member replaces it, its room goes on counting until the member has
+it: the daemon places the member only after the placeholder is gone, and nobody may take its port in between.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from msgspec.structs import replace
+
+from schedulerd.kubernetes.cluster.events import Cause
+from schedulerd.kubernetes.cluster.gangs.declaration import age
+from schedulerd.kubernetes.cluster.gangs.model import Gang, Group, KeptRoom
+from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.timers import Due
+from schedulerd.kubernetes.metadata.gangs import task_group_name
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.predicates.held_room import counts_alike, counts_as
+
+TAKEN_WITHIN_NS = 10 * SECOND_NS
+"""A member that replaces a placeholder is placed by then; if not, its swap has failed, and the room is free."""
+
+
+def told(own: OwnPod, pod: Pod) -> Pod:
+    """As what a placeholder pod counts that is new or has changed."""
+    own.pod = pod
+    own.counted_as = counts_as(pod, _member_of(own), is_replaced=own.cause is Cause.REPLACED)
+    return own.counted_as
+
+
+def count(model: Model, own: OwnPod) -> None:
+    """The placeholder has a slot from now on, or its task group has another oldest pod."""
+    counted = told(own, own.pod)
+    # Volumes are not held: those of the oldest member would be in the way of that member.
+    model.view.put_pod(replace(counted, spec=replace(counted.spec, volumes=None)) if counted.spec.volumes else counted)
+
+
+def find_oldest(gang: Gang, members: list[OwnPod]) -> None:
+    """The gang is being formed of these pods."""
+    for own in members:
+        group = gang.groups.get(_group_of(gang, own))
+        if group is not None and (group.oldest is None or age(own) < age(group.oldest)):
+            group.oldest = own
+
+
+def member_joined(model: Model, gang: Gang, own: OwnPod) -> None:
+    """The real pod is one of the gang now."""
+    group = gang.groups.get(_group_of(gang, own))
+    if group is not None and (group.oldest is None or age(own) < age(group.oldest)):
+        _stand_for(model, gang, group, own)
+
+
+def member_left(model: Model, application: Application, gang: Gang, own: OwnPod) -> None:
+    """The real pod is about to leave its application."""
+    for group in gang.groups.values():
+        if group.oldest is own:
+            others = (one for one in application.pods.values() if one is not own and not one.is_placeholder)
+            of_group = [one for one in others if _group_of(gang, one) == group.name]
+            _stand_for(model, gang, group, min(of_group, key=age, default=None))
+
+
+def idle_on(model: Model, own: OwnPod, node: str) -> list[str]:
+    """The one placeholder on the node that the member replaces if it goes there; nothing if there is none."""
+    application = own.application
+    there = model.view.state.nodes.get(node)
+    if own.is_placeholder or not own.task_group or application is None or application.gang is None or there is None:
+        return []
+    for uid in there.pods:
+        one = model.pods.get(uid) or model.virtual.get(uid)
+        if one is None or not one.is_placeholder or one.application is not application:
+            continue
+        if one.task_group == own.task_group and one.uuid and not one.is_release_wanted:
+            return [uid]
+    return []
+
+
+def keep(model: Model, own: OwnPod) -> None:
+    """A member is about to get the room of this placeholder, which is gone."""
+    gang = own.application.gang if own.application is not None else None
+    if gang is None or not own.node:
+        model.view.remove_pod(own.uid)
+        return
+    counted = told(own, own.pod)
+    model.view.put_pod(replace(counted, spec=replace(counted.spec, node_name=own.node, volumes=None)))
+    room = KeptRoom(gang, own.task_group, own.node)
+    gang.kept_rooms.setdefault((room.group, room.node), {})[own.uid] = None
+    model.kept_rooms[own.uid] = room
+    model.timers.set(model.now_ns + TAKEN_WITHIN_NS, Due.KEPT_ROOM, own.uid)
+
+
+def kept_on(own: OwnPod, node: str) -> list[str]:
+    """The room that is kept for the member, which is placed there; nothing if there is none on this node."""
+    gang = own.application.gang if own.application is not None else None
+    if gang is None or own.is_placeholder:
+        return []
+    return list(islice(gang.kept_rooms.get((own.task_group, node), ()), 1))
+
+
+def taken(model: Model, own: OwnPod, node: str) -> None:
+    """The member is placed: in the room that was kept for it, or elsewhere, and then that room is free."""
+    gang = own.application.gang if own.application is not None else None
+    rooms = gang.kept_rooms if gang is not None and not own.is_placeholder else {}
+    here = rooms.get((own.task_group, node)) or next(
+        (one for key, one in rooms.items() if key[0] == own.task_group), {}
+    )
+    for uid in islice(here, 1):
+        end(model, uid)
+
+
+def end(model: Model, uid: str) -> None:
+    """The room is kept for nobody any longer."""
+    room = model.kept_rooms.pop(uid, None)
+    if room is None:
+        return
+    key = room.group, room.node
+    del room.gang.kept_rooms[key][uid]
+    if not room.gang.kept_rooms[key]:
+        del room.gang.kept_rooms[key]
+    model.view.remove_pod(uid)
+
+
+def _stand_for(model: Model, gang: Gang, group: Group, oldest: OwnPod | None) -> None:
+    """The placeholders of the task group stand for another pod from now on: none, if no pod of it exists."""
+    before, group.oldest = group.oldest, oldest
+    if before is not None and oldest is not None and counts_alike(before.pod, oldest.pod):
+        return
+    for slot in gang.slots.values():
+        if slot.group == group.name and slot.own is not None:
+            count(model, slot.own)
+
+
+def _member_of(own: OwnPod) -> Pod | None:
+    """The pod that the placeholder stands for."""
+    gang = own.application.gang if own.application is not None else None
+    group = gang.groups.get(own.task_group) if gang is not None else None
+    if group is None:
+        return None
+    return group.oldest.pod if group.oldest is not None else group.like
+
+
+def _group_of(gang: Gang, own: OwnPod) -> str:
+    return own.task_group if gang.classes else task_group_name(own.pod.metadata)

@@ -1,0 +1,210 @@
+"""The room that a placeholder holds counts as the member that it stands for."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.objects.pod import Pod
+from tests.kubernetes import builders as b
+from tests.kubernetes.builders import app
+from tests.kubernetes.cluster.gang_play import made, pod_group
+from tests.kubernetes.cluster.play import Play, of, own
+
+HOST = "kubernetes.io/hostname"
+PORT: dict[str, Any] = {
+    "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}, "ports": [{"hostPort": 80}]}]
+}
+ALONE: dict[str, Any] = {"affinity": b.anti_affinity(b.term(HOST, b.selector(app="w")))}
+SPREAD: dict[str, Any] = {"topologySpreadConstraints": [b.spread(HOST, b.selector(app="w"))]}
+EXCLUSIONS: dict[str, dict[str, Any]] = {"port": PORT, "anti": ALONE, "spread": SPREAD}
+KINDS = ("pods", "virtual")
+
+
+def gang_pod(name: str, kind: str, at: int = 0, declared: dict[str, Any] | None = None, **spec: Any) -> Pod:
+    group = {"name": "g", "minMember": 2, "minResource": {"cpu": "1"}, **(declared or {})}
+    said = {
+        "schedulerd.io/task-groups": json.dumps([group]),
+        "schedulerd.io/task-group-name": "g",
+        "schedulerd.io/placeholders": kind,
+    }
+    labels = {"applicationId": "a", "app": "w"}
+    created = f"2026-01-01T00:00:{at:02}Z"
+    return own(name, meta={"labels": labels, "annotations": said, "creationTimestamp": created}, **spec)
+
+
+class GangPlay(Play):
+    def __init__(self) -> None:
+        super().__init__()
+        self.start(b.node("n", {HOST: "n"}), b.node("m", {HOST: "m"}))
+
+    def begin(self, *pods: Pod) -> list[str]:
+        """Keys of the placeholders that are asked for."""
+        effects = self.put(*pods)
+        effects += self.tell(v.ApplicationAccepted(app("a")))
+        created = [made(one) for one in of(effects, e.CreatePod)]
+        effects += self.put(*created)
+        return [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
+
+    def place(self, key: str, node: str) -> list[e.Effect]:
+        return self.tell(v.Allocated(app("a"), key, f"u-{key}", node))
+
+    def why(self, key: str, node: str) -> str | None:
+        return self.cluster.predicates(key, node, allocate=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("exclusion", EXCLUSIONS)
+def test_placeholders_exclude_each_other_as_their_members_do(exclusion: str, kind: str) -> None:
+    play = GangPlay()
+    spec = EXCLUSIONS[exclusion]
+    first, second = play.begin(gang_pod("w0", kind, **spec), gang_pod("w1", kind, **spec))
+    assert play.why(first, "n") is None
+    assert play.why(second, "n") is not None, "the daemon was told that the node suits the first one"
+    play.place(first, "n")
+    assert play.why(second, "n") is not None
+    assert play.why(second, "m") is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_asks_of_such_placeholders_are_asked_about(kind: str) -> None:
+    play = GangPlay()
+    effects = play.put(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    effects += play.tell(v.ApplicationAccepted(app("a")))
+    effects += play.put(*(made(one) for one in of(effects, e.CreatePod)))
+    asks = [ask for ask in of(effects, e.Ask) if ask.is_placeholder]
+    assert len(asks) == 2
+    assert all("schedulerd.io/predicates" not in ask.tags for ask in asks)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_member_is_judged_without_one_placeholder(kind: str) -> None:
+    play = GangPlay()
+    first, second = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    play.place(first, "n")
+    play.place(second, "m")
+    assert play.why("w0", "n") is None
+    stranger = own("s", **PORT)
+    play.put(stranger)
+    assert play.why("s", "n") is not None
+
+
+def test_two_placeholders_on_a_node_are_two() -> None:
+    """One of them stays when a member comes in the place of the other one."""
+    play = GangPlay()
+    first, second = play.begin(gang_pod("w0", "virtual"), gang_pod("w1", "virtual"))
+    play.place(first, "n")
+    play.place(second, "n")
+    play.put(own("o", meta={"labels": {"app": "x"}}, affinity=b.anti_affinity(b.term(HOST, b.selector(app="w")))))
+    assert play.why("o", "n") is not None
+    third = gang_pod("w2", "virtual", **ALONE)
+    play.put(third)
+    assert play.why("w2", "n") is not None, "it gets the room of one only"
+    assert play.why("w0", "n") is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_room_of_a_member_is_kept_between_its_placeholder_and_itself(kind: str) -> None:
+    play = GangPlay()
+    first, second = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    play.place(first, "n")
+    play.place(second, "m")
+    play.put(own("s", **PORT))
+    before = dict(play.cluster.model.pods)
+    play.tell(v.ReleaseWanted(app("a"), first, f"u-{first}", v.Cause.REPLACED, ""))
+    if kind == "pods":
+        play.put(b.terminating(before[first].pod))
+        assert play.why("s", "n") is not None
+        play.gone(before[first].pod)
+    assert play.why("s", "n") is not None, "a member is about to have it"
+    play.allocate("w0", "n")
+    assert play.cluster.model.pods["w0"].node == "n"
+    assert play.why("s", "n") is not None
+    assert play.cluster.model.kept_rooms == {}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_room_of_a_swap_that_has_failed_is_free_after_a_while(kind: str) -> None:
+    play = GangPlay()
+    first, _ = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    play.place(first, "n")
+    play.put(own("s", **PORT))
+    before = dict(play.cluster.model.pods)
+    play.tell(v.ReleaseWanted(app("a"), first, f"u-{first}", v.Cause.REPLACED, ""))
+    if kind == "pods":
+        play.gone(before[first].pod)
+    assert play.why("s", "n") is not None
+    play.wait(11)
+    assert play.why("s", "n") is None
+
+
+@pytest.mark.parametrize("cause", [v.Cause.PREEMPTED, v.Cause.TIMEOUT])
+def test_a_virtual_placeholder_that_is_lost_holds_nothing(cause: v.Cause) -> None:
+    play = GangPlay()
+    first, _ = play.begin(gang_pod("w0", "virtual", **PORT), gang_pod("w1", "virtual", **PORT))
+    play.place(first, "n")
+    play.put(own("s", **PORT))
+    play.tell(v.ReleaseWanted(app("a"), first, f"u-{first}", cause, ""))
+    assert play.why("s", "n") is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_without_a_member_the_declaration_counts(kind: str) -> None:
+    """The driver declares the ports, labels and terms of executors that do not exist yet."""
+    play = GangPlay()
+    declared = {"name": "e", "hostPorts": [80], "labels": {"app": "e"}}
+    driver = gang_pod("d", kind, declared=declared, affinity=b.anti_affinity(b.term(HOST, b.selector(app="none"))))
+    first, second = play.begin(driver)
+    play.place(first, "n")
+    assert play.why(second, "n") is not None
+    play.put(own("o", meta={"labels": {"app": "x"}}, affinity=b.anti_affinity(b.term(HOST, b.selector(app="e")))))
+    assert play.why("o", "n") is not None
+    assert play.why("o", "m") is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_oldest_member_that_exists_counts(kind: str) -> None:
+    play = GangPlay()
+    young, old = gang_pod("w1", kind, 5), gang_pod("w0", kind, 1, **PORT)
+    first, _ = play.begin(young)
+    play.place(first, "n")
+    play.put(own("s", **PORT))
+    assert play.why("s", "n") is None
+    play.put(old)
+    assert play.why("s", "n") is not None
+    play.gone(old)
+    assert play.why("s", "n") is None
+
+
+def test_a_virtual_placeholder_that_does_not_fit_after_all_is_asked_for_anew() -> None:
+    """Two allocations of one batch know nothing of each other."""
+    play = GangPlay()
+    first, second = play.begin(gang_pod("w0", "virtual", **PORT), gang_pod("w1", "virtual", **PORT))
+    both = [v.Allocated(app("a"), key, f"u-{key}", "n") for key in (first, second)]
+    effects = play.tell(*both)
+    (ask,) = of(effects, e.Ask)
+    (release,) = of(effects, e.ReleaseAllocation)
+    assert (release.key, ask.is_placeholder, ask.task_group) == (second, True, "g")
+    assert effects.index(ask) < effects.index(release), "the daemon never takes the gang for complete"
+    assert "host port" in release.message or "ports" in release.message
+    assert play.why(ask.key, "m") is None
+
+
+def test_volumes_of_members_are_not_held() -> None:
+    """The placeholders of a PodGroup are like its oldest pod, whose claim would be in the way of that pod."""
+    play = GangPlay()
+    play.cluster.step(0, [v.GangSourceServed(GangSource.COSCHEDULING)])
+    play.put(pod_group(1))
+    claim = [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]
+    labels = {"scheduling.x-k8s.io/pod-group": "pg"}
+    effects = play.put(own("w0", meta={"labels": labels}, volumes=claim))
+    (key,) = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
+    (added,) = of(effects, e.AddApplication)
+    play.tell(v.Allocated(added.application_id, key, "u", "n"))
+    play.put(own("s", volumes=claim))
+    assert play.why("s", "n") is None

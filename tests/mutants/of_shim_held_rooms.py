@@ -1,0 +1,57 @@
+"""Mutants of the room that placeholders hold for the members of their gangs."""
+
+from __future__ import annotations
+
+from schedulerd.kubernetes.cluster import allocations, promises, questions
+from schedulerd.kubernetes.cluster.gangs import answers, held_rooms
+from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.predicates import held_room
+from tests.kubernetes.cluster import test_exclusive_gangs, test_held_rooms
+from tests.mutants.changes import Replaced, Within, gives, left_out, nothing
+from tests.mutants.finders import Seeds, TestsOf
+from tests.mutants.mutant import Mutant
+from tests.mutants.rules import Rule
+
+ROOMS = TestsOf(test_held_rooms)
+
+
+def part_of_a_gang(seed: int) -> None:
+    assert test_exclusive_gangs.play(seed).partial() == []
+
+
+def counts_as_itself(placeholder: Pod, member: Pod | None, is_replaced: bool = False) -> Pod:
+    return placeholder
+
+
+MUTANTS = (
+    Mutant(
+        "a placeholder counts as itself",
+        Rule.SHIM_HELD_ROOMS,
+        Replaced(held_room._like, counts_as_itself),
+        (ROOMS, Seeds(part_of_a_gang, 25)),
+    ),
+    Mutant(
+        "a node that suits a pod is promised to others as well",
+        Rule.SHIM_HELD_ROOMS,
+        Replaced(promises.make, nothing),
+        (ROOMS,),
+    ),
+    Mutant(
+        "a member is judged with all placeholders of its gang",
+        Rule.SHIM_HELD_ROOMS,
+        Within(questions.predicates, held_rooms.idle_on, gives([])),
+        (ROOMS,),
+    ),
+    Mutant(
+        "the room of a placeholder that a member replaces is free at once",
+        Rule.SHIM_HELD_ROOMS,
+        left_out(answers.release_wanted, held_rooms.keep),
+        (ROOMS,),
+    ),
+    Mutant(
+        "the room that a member has got is kept as well",
+        Rule.SHIM_HELD_ROOMS,
+        left_out(allocations.allocated, held_rooms.taken),
+        (ROOMS,),
+    ),
+)
