@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import allocations, promises, questions
-from schedulerd.kubernetes.cluster.gangs import answers, held_rooms
+from schedulerd.kubernetes.cluster.gangs import answers, giving_way, held_rooms
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates import held_room
 from tests.kubernetes.cluster import test_exclusive_gangs, test_held_rooms
-from tests.mutants.changes import Replaced, Within, gives, left_out, nothing
+from tests.mutants.changes import By, Replaced, Within, gives, left_out, nothing
 from tests.mutants.finders import Seeds, TestsOf
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
@@ -19,7 +19,7 @@ def part_of_a_gang(seed: int) -> None:
     assert test_exclusive_gangs.play(seed).partial() == []
 
 
-def counts_as_itself(placeholder: Pod, member: Pod | None, is_replaced: bool = False) -> Pod:
+def counts_as_itself(original: By, placeholder: Pod, member: Pod) -> Pod:
     return placeholder
 
 
@@ -52,6 +52,12 @@ MUTANTS = (
         "the room that a member has got is kept as well",
         Rule.SHIM_HELD_ROOMS,
         left_out(allocations.allocated, held_rooms.taken),
+        (ROOMS,),
+    ),
+    Mutant(
+        "gangs that exclude each other hold their parts for ever",
+        Rule.SHIM_HELD_ROOMS,
+        Replaced(giving_way.check, nothing),
         (ROOMS,),
     ),
 )

@@ -58,7 +58,7 @@ from schedulerd.kubernetes.cluster.events import (
     VolumeWritten,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
-from schedulerd.kubernetes.cluster.gangs import declaration, held_rooms, life, slots
+from schedulerd.kubernetes.cluster.gangs import declaration, giving_way, held_rooms, life, slots
 from schedulerd.kubernetes.cluster.gangs.model import GangTime
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.cluster.objects import gone, put
@@ -170,6 +170,7 @@ _TIMERS: dict[Due, Callable[[Model, Any], None]] = {
     Due.IDLE_CLASSES: lambda model, key: nodes.idle_classes(model),
     Due.ASK_REFUSED: lambda model, key: refused.ask_refused_again(model),
     Due.GANG: life.due,
+    Due.GANGS_EXCLUDE: lambda model, key: giving_way.check(model),
     Due.KEPT_ROOM: held_rooms.end,
     Due.PROMISE: promises.expired,
     Due.DECLARATION: life.declaration_due,

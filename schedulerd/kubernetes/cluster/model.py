@@ -254,6 +254,8 @@ class Model:
         """Virtual placeholders by the key of their ask."""
         self.placeholders: dict[ApplicationId, dict[str, None]] = {}
         """Uids of placeholder pods by application id."""
+        self.is_gang_check_due = False
+        """A timer is set after which gangs that exclude each other are looked at."""
         self.promised: dict[str, int] = {}
         """By uid of a pod that counts on the node that the daemon was told suits it: until when."""
         self.kept_rooms: dict[str, KeptRoom] = {}

@@ -36,13 +36,11 @@ def put(model: Model, pod: Pod) -> None:
         gone(model, pod)
         return
     own = model.pods.get(pod.metadata.uid)
-    is_placeholder = own is not None and own.is_placeholder
-    is_changed = model.view.put_pod(held_rooms.told(own, pod) if own is not None and is_placeholder else pod)
+    is_changed = model.view.put_pod(held_rooms.told(own, pod) if own is not None and own.is_placeholder else pod)
     if pod.spec.scheduler_name not in model.settings.scheduler_names:
         if pod.spec.node_name:
             model.nodes.occupy(pod.metadata.uid, pod.spec.node_name, requests(pod))
         return
-    own = model.pods.get(pod.metadata.uid)
     if own is None:
         settings = model.settings
         metadata = read_metadata(

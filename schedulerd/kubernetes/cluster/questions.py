@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedulerd.kubernetes.cluster import promises
-from schedulerd.kubernetes.cluster.gangs import held_rooms
+from schedulerd.kubernetes.cluster.gangs import giving_way, held_rooms
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.predicates.plugins import ALL, ALL_IN_PLACE, DELEGATED, DELEGATED_IN_PLACE, RESERVE
 from schedulerd.kubernetes.predicates.words import reasons
@@ -39,6 +39,8 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
         if allocate and not gone:
             promises.make(model, own, node)
         return None
+    if own.is_placeholder:
+        giving_way.placeholder_refused(model)
     model.view.note_refused(key, own.judged, node, refusals, ignores_pods=bool(gone))
     return ", ".join(reasons(refusals))
 

@@ -29,6 +29,7 @@ class Due(Enum):
     IDLE_CLASSES = "idle classes"
     ASK_REFUSED = "ask refused"
     GANG = "gang"
+    GANGS_EXCLUDE = "gangs exclude each other"
     KEPT_ROOM = "kept room"
     PROMISE = "promise"
     DECLARATION = "declaration"

@@ -7,7 +7,8 @@ is refused again. The same idea in kube-scheduler: queueing hints.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from enum import Enum
 from itertools import islice
 from typing import NamedTuple
@@ -57,6 +58,7 @@ class RefusedPods:
         """Of counters of spread constraints that are watched: minimum and number of values as they were last."""
         self._happened: dict[Change, None] = {}
         """Changes since `settle` for which pods wait."""
+        self._is_tried = False
         self._woken: dict[str, None] = {}
         """Uids, the pod that was woken first is the first."""
 
@@ -88,8 +90,17 @@ class RefusedPods:
         """The pods that wait for this are woken at the next `settle`, not at once: this is called in the middle of
         loops over counters, and a pod that stops waiting may drop one of these. What happens several times counts
         once."""
-        if change in self._waiting:
+        if change in self._waiting and not self._is_tried:
             self._happened[change] = None
+
+    @contextmanager
+    def nothing_happens(self) -> Iterator[None]:
+        """What is changed now is only tried, and changed back."""
+        self._is_tried = True
+        try:
+            yield
+        finally:
+            self._is_tried = False
 
     def settle(self) -> None:
         """Wakes the pods that wait for what has happened."""

@@ -24,16 +24,24 @@ ALONE: dict[str, Any] = {"affinity": b.anti_affinity(b.term(HOST, b.selector(app
 SPREAD: dict[str, Any] = {"topologySpreadConstraints": [b.spread(HOST, b.selector(app="w"))]}
 EXCLUSIONS: dict[str, dict[str, Any]] = {"port": PORT, "anti": ALONE, "spread": SPREAD}
 KINDS = ("pods", "virtual")
+HOST_PORT = "node(s) didn't have free ports for the requested pod ports"
 
 
-def gang_pod(name: str, kind: str, at: int = 0, declared: dict[str, Any] | None = None, **spec: Any) -> Pod:
+def gang_pod(
+    name: str,
+    kind: str,
+    at: int = 0,
+    declared: dict[str, Any] | None = None,
+    application: str = "a",
+    **spec: Any,
+) -> Pod:
     group = {"name": "g", "minMember": 2, "minResource": {"cpu": "1"}, **(declared or {})}
     said = {
         "schedulerd.io/task-groups": json.dumps([group]),
         "schedulerd.io/task-group-name": "g",
         "schedulerd.io/placeholders": kind,
     }
-    labels = {"applicationId": "a", "app": "w"}
+    labels = {"applicationId": application, "app": "w"}
     created = f"2026-01-01T00:00:{at:02}Z"
     return own(name, meta={"labels": labels, "annotations": said, "creationTimestamp": created}, **spec)
 
@@ -46,13 +54,13 @@ class GangPlay(Play):
     def begin(self, *pods: Pod) -> list[str]:
         """Keys of the placeholders that are asked for."""
         effects = self.put(*pods)
-        effects += self.tell(v.ApplicationAccepted(app("a")))
+        effects += self.tell(*(v.ApplicationAccepted(one.application_id) for one in of(effects, e.AddApplication)))
         created = [made(one) for one in of(effects, e.CreatePod)]
         effects += self.put(*created)
         return [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
 
-    def place(self, key: str, node: str) -> list[e.Effect]:
-        return self.tell(v.Allocated(app("a"), key, f"u-{key}", node))
+    def place(self, key: str, node: str, application: str = "a") -> list[e.Effect]:
+        return self.tell(v.Allocated(app(application), key, f"u-{key}", node))
 
     def why(self, key: str, node: str) -> str | None:
         return self.cluster.predicates(key, node, allocate=True)
@@ -208,3 +216,40 @@ def test_volumes_of_members_are_not_held() -> None:
     play.tell(v.Allocated(added.application_id, key, "u", "n"))
     play.put(own("s", volumes=claim))
     assert play.why("s", "n") is None
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_of_two_gangs_that_hold_a_part_each_the_later_one_gives_way(kind: str) -> None:
+    play = GangPlay()
+    first = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    second = play.begin(
+        gang_pod("x0", kind, 9, application="b", **PORT), gang_pod("x1", kind, 9, application="b", **PORT)
+    )
+    play.place(first[0], "n")
+    play.place(second[0], "m", "b")
+    for key in (first[1], second[1]):
+        assert [play.why(key, node) for node in ("n", "m")] == 2 * [HOST_PORT]
+    effects = play.wait(11)
+    given = [one.key for one in of(effects, e.ReleaseAllocation)] + [one.pod.uid for one in of(effects, e.DeletePod)]
+    assert given == [second[0]]
+    if kind == "pods":
+        play.gone(play.cluster.model.pods[second[0]].pod)
+    assert play.why(first[1], "m") is None
+    again = [ask.key for ask in of(effects, e.Ask) if ask.key.startswith(second[0])]
+    assert all(key.endswith("stand-in") for key in again), "it is made again a while later"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_gang_gives_way_for_one_that_would_not_be_complete_even_then(kind: str) -> None:
+    play = GangPlay()
+    play.put(b.bound("o", "m", **PORT))
+    first = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    second = play.begin(
+        gang_pod("x0", kind, 9, application="b", **PORT), gang_pod("x1", kind, 9, application="b", **PORT)
+    )
+    play.place(second[0], "n", "b")
+    for key in (*first, second[1]):
+        assert [play.why(key, node) for node in ("n", "m")] == 2 * [HOST_PORT]
+    effects = play.wait(60)
+    assert of(effects, e.ReleaseAllocation) == []
+    assert of(effects, e.DeletePod) == []
