@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
 from fastapi import Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from schedulerd.daemon.admin.api import event_scan
+from schedulerd.daemon.admin.api import event_scan, finding
 from schedulerd.daemon.admin.api.answers import Answers
 from schedulerd.daemon.admin.api.event_stream import EVENT_ITEM, EventStream, EventStreams
 from schedulerd.daemon.admin.api.finding import NAME_LENGTH_MAX
@@ -23,6 +23,8 @@ from schedulerd.daemon.admin.api.routers import Router
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.observe.event_record import Event
 from schedulerd.observe.event_ring import EventRing
+
+FilterT = TypeVar("FilterT", bound="EventFilter")
 
 EVENTS_LISTED_MAX = 1_000
 """Events of one list."""
@@ -52,7 +54,8 @@ class EventFilter(BaseModel):
     """Only of this resource manager."""
     type: Literal[EventType, ""] = ""
     object: Name = ""
-    """Only of the object with this id, such as an application, a node, a queue or an ask, or that refer to it."""
+    """Only of the object with this id, such as an application, a node, a queue or an ask, or that refer to it.
+    Of an application also the id that pods of one namespace give it."""
     after: str = Field(default="", max_length=NAME_LENGTH_MAX)
     """Id of an event: only later ones."""
 
@@ -81,6 +84,13 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
     router = Router(tags=["events"])
     feed, streams = sources.feed, EventStreams(sources.feed, sources.queries)
 
+    async def with_whole_id(query: FilterT) -> FilterT:
+        """The object may be an application by the id that its pods give it. Raises `HTTPException` with 404."""
+        if not query.object or query.type not in ("", "app"):
+            return query
+        ids = await answers.finish(_ids_of_namespaces(sources, query))
+        return query.model_copy(update={"object": finding.only(ids, query.object)}) if ids else query
+
     @router.get("/events", response_model=Events)
     async def list_events(query: Annotated[EventQuery, Query()]) -> Response:
         """The last events, or those after or before an id."""
@@ -88,6 +98,7 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
             raise HTTPException(422, "no events are kept: the setting event_tracking is off")
         if query.after and query.before:
             raise HTTPException(422, "before: is set, and after is too; set one of them")
+        query = await with_whole_id(query)
         body = await answers.finish(_list(feed.ring, query))
         return Response(body, headers={"cache-control": "no-store"}, media_type="application/json")
 
@@ -101,9 +112,22 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
         with `after`. A stream ends after less than a minute, and the client resumes it."""
         after = request.headers.get("last-event-id", "") or query.after
         start = _start(feed.ring, after) if after else None
-        return EventStream(streams, query, start)
+        return EventStream(streams, await with_whole_id(query), start)
 
     return router
+
+
+def _ids_of_namespaces(sources: ApiSources, query: EventFilter) -> Generator[None, None, dict[str, None]]:
+    """Of the applications of all partitions that the filter leaves; none if one has exactly this id."""
+    found: dict[str, None] = {}
+    for rm in list(sources.scheduler.cluster.resource_managers.values()):
+        for partition in list(rm.partitions.values()) if query.rm in ("", rm.rm_id) else ():
+            for known in (partition.applications, partition.terminated_by_id):
+                if query.object in known:
+                    return {}
+                if not found:
+                    found |= yield from finding.ids_of_namespaces(known, query.object)
+    return found
 
 
 def _start(ring: EventRing, after: str) -> int:

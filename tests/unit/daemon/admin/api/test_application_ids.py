@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from schedulerd.core.commands import NewApplication, UpdateApplications
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon.admin.api import finding
 from tests.unit.core.builders import a_conversation, a_node, an_app, an_ask
@@ -95,3 +96,17 @@ def test_pages_take_it_as_well() -> None:
     assert "one.web" in refused.text
     found = world.request("GET", "/ui/search", params={"q": "db"})
     assert (found.status_code, found.headers["location"]) == (303, "/ui/application?id=one.db")
+
+
+def test_events_of_an_application_are_found_by_it() -> None:
+    world = ApiWorld(of_namespaces("one.db", "one.web", "two.web"))
+    world.events.register()
+    for name in ("one.db", "two.web"):
+        world.events.step(UpdateApplications("rm", [NewApplication(name, "root.a", user="u")]))
+    for query in ({"object": "one.db"}, {"object": "db"}, {"object": "db", "type": "app"}):
+        found = world.get("/events", **query)["items"]
+        assert {one["object"] for one in found if one["type"] == "app"} == {"one.db"}
+    assert world.refused("/events", object="web") == (404, SEVERAL)
+    assert world.refused("/events/stream", object="web") == (404, SEVERAL)
+    assert world.get("/events", object="web", type="node")["items"] == []
+    assert world.get("/events", object="two.web")["items"] != []
