@@ -77,6 +77,7 @@ PROPERTIES: Mapping[str, Property] = MappingProxyType(
         "preemption.within-queue": Property(one_of(WithinQueue), "off", "preemption_within_queue"),
         "quota.preemption.delay": Property(_duration_ns(0), "0", "quota_preemption_delay_ns"),
         "gang.placeholder.idle.timeout": Property(_duration_ns(0), "15m", "gang_placeholder_idle_timeout_ns"),
+        "stateaware.timeout": Property(_duration_ns(1), "30s", "stateaware_timeout_ns"),
         "application.unschedasks.backoff": Property(_whole_number(0, 2**64 - 1), "0"),
         "application.unschedasks.backoff.delay": Property(_duration_ns(1), "30s"),
     }

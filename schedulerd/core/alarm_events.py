@@ -75,6 +75,13 @@ class QueueCleanupDue:
 
 
 @dataclass(slots=True)
+class StartTimeout:
+    """The application has been the next to start in its state-aware leaf for `stateaware.timeout`."""
+
+    application: Application
+
+
+@dataclass(slots=True)
 class RetryDue:
     """An ask is old enough for a reservation or for a preemption attempt."""
 
@@ -149,6 +156,7 @@ AlarmEvent: TypeAlias = (
     | ApplicationExecutionTimeout
     | AllocationExecutionTimeout
     | QueueCleanupDue
+    | StartTimeout
     | RetryDue
     | ReservationTimeout
     | QuotaReliefDue

@@ -63,6 +63,7 @@ class Partition:
         "freed_queues",
         "gangs_changed",
         "gangs_touched",
+        "may_start_next",
         "moves",
         "name",
         "next_deadlock_check_ns",
@@ -166,6 +167,8 @@ class Partition:
         """Nodes and queues where room became free in this step that waiting asks may use."""
         self.touched: dict[Queue, None] = {}
         """Queues whose pending amounts changed in this step; they get new positions at its end."""
+        self.may_start_next: dict[Application, None] = {}
+        """Applications that became the last one of a state-aware leaf that may start, in this step."""
         self.swaps: dict[Application, None] = {}
         """Applications that may have a possible swap; the cycle tries swaps before it allocates."""
         self.serial = 0

@@ -27,8 +27,16 @@ from schedulerd.core.alarm_events import (
     ReservationTimeout,
     RetryDue,
     SchedulingStatesDue,
+    StartTimeout,
 )
-from schedulerd.core.applications.handlers import application_states, applications, asks, execution_times, rm_releases
+from schedulerd.core.applications.handlers import (
+    application_states,
+    applications,
+    asks,
+    execution_times,
+    rm_releases,
+    start_times,
+)
 from schedulerd.core.commands import (
     CleanQueues,
     Command,
@@ -116,6 +124,8 @@ class Scheduler:
             if partition.gangs_touched:
                 gang_time.review(context, partition)
             end_of_step(partition)
+            if partition.may_start_next:
+                start_times.watch(context, partition)
             timers = partition.retry_timers
             if timers.reservations_due.times or timers.attempts_due.times or timers.alarm is not None:
                 waiting.schedule_alarm(context, partition)
@@ -196,6 +206,8 @@ def _ring(context: StepContext, event: AlarmEvent) -> None:
             execution_times.end_allocation(context, event.allocation)
         case QueueCleanupDue():
             queues.clean(context, event.partition)
+        case StartTimeout():
+            start_times.on_timeout(context, event.application)
         case RetryDue():
             event.partition.retry_timers.has_due = True
         case ReservationTimeout():

@@ -29,7 +29,7 @@ class ApplicationOrder(StrEnum):
     FIFO = "fifo"
     FAIR = "fair"
     STATE_AWARE = "stateaware"
-    """Like fifo, but only one application at a time may be starting."""
+    """Like fifo, but only one application at a time may be starting; one that is blocked lets the next one start."""
     DRF = "drf"
     """Dominant resource fairness: the application goes first whose largest share of the cluster is the smallest."""
 
@@ -150,6 +150,10 @@ class QueueProperties:
     """Inherited: how long placeholders of a complete gang may be idle before they are released; 0: as long as their
     application runs."""
 
+    stateaware_timeout_ns: int = 30 * SECOND_NS
+    """Inherited: how long an application that holds nothing may be blocked before it lets the next one of a
+    `stateaware` leaf start."""
+
     def for_child(self) -> QueueProperties:
         """The settings that a child starts with."""
         disabled = self.preemption_policy is PreemptionPolicy.DISABLED
@@ -162,6 +166,7 @@ class QueueProperties:
             preemption_within_queue=self.preemption_within_queue,
             quota_preemption_delay_ns=self.quota_preemption_delay_ns,
             gang_placeholder_idle_timeout_ns=self.gang_placeholder_idle_timeout_ns,
+            stateaware_timeout_ns=self.stateaware_timeout_ns,
         )
 
 

@@ -81,12 +81,12 @@ def backwards(original: By, partition: Partition, application: Application) -> N
     original(partition, application)
 
 
-def the_second(original: By, queue: Queue) -> Application | None:
+def the_second(original: By, queue: Queue) -> list[Application]:
     """The second of those that want to start, if there is one."""
-    first: Application | None = original(queue)
-    if first is None:
-        return None
-    others = {name: one for name, one in queue.applications.items() if one is not first}
+    first: list[Application] = original(queue)
+    if not first:
+        return []
+    others = {name: one for name, one in queue.applications.items() if one not in first}
     with while_(queue, applications=others):
         return original(queue) or first
 

@@ -80,8 +80,10 @@ class Sorted:
         others = self._applications_in(queue)
         if any(one.state == ApplicationState.STARTING for one in others):
             return False
+        passed = {one.application_id for one in others if one.lets_next_start}
         wanting = [one.application_id for one in others if one.state == ApplicationState.ACCEPTED and one.asks]
-        return app.application_id == min(wanting, default="")
+        is_after = [name for name in wanting if name < app.application_id and name not in passed]
+        return app.application_id in wanting and not is_after
 
     def _queue_order(self, parent: QueueView) -> Callable[[QueueView], tuple[Any, ...]]:
         def order(queue: QueueView) -> tuple[Any, ...]:

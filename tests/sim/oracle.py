@@ -105,7 +105,7 @@ def awaits_start(partition: PartitionView, item: ApplicationView) -> bool:
     waiting = [
         one for one in others if one.state == ApplicationState.ACCEPTED and (one.asks or one.awaiting_placeholder)
     ]
-    return any(one is not item and one.submitted_at_ns <= item.submitted_at_ns for one in waiting)
+    return any(one is not item and one.asked_at_ns <= item.asked_at_ns and not one.lets_next_start for one in waiting)
 
 
 def _waiting_for_no_gang(partition: PartitionView) -> list[str]:

@@ -76,7 +76,7 @@ def _out_of_turn(before: PartitionView, after: PartitionView, fact: ApplicationC
             continue
         if item.state == was.state == ApplicationState.STARTING:
             yield f"{fact.application_id} starts while {item.application_id} does"
-        elif _waits(was) and _waits(item) and item.submitted_at_ns < it.submitted_at_ns:
+        elif _waits(was) and _waits(item) and item.asked_at_ns < it.asked_at_ns and not item.lets_next_start:
             yield f"{fact.application_id} starts before {item.application_id}, which came first"
 
 

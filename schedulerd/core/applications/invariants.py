@@ -84,4 +84,5 @@ def alarms(partition: Partition) -> Iterator[Alarm | None]:
         yield app.alarm
         if not isinstance(app, RejectedApplication):
             yield app.run_alarm
+            yield app.start_alarm
             yield from [one.alarm for one in app.allocations.values()]

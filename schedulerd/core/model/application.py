@@ -52,6 +52,7 @@ class Application(ParentEntity):
         "group",
         "groups",
         "has_run",
+        "lets_next_start",
         "limit_subject",
         "limited_starts",
         "partition_name",
@@ -66,6 +67,7 @@ class Application(ParentEntity):
         "run_alarm",
         "serial",
         "spec",
+        "start_alarm",
         "state",
         "state_log",
         "submitted_at_ns",
@@ -134,6 +136,10 @@ class Application(ParentEntity):
         """Whether the number of running applications is limited somewhere on its path."""
         self.awaits_start = False
         """True in a state-aware leaf while another application may start."""
+        self.lets_next_start = False
+        """True in a state-aware leaf if it has been next for long, holds nothing, and is blocked."""
+        self.start_alarm: Alarm | None = None
+        """Rings when it may have to let the next application of its state-aware leaf start."""
 
     def most_used(self) -> Resources:
         """For each resource the most that its allocations used at a time, placeholders included."""

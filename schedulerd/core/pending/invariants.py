@@ -14,7 +14,7 @@ from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import is_schedulable, next_to_start
+from schedulerd.core.pending.enqueueing import holds_nothing, is_schedulable, next_to_start
 from schedulerd.core.pending.parent_entity import BlockReason, ParentEntity
 from schedulerd.core.pending.pending_index import Key, SchedulingEntity
 from schedulerd.core.pending.request_class import PendingClass
@@ -215,12 +215,17 @@ def starts(partition: Partition) -> Iterator[str]:
     for queue in partition.root.subtree():
         if queue.properties.application_order is not ApplicationOrder.STATE_AWARE:
             continue
-        starter = next_to_start(queue)
+        starting = next_to_start(queue)
         for app in queue.applications.values():
-            if app.awaits_start != (app.state is ApplicationState.ACCEPTED and app is not starter):
+            if app.awaits_start != (app.state is ApplicationState.ACCEPTED and app not in starting):
                 verb = "waits" if app.awaits_start else "does not wait"
-                who = "none" if starter is None else starter.application_id
+                who = ", ".join(one.application_id for one in starting) or "none"
                 yield f"application {app.application_id} {verb} in {queue.path}, where the next to start is {who}"
+            if app.lets_next_start and not holds_nothing(app):
+                yield f"application {app.application_id} lets the next one start in {queue.path}, and has allocations"
+        last = starting[-1] if starting else None
+        if last is not None and not last.lets_next_start and (last.start_alarm is None or not last.start_alarm.live):
+            yield f"application {last.application_id} is next to start in {queue.path}, and no alarm lets others start"
 
 
 def alarms(partition: Partition) -> Iterator[Alarm | None]:

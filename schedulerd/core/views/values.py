@@ -141,6 +141,8 @@ class ApplicationView:
     gang_full_ns: int | None
     """When the last missing placeholder was allocated (`GangCompleted`); None if that has not happened."""
     task_groups: list[TaskGroupView]
+    lets_next_start: bool
+    """In a state-aware leaf: it has been blocked for long, and the next application may start before it."""
     waits_for_gang_of: str
     """Id of the application with the priority gang for which its placeholders wait; '' if they do not."""
 

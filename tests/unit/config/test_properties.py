@@ -29,6 +29,7 @@ GOOD = {
     "quota.preemption.delay": ["0", "0s", "5m"],
     "gang.placeholder.idle.timeout": ["0", "15m"],
     "preemption.within-queue": ["off", "priority", "Priority"],
+    "stateaware.timeout": ["1ms", "30s"],
     "application.unschedasks.backoff": ["0", "18446744073709551615"],
     "application.unschedasks.backoff.delay": ["30s"],
 }
@@ -43,6 +44,7 @@ BAD = {
     "quota.preemption.delay": (["-1s"], "must be a duration of 0 or more"),
     "preemption.within-queue": (["on", "true", ""], "must be one of off, priority"),
     "gang.placeholder.idle.timeout": (["-1s"], "must be a duration of 0 or more"),
+    "stateaware.timeout": (["0", "-1s"], "must be a duration of more than 0"),
     "application.unschedasks.backoff": (["-1", "18446744073709551616"], "must be a whole number from 0"),
     "application.unschedasks.backoff.delay": (["soon", "30"], "not a duration"),
 }
@@ -106,6 +108,7 @@ EVERYTHING = {
     "quota.preemption.delay": "2m",
     "gang.placeholder.idle.timeout": "3m",
     "preemption.within-queue": "priority",
+    "stateaware.timeout": "4m",
 }
 HANDED_DOWN = QueueProperties(
     application_order=ApplicationOrder.STATE_AWARE,
@@ -115,6 +118,7 @@ HANDED_DOWN = QueueProperties(
     quota_preemption_delay_ns=2 * MINUTE_NS,
     gang_placeholder_idle_timeout_ns=3 * MINUTE_NS,
     preemption_within_queue=WithinQueue.PRIORITY,
+    stateaware_timeout_ns=4 * MINUTE_NS,
 )
 
 
@@ -130,6 +134,7 @@ def test_what_is_written_holds() -> None:
         quota_preemption_delay_ns=2 * MINUTE_NS,
         gang_placeholder_idle_timeout_ns=3 * MINUTE_NS,
         preemption_within_queue=WithinQueue.PRIORITY,
+        stateaware_timeout_ns=4 * MINUTE_NS,
     )
 
 

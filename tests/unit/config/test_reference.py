@@ -101,6 +101,7 @@ OTHER_VALUES = {
     "quota.preemption.delay": ["5m"],
     "gang.placeholder.idle.timeout": ["5m"],
     "preemption.within-queue": ["priority"],
+    "stateaware.timeout": ["1m"],
 }
 
 

@@ -205,9 +205,9 @@ def on_state_timeout(context: StepContext, application: Application) -> None:
 
 def forget(context: StepContext, application: Application) -> None:
     """Nothing is remembered of the application any longer."""
-    for alarm in (application.alarm, application.run_alarm):
+    for alarm in (application.alarm, application.run_alarm, application.start_alarm):
         context.cluster.alarms.cancel(alarm)
-    application.alarm = application.run_alarm = None
+    application.alarm = application.run_alarm = application.start_alarm = None
     gang_time.forget(context, application)
     context.partition_of(application).forget(application)
     context.emit(

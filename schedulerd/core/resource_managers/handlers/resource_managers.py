@@ -101,6 +101,7 @@ def _drop(context: StepContext, rm: ResourceManager) -> None:
                 continue
             alarms.cancel(application.gang_alarm)
             alarms.cancel(application.run_alarm)
+            alarms.cancel(application.start_alarm)
             if application.gang is not None:
                 alarms.cancel(application.gang.deadlock_alarm)
                 alarms.cancel(application.gang.idle_alarm)
