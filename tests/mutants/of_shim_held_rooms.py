@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import allocations, promises, questions
-from schedulerd.kubernetes.cluster.gangs import answers, giving_way, held_rooms
+from schedulerd.kubernetes.cluster.gangs import answers, giving_way, held_rooms, leaving
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates import held_room
 from tests.kubernetes.cluster import test_exclusive_gangs, test_held_rooms
@@ -15,10 +15,6 @@ from tests.mutants.rules import Rule
 ROOMS = TestsOf(test_held_rooms)
 
 
-def part_of_a_gang(seed: int) -> None:
-    assert test_exclusive_gangs.play(seed).partial() == []
-
-
 def counts_as_itself(original: By, placeholder: Pod, member: Pod) -> Pod:
     return placeholder
 
@@ -28,7 +24,7 @@ MUTANTS = (
         "a placeholder counts as itself",
         Rule.SHIM_HELD_ROOMS,
         Replaced(held_room._like, counts_as_itself),
-        (ROOMS, Seeds(part_of_a_gang, 25)),
+        (ROOMS, Seeds(test_exclusive_gangs.test_no_gang_is_placed_in_part, 25)),
     ),
     Mutant(
         "a node that suits a pod is promised to others as well",
@@ -58,6 +54,12 @@ MUTANTS = (
         "gangs that exclude each other hold their parts for ever",
         Rule.SHIM_HELD_ROOMS,
         Replaced(giving_way.check, nothing),
+        (ROOMS,),
+    ),
+    Mutant(
+        "a member leaves the room of its gang though another one cannot",
+        Rule.SHIM_HELD_ROOMS,
+        Replaced(leaving.strands_another, gives(False)),
         (ROOMS,),
     ),
 )

@@ -18,7 +18,7 @@ KEPT_NS = 5 * SECOND_NS
 def make(model: Model, own: OwnPod, node: str) -> None:
     """The daemon is told that the node suits the pod, which it has asked for."""
     if own.state is PodState.ASKED:
-        model.view.assume(own.judged, node)
+        model.view.assume(own.judged, node, for_now=True)
         model.promised[own.uid] = model.now_ns + KEPT_NS
         model.timers.set(model.now_ns + KEPT_NS, Due.PROMISE, own.uid)
 

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedulerd.kubernetes.cluster import promises
-from schedulerd.kubernetes.cluster.gangs import giving_way, held_rooms
+from schedulerd.kubernetes.cluster.gangs import giving_way, held_rooms, leaving
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.predicates.plugins import ALL, ALL_IN_PLACE, DELEGATED, DELEGATED_IN_PLACE, RESERVE
+from schedulerd.kubernetes.predicates.refused_pods import NODES, Change, What
 from schedulerd.kubernetes.predicates.words import reasons
 
 UNKNOWN_POD = "the pod is not known"
@@ -37,6 +38,9 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
     refusals = model.view.judge(own.judged, node, plugins, gone, first_only=True)
     if not refusals:
         if allocate and not gone:
+            if leaving.strands_another(model, own, node):
+                model.view.refused.add(key, (NODES, Change(What.ROOM, node)))
+                return leaving.STRANDS
             promises.make(model, own, node)
         return None
     if own.is_placeholder:

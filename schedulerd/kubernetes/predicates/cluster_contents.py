@@ -77,6 +77,8 @@ class ClusterContents:
         is_at = known.node.name if known.node is not None else ""
         node_name = pod.spec.node_name or is_at
         if is_at == node_name and (occupies_alike if node_name else is_alike)(known.pod, pod):
+            if node_name and not pod.spec.node_name and not is_alike(known.pod, pod):
+                known.stop_judging(self.state)  # it may be judged for another node yet, by what it asks for now
             known.pod = pod
             return False
         if known.node is None:
@@ -95,13 +97,15 @@ class ClusterContents:
         if known is not None:
             self._forget(known)
 
-    def assume(self, pod: Pod, node_name: str) -> None:
-        """The pod counts on the node from now on, until an event names another, it is forgotten or deleted."""
+    def assume(self, pod: Pod, node_name: str, *, for_now: bool = False) -> None:
+        """The pod counts on the node from now on, until an event names another, it is forgotten or deleted. `for_now`:
+        there will be more questions about it, and what was made for these is kept."""
         known = self._pods.get(pod.metadata.uid) or self._know(pod)
-        if known.node is not None and known.node.name == node_name:
-            return
-        self._unplace(known, node_name)
-        self._place(known, node_name)
+        if known.node is None or known.node.name != node_name:
+            self._unplace(known, node_name)
+            self._put_on(known, node_name)
+        if not for_now:
+            known.stop_judging(self.state)
 
     def forget_assumed(self, uid: str) -> None:
         """The pod is on no node after all, unless an event has named one."""
@@ -130,15 +134,17 @@ class ClusterContents:
         self.state.anti_affinity.known(known.info, -1)
 
     def _place(self, known: KnownPod, node_name: str) -> None:
-        if not node_name:
-            return
+        if node_name:
+            self._put_on(known, node_name)
+            known.stop_judging(self.state)
+
+    def _put_on(self, known: KnownPod, node_name: str) -> None:
         node = self.state.nodes.get(node_name)
         if node is None:
             node = self.state.nodes[node_name] = NodeState(node_name)
         known.node = node
         node.add(known.info)
         self._count(known.info, node, 1)
-        known.stop_judging(self.state)
 
     def _unplace(self, known: KnownPod, stays_on: str = "") -> None:
         node = known.node

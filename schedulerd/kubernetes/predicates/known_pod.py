@@ -34,9 +34,9 @@ class KnownPod:
 
     def prepare(self, cluster: ClusterState) -> bool:
         """One step of what has to be done before questions can be answered; False if nothing is left of that."""
-        if self.node is not None:
-            return False
         if self._judged is None:
+            if self.node is not None:
+                return False
             self._judged = JudgedPod(self.read_pending(), cluster)
         return self._judged.advance()
 
@@ -49,7 +49,7 @@ class KnownPod:
                 self._judged = judged
         while judged.advance():
             pass
-        return judged, self.node is None
+        return judged, self._judged is judged
 
     def stop_judging(self, cluster: ClusterState) -> None:
         """The pod has a node, or has changed: nothing is kept for questions about it."""

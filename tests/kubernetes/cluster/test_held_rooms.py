@@ -9,6 +9,7 @@ import pytest
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.gangs import leaving
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes import builders as b
@@ -253,3 +254,19 @@ def test_no_gang_gives_way_for_one_that_would_not_be_complete_even_then(kind: st
     effects = play.wait(60)
     assert of(effects, e.ReleaseAllocation) == []
     assert of(effects, e.DeletePod) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_member_leaves_the_room_of_its_gang_while_another_one_could_not_go_elsewhere(kind: str) -> None:
+    play = GangPlay()
+    first, second = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    play.place(first, "n")
+    play.place(second, "m")
+    for name in ("n", "m"):
+        play.put(b.node(name, {HOST: name}, unschedulable=True))
+    play.put(b.node("k", {HOST: "k"}))
+    assert play.why("w0", "n") is not None
+    assert play.why("w0", "k") == leaving.STRANDS
+    play.put(b.node("l", {HOST: "l"}))
+    assert play.why("w0", "k") is None
+    assert play.why("w1", "l") is None

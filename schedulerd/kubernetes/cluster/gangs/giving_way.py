@@ -99,7 +99,7 @@ def _is_enough(model: Model, application: Application, giving: list[Application]
             if at == len(names):
                 is_enough = False
                 break
-            model.view.assume(own.judged, names[at])
+            model.view.assume(own.judged, names[at], for_now=True)
             found.append(own)
         for own in found:
             model.view.forget_assumed(own.uid)
