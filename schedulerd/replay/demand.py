@@ -17,12 +17,21 @@ from schedulerd.core.specs import ConfigurationText, PartitionSpec
 from schedulerd.replay.names import ApplicationName
 
 
+class Origin(NamedTuple):
+    """Where something stands in the history: what was first there is first in any run, of all that is due at a time."""
+
+    number: int
+    """Of the command."""
+    position: int = 0
+    """Among what the command did, from 1; 0 is before all of that."""
+
+
 @dataclass(slots=True)
 class Run:
     """How long one allocation was there."""
 
-    number: int
-    """Of the command that ended it, or that placed it as long as none has."""
+    origin: Origin
+    """What ended it, or placed it as long as nothing has."""
     run_ns: int | None = None
     """None if the resource manager did not end it, or it had not ended at the end of the history."""
     termination: TerminationType | None = None
@@ -36,8 +45,7 @@ class Send(NamedTuple):
 
     after_ns: int
     """The beginning of its chapter."""
-    number: int
-    """Number of the command in the history."""
+    origin: Origin
     command: Command
 
 
@@ -69,7 +77,7 @@ class ApplicationDemand:
         runs = self.runs.get(key, [])
         if nth < len(runs):
             return runs[nth]
-        return Run(0, None if placeholder else self.usual_run_ns)
+        return Run(Origin(0), None if placeholder else self.usual_run_ns)
 
 
 class Question(NamedTuple):

@@ -57,6 +57,7 @@ from schedulerd.replay.demand import (
     Answer,
     ApplicationDemand,
     Demand,
+    Origin,
     Question,
     Run,
     RunSegment,
@@ -118,8 +119,8 @@ class Derivation:
         self._demand.end_ns = step.now_ns
         sent = self._send(step)
         touched = dict.fromkeys(sent)
-        for fact in step.facts:
-            name = self._take(step, fact)
+        for position, fact in enumerate(step.facts, start=1):
+            name = self._take(step, fact, Origin(step.number, position))
             if name is not None:
                 touched[name] = None
         for name in sent:
@@ -185,14 +186,14 @@ class Derivation:
         for ask in command.asks:
             by_name.setdefault(self._name(command.rm_id, ask.partition, ask.application_id), []).append(ask)
         for name, asks in by_name.items():
-            self._say(step, name, UpdateAllocations(command.rm_id, asks=asks))
+            self._say(step, name, UpdateAllocations(command.rm_id, asks=asks), Origin(step.number))
         return list(by_name)
 
     def _applications(self, step: Step, command: UpdateApplications) -> list[ApplicationName]:
         sent = []
         for new in command.new:
             sent.append(name := self._name(command.rm_id, new.partition, new.application_id))
-            self._say(step, name, UpdateApplications(command.rm_id, new=[new]))
+            self._say(step, name, UpdateApplications(command.rm_id, new=[new]), Origin(step.number))
         for removal in command.remove:
             name = self._name(command.rm_id, removal.partition, removal.application_id)
             if name in self._open:
@@ -200,7 +201,7 @@ class Derivation:
                 self._close(step, name, removal)
         return sent
 
-    def _say(self, step: Step, name: ApplicationName, command: Command) -> None:
+    def _say(self, step: Step, name: ApplicationName, command: Command, origin: Origin) -> None:
         """Adds to the chapter of the application, or begins one."""
         opened = self._open.get(name)
         if opened is None:
@@ -209,8 +210,7 @@ class Derivation:
             self._demand.applications.append(opened.demand)
         if opened.idle_since_ns is not None:
             self._begin_chapter(step, opened)
-        send = Send(step.now_ns - opened.began_ns, step.number, command)
-        opened.demand.chapters[-1].sends.append(send)
+        opened.demand.chapters[-1].sends.append(Send(step.now_ns - opened.began_ns, origin, command))
 
     def _begin_chapter(self, step: Step, opened: _Open) -> None:
         since_ns = step.now_ns if opened.idle_since_ns is None else opened.idle_since_ns
@@ -222,16 +222,16 @@ class Derivation:
         """Its removal is a chapter of its own, even if it cut short what was under way: that ended with it, and the
         times that it ran say so. What it still waited for was given up."""
         opened = self._open[name]
-        for fact in step.facts:
+        for position, fact in enumerate(step.facts, start=1):
             if isinstance(fact, AskWithdrawn) and fact.cause is WithdrawCause.APPLICATION_REMOVED:
-                self._give_up(step, fact, name)
+                self._give_up(step, fact, name, Origin(step.number, position))
         self._begin_chapter(step, opened)
-        self._say(step, name, UpdateApplications(name.rm_id, remove=[removal]))
+        self._say(step, name, UpdateApplications(name.rm_id, remove=[removal]), Origin(step.number))
 
-    def _give_up(self, step: Step, fact: AskWithdrawn, name: ApplicationName) -> None:
+    def _give_up(self, step: Step, fact: AskWithdrawn, name: ApplicationName, origin: Origin) -> None:
         if application_of(fact) == name:
             release = AskRelease(fact.application_id, fact.partition, fact.allocation_key)
-            self._say(step, name, UpdateAllocations(fact.rm_id, ask_releases=[release]))
+            self._say(step, name, UpdateAllocations(fact.rm_id, ask_releases=[release]), origin)
 
     def _name(self, rm_id: str, partition: str, application_id: str) -> ApplicationName:
         rm = self._scheduler.cluster.resource_managers[rm_id]
@@ -239,15 +239,15 @@ class Derivation:
 
     # facts ----------------------------------------------------------------------------------------------------------
 
-    def _take(self, step: Step, fact: Fact) -> ApplicationName | None:
+    def _take(self, step: Step, fact: Fact, origin: Origin) -> ApplicationName | None:
         """Notes a fact; returns the application that may have more or less to do since."""
         match fact:
             case Allocated():
-                self._place(step, fact)
+                self._place(step, fact, origin)
             case AllocationChanged():
                 self._running[pod_of(fact)] = self._running.pop(pod_of(fact)._replace(uuid=fact.old_uuid))
             case Released():
-                self._end(step, fact)
+                self._end(step, fact, origin)
             case UnclaimedEnded(cause=UnclaimedEnd.RELEASED):
                 self._release_unclaimed(step, fact)
                 return None
@@ -256,7 +256,7 @@ class Derivation:
             case ReleaseRequested():
                 self._running[pod_of(fact)].asked_to_end_ns = step.now_ns
             case AskWithdrawn(cause=WithdrawCause.RELEASED_BY_RM):
-                self._give_up(step, fact, application_of(fact))
+                self._give_up(step, fact, application_of(fact), origin)
             case AskAdded() | AskWithdrawn() | ApplicationForgotten():
                 pass
             case ResourceManagerChanged(state=ResourceManagerState.INIT | ResourceManagerState.STOPPED):
@@ -278,16 +278,16 @@ class Derivation:
         command = UpdateAllocations(fact.rm_id, releases=[release])
         self._demand.commands.append((step.now_ns, step.number, command))
 
-    def _place(self, step: Step, fact: Allocated) -> None:
+    def _place(self, step: Step, fact: Allocated, origin: Origin) -> None:
         opened = self._open[application_of(fact)]
-        run = Run(step.number)
+        run = Run(origin)
         opened.demand.runs.setdefault(fact.allocation_key, []).append(run)
         self._running[pod_of(fact)] = _Running(run, opened, step.now_ns, fact.placeholder)
 
-    def _end(self, step: Step, fact: Released) -> None:
+    def _end(self, step: Step, fact: Released, origin: Origin) -> None:
         running = self._running.pop(pod_of(fact))
         run = running.run
-        run.number = step.number
+        run.origin = origin
         wished = fact.termination in OF_RM and isinstance(step.command, UpdateAllocations)
         if wished or not running.placeholder:
             run.run_ns = step.now_ns - running.placed_ns
@@ -302,7 +302,7 @@ class Derivation:
         """All of a resource manager is forgotten: what it reports after that is a beginning."""
         for name in [name for name in self._running if name.rm_id == rm_id]:
             running = self._running.pop(name)
-            running.run.number = step.number
+            running.run.origin = Origin(step.number)
             running.run.run_ns = None if running.placeholder else step.now_ns - running.placed_ns
         self._open = {name: opened for name, opened in self._open.items() if name.rm_id != rm_id}
         self._questions = {key: question for key, question in self._questions.items() if key[0] != rm_id}

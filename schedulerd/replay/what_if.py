@@ -41,7 +41,7 @@ from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.specs import MINUTE_NS
-from schedulerd.replay.demand import Answer, ApplicationDemand, Demand, Run, Send, is_idle
+from schedulerd.replay.demand import Answer, ApplicationDemand, Demand, Origin, Run, Send, is_idle
 from schedulerd.replay.derivation import question_of
 from schedulerd.replay.names import ApplicationName, PodName, application_of, pod_of
 from schedulerd.replay.playback import Step
@@ -90,8 +90,8 @@ class WhatIf:
         self._scheduler = scheduler
         self._serials = count()
         self._numbers = count(1)
-        self._agenda: list[tuple[int, int, int, _Act, _Course | None]] = []
-        """(time, number of the command that it goes back to, serial, what, of whom): what was first is first here."""
+        self._agenda: list[tuple[int, Origin, int, _Act, _Course | None]] = []
+        """(time, what it goes back to, serial, what, of whom): what was first is first here."""
         self._begun: dict[_Course, None] = {}
         self._accepted: dict[ApplicationName, _Course] = {}
         self._pods: dict[PodName, _Pod] = {}
@@ -99,7 +99,7 @@ class WhatIf:
         """How many entries of the agenda are answers."""
         self._moved_ns = demand.end_ns
         for at_ns, number, command in demand.commands:
-            self._at(at_ns, number, partial(_as_it_is, command))
+            self._at(at_ns, Origin(number), partial(_as_it_is, command))
         for application in demand.applications:
             self._begin_chapter(_Course(application, application.name), application.begins_ns)
 
@@ -148,8 +148,8 @@ class WhatIf:
                 self._turn_page(one, now_ns)
         return Step(next(self._numbers), now_ns, command, facts)
 
-    def _at(self, at_ns: int, number: int, act: _Act, course: _Course | None = None) -> None:
-        heappush(self._agenda, (at_ns, number, next(self._serials), act, course))
+    def _at(self, at_ns: int, origin: Origin, act: _Act, course: _Course | None = None) -> None:
+        heappush(self._agenda, (at_ns, origin, next(self._serials), act, course))
 
     # applications ---------------------------------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class WhatIf:
         chapter = course.demand.chapters[course.chapter]
         course.unsent = len(chapter.sends)
         for send in chapter.sends:
-            self._at(at_ns + send.after_ns, send.number, partial(self._send, course, send), course)
+            self._at(at_ns + send.after_ns, send.origin, partial(self._send, course, send), course)
 
     def _send(self, course: _Course, send: Send) -> Command | None:
         course.unsent -= 1
@@ -210,14 +210,14 @@ class WhatIf:
         course.placed[key] += 1
         pod = self._pods[pod_of(fact)] = _Pod(fact, run)
         if run.run_ns is not None:
-            self._at(now_ns + run.run_ns, run.number, partial(self._end, pod, TerminationType.STOPPED_BY_RM))
+            self._at(now_ns + run.run_ns, run.origin, partial(self._end, pod, TerminationType.STOPPED_BY_RM))
 
     def _confirm(self, now_ns: int, fact: ReleaseRequested) -> None:
         pod = self._pods[pod_of(fact)]
         pod.is_leaving = True
         usual_ns = self._demand.usual_confirmation_ns.get(fact.termination, 0)
         after_ns = pod.run.confirmed_ns if pod.run.termination is fact.termination else usual_ns
-        self._at(now_ns + after_ns, pod.run.number, partial(self._end, pod, fact.termination))
+        self._at(now_ns + after_ns, pod.run.origin, partial(self._end, pod, fact.termination))
 
     def _end(self, pod: _Pod, termination: TerminationType) -> Command | None:
         """The resource manager says that it has ended, unless it is gone, or that is about to be said otherwise."""
@@ -237,7 +237,7 @@ class WhatIf:
             results = GivePredicateResults(
                 fact.rm_id, [PredicateResult(fact.call_id, answer.refusal, answer.last_victim)]
             )
-            self._at(now_ns + answer.after_ns, 0, partial(self._give, results))
+            self._at(now_ns + answer.after_ns, Origin(0), partial(self._give, results))
             self._answers_due += 1
 
     def _give(self, results: GivePredicateResults) -> Command:

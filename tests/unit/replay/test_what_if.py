@@ -17,6 +17,7 @@ from schedulerd.core.commands import (
     RingAlarms,
     RunCycle,
     TerminationType,
+    UpdateAllocations,
     UpdateNodes,
 )
 from schedulerd.core.facts import (
@@ -106,6 +107,12 @@ def test_the_same_file_gives_the_same_placements_at_the_same_times(seed: int) ->
     ]
     assert len(as_it_was) > 300
     assert again == as_it_was
+
+
+def test_what_one_command_ended_ends_in_its_order_whatever_was_placed_first() -> None:
+    together = UpdateAllocations(RM, releases=[one for key in ("k3", "k1", "k2") for one in release(key).releases])
+    steps = in_another_world(derived(recorded((2, ask("k1", "k2", "k3")), (2, CYCLE), (5, together))))
+    assert ended(steps) == [(5, "k3"), (5, "k1"), (5, "k2")]
 
 
 def test_with_less_quota_pods_begin_later_and_run_as_long() -> None:
