@@ -173,7 +173,7 @@ async def test_pods_of_a_virtual_gang_without_room_are_all_unschedulable(world: 
         await world.pod(name, metadata=gang(3, **virtual()))
     pods = await until_all_told(world, names, "Unschedulable")
     said = {condition(pods[name], "PodScheduled")["message"] for name in names}
-    kept = "0/1 nodes are available: 1 node(s) had room only for other pods."
+    kept = "0/1 nodes are available: 1 Insufficient cpu."
     member = "a member of task group 'workers', with cpu 1, memory 64Mi."
     assert said == {f"{kept} Its gang waits for room for {member}"}, "two of them are held room for"
     assert not any("nominatedNodeName" in pod["status"] for pod in pods.values())
