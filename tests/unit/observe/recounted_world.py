@@ -200,7 +200,7 @@ class World:
         )
         applications = partition.applications
         if not known and applications and self.random.random() < 0.5:
-            owner = self.random.choice(applications).application_id
+            owner = self.random.choice([*(one.application_id for one in applications), "app-unknown"])
             uuid = f"existing-{next(self.keys)}"
             existing = c.ExistingAllocation(owner, f"key-{uuid}", uuid, Resources(vcore=300), node_id)
             if self.random.random() < 0.3:

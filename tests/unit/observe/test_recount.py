@@ -61,6 +61,7 @@ def recount(world: World) -> Gauges:
                 gauges["schedulerd_pending_placeholders"][name, path, rm_id] += pending_placeholders(app)
                 gauges["schedulerd_allocated_placeholders"][name, path, rm_id] += allocated_placeholders(app)
         for node in partition.nodes:
+            gauges["schedulerd_unclaimed_allocations"][name, rm_id] += len(node.unclaimed)
             gauges["schedulerd_nodes"][name, rm_id, node.state] += 1
             for reservation in node.reservations:
                 gauges["schedulerd_reservations"]["entitled" if reservation.entitled else "aging", name, rm_id] += 1
@@ -73,7 +74,7 @@ def recount(world: World) -> Gauges:
 
 INTERESTING = (
     *("Allocated", "Released", "AskWithdrawn", "ApplicationForgotten", "ReleaseIgnored"),
-    *("GangCompleted", "GangTimedOut", "SwapRefused"),
+    *("AllocationUnclaimed", "GangCompleted", "GangTimedOut", "SwapRefused"),
     *("Reserved", "ReservationEnded", "Preempted", "PreemptionRefused", "RoomMade"),
 )
 STATES = tuple(ResourceManagerState)
@@ -82,7 +83,7 @@ READ_AT_SCRAPE = (
     *(families.EVENT_FOLLOWERS, families.CALLBACK_STREAMS, families.JOURNAL_RECORDING, families.JOURNAL_WAITING),
     *(families.OUTSTANDING, families.OUTSTANDING_RESOURCES, families.USED, families.ALLOCATIONS_USED),
     *(families.PENDING_ASKS, families.LEAF_PENDING_ASKS),
-    families.SERIES_LEFT_OUT,
+    *(families.QUEUE_FILE_VALID, families.SERIES_LEFT_OUT),
 )
 """Gauges that are asked for when somebody looks and cannot drift; `test_metrics` and the contract tests look."""
 GAUGES = {family.name for family in families.FAMILIES if family.kind is Kind.GAUGE and family not in READ_AT_SCRAPE}
