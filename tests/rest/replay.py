@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from schedulerd.core.facts import ApplicationRejected, AskRejected, CheckFailed, NodeRejected, RejectCode
+from schedulerd.core.recovery.facts import AllocationUnclaimed
 from schedulerd.core.specs import SECOND_NS
 from tests.rest import causes, projection
 from tests.rest.asgi import STREAM_TURNS, Answer, ask
@@ -121,6 +122,8 @@ class _Replay:
         self._world.sinks.attach(self._note)
         self._judgements: list[Judgement] = []
         self._dumped: set[str] = set()
+        self._with_unclaimed: set[str] = set()
+        """Nodes that had an unclaimed allocation at any time."""
         self._player = Player(self._world, self._dump, of_head=of_head)
         self._recorder_ahead_ns: int | None = None
         """The recorder's clock less ours, at the first dump."""
@@ -143,6 +146,8 @@ class _Replay:
                 self._facts.failures["ask"] += 1
             elif isinstance(fact, NodeRejected):
                 self._facts.failures["node"] += 1
+            elif isinstance(fact, AllocationUnclaimed):
+                self._with_unclaimed.add(fact.node_id)
             elif isinstance(fact, ApplicationRejected):
                 is_again = fact.code is RejectCode.DUPLICATE_ID
                 if is_again:
@@ -156,8 +161,10 @@ class _Replay:
         self._catch_up(recorded)
         while (step := self._unnoted.popleft())["op"] != "dump":
             causes.note(self._facts, step)
-        partitions = self._world.scheduler.cluster.partitions()
+        partitions = list(self._world.scheduler.cluster.partitions())
         self._facts.active = {name for one in partitions for name in one.applications}
+        nodes = [node for one in partitions for node in one.nodes.values() if node.node_id in self._with_unclaimed]
+        self._facts.kept_nodes = {node.node_id: dict(node.capacity) for node in nodes}
         self._facts.moved = False
         for one in recorded:
             if one["request"]["path"].endswith(PHASE_NODES) and isinstance(one["response"].get("body"), list):

@@ -327,11 +327,39 @@ def _usage_of_no_partition(_difference: Difference, pair: Pair, _facts: Facts) -
     return pair.status == 404 and "/usage/" in pair.path and is_told
 
 
+def _kept_node(difference: Difference, pair: Pair, facts: Facts) -> bool:
+    """What is there only because a node is: the node itself, its events and buckets, and its part of each sum."""
+    kept = facts.kept_nodes
+    if not kept or pair.status != 200:
+        return False
+    if pair.path.rpartition("/node/")[2] in kept:
+        return True
+    *_, field, name = ("", *difference.pointer.split("/"))
+    if difference.expected == MISSING and (
+        name in kept or (name == "nodeNames" and set(difference.actual) <= kept.keys())
+    ):
+        return True
+    if difference.expected == MISSING and field == "EventRecords":
+        return name.startswith("3:") and name.split(":", 3)[3] in kept
+    there, ours = (0 if one == MISSING else one for one in (difference.expected, difference.actual))
+    if not isinstance(there, int) or not isinstance(ours, int):
+        return False
+    if name in ("totalNodes", "numOfNodes"):
+        return there < ours <= there + len(kept)
+    is_sum = field in ("capacity", "headroom", "maxResource")
+    return is_sum and there < ours <= there + sum(one.get(name, 0) for one in kept.values())
+
+
 EXCUSES = (
     Excuse(
         "no partition",
         "the usage of users and groups of a partition that does not exist is a 404; YuniKorn ignores the name",
         _usage_of_no_partition,
+    ),
+    Excuse(
+        "unclaimed",
+        "a node that reports an allocation of an application that is not known is registered; YuniKorn rejects it",
+        _kept_node,
     ),
     Excuse("answered", "stack, fullstatedump and node-utilization answer themselves with 200", _answered_here),
     Excuse(

@@ -6,13 +6,16 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from schedulerd.core.facts import Fact
+from schedulerd.core.recovery.facts import AllocationUnclaimed
+from schedulerd.instant import Instant
 from schedulerd.observe.metrics import Metrics
 from tests.rest.story import Player, read_answers, read_story
 from tests.rest.world import World
@@ -54,6 +57,12 @@ async def compare(name: str) -> tuple[int, Counter[str]]:
     recorded = [one for one in read_answers(GOLDEN / f"head-{name}.jsonl.gz") if one["request"]["path"] == METRICS]
     compared = 0
     needed: Counter[str] = Counter()
+    kept_nodes: set[str] = set()
+
+    def note(facts: Sequence[Fact], _now: Instant) -> None:
+        kept_nodes.update(fact.node_id for fact in facts if isinstance(fact, AllocationUnclaimed))
+
+    world.sinks.attach(note)
 
     async def dump(label: str) -> None:
         nonlocal compared
@@ -62,7 +71,7 @@ async def compare(name: str) -> tuple[int, Counter[str]]:
             for sample, value in read(answer["response"]["bodyText"]).items():
                 compared += 1
                 if ours.get(sample) != value:
-                    needed[excuse(sample, value, ours.get(sample))] += 1
+                    needed[excuse(sample, value, ours.get(sample), len(kept_nodes))] += 1
 
     played = GOLDEN / f"1.4-{name}.story.json"
     of_head = not played.exists()
@@ -72,8 +81,11 @@ async def compare(name: str) -> tuple[int, Counter[str]]:
     return compared, needed
 
 
-def excuse(sample: Sample, theirs: float, ours: float | None) -> str:
+def excuse(sample: Sample, theirs: float, ours: float | None, kept_nodes: int) -> str:
+    """`kept_nodes`: so many are registered here, and were rejected by YuniKorn for allocations that are unclaimed."""
     name, labels = sample
+    if sample == ("yunikorn_scheduler_node", ("active",)) and ours == theirs + kept_nodes:
+        return "a node with unclaimed allocations"
     about = f"{name.removesuffix('_total') if '_container' in name else name} {labels[-1] if labels else ''}"
     for pattern in DIFFERENCES:
         if re.fullmatch(f"yunikorn_.*?{pattern}", about):

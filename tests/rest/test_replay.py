@@ -51,7 +51,7 @@ def test_every_recorded_answer_agrees(name: str, recorded: str) -> None:
 def test_most_answers_of_head_are_equal_without_any_rule() -> None:
     results = [played(name, "head") for name in STORIES]
     assert {one.recorded for one in results} == {"head"}
-    assert sum(one.count("equal") for one in results) >= 850
+    assert sum(one.count("equal") for one in results) >= 840
 
 
 def test_every_rule_is_needed() -> None:
@@ -166,7 +166,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeyp
         (tmp_path / path.name).write_bytes(path.read_bytes())
     monkeypatch.setattr(sys, "argv", ["rest", str(tmp_path)])
     assert __main__.main() == 0
-    assert capsys.readouterr().out.endswith("1 stories: 34 equal, 4 equal by rule, 0 not equal\n")
+    assert capsys.readouterr().out.endswith("1 stories: 32 equal, 6 equal by rule, 0 not equal\n")
     (tmp_path / "head-s6.jsonl.gz").unlink()
     assert __main__.main() == 0
     assert "s6 (1.4): " in capsys.readouterr().out

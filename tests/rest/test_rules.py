@@ -106,8 +106,11 @@ REFUSED = {"allowed": False, "reason": "text"}
 ODD_RULE = "partitions: [{name: default, placementrules: [{name: odd}], queues: [{name: root}]}]"
 PARTITIONS = Pair("partitions", "/ws/v1/partitions", [], [])
 EVENTS = Pair("events", "/ws/v1/events/batch", {}, {"EventRecords": {}})
+NODES = Pair("nodes", "/ws/v1/partition/default/nodes", [], [])
 QUEUES = Pair("queues", "/ws/v1/partition/default/queues", {}, {})
 WRONG = Facts(of_head=False, asked={"gpu"})
+KEPT = Facts(kept_nodes={"n": {"vcore": 8}})
+UTILIZATIONS = Pair("", "/ws/v1/scheduler/node-utilizations", [], [])
 ONE_MORE = Facts(duplicates=Counter({"app": 1}))
 
 
@@ -202,6 +205,36 @@ ONE_MORE = Facts(duplicates=Counter({"app": 1}))
         ),
         (Difference("/HealthChecks/3/Succeeded", True, False), Pair("", "/healthcheck", {}, {}), OF_HEAD, []),
         (Difference("/EventRecords/2:2:204:a", 1, MISSING), Pair("", "/events/batch", {}, {}), OF_HEAD, []),
+        (Difference("/n", MISSING, {}), NODES, KEPT, ["unclaimed"]),
+        (Difference("/n", MISSING, {}), NODES, OF_HEAD, []),
+        (Difference("/n", {}, MISSING), NODES, KEPT, []),
+        (Difference("/m", MISSING, {}), NODES, KEPT, []),
+        (Difference("status", 400, 200), Pair("", "/ws/v1/partition/default/node/n", {}, {}), KEPT, ["unclaimed"]),
+        (Difference("status", 400, 200), Pair("", "/ws/v1/partition/default/node/m", {}, {}), KEPT, []),
+        (Difference("/EventRecords/3:2:0:n", MISSING, 1), EVENTS, KEPT, ["unclaimed"]),
+        (Difference("/EventRecords/3:2:304:m", MISSING, 1), EVENTS, KEPT, []),
+        (Difference("/default/totalNodes", 1, 2), PARTITIONS, KEPT, ["unclaimed"]),
+        (Difference("/default/totalNodes", 1, 3), PARTITIONS, KEPT, []),
+        (Difference("/default/capacity/capacity/vcore", 8, 16), PARTITIONS, KEPT, ["unclaimed"]),
+        (Difference("/default/capacity/capacity/vcore", 8, 17), PARTITIONS, KEPT, []),
+        (Difference("/children/a/headroom/vcore", 8, 12), QUEUES, KEPT, ["unclaimed"]),
+        (Difference("/children/a/headroom/vcore", 8, 7), QUEUES, KEPT, []),
+        (Difference("/children/a/headroom/memory", 8, 9), QUEUES, KEPT, []),
+        (Difference("/children/a/allocatedResource/vcore", 4, 5), QUEUES, KEPT, []),
+        (Difference("/default/utilizations/vcore/utilization/0/numOfNodes", 1, 2), UTILIZATIONS, KEPT, ["unclaimed"]),
+        (Difference("/default/utilizations/vcore/utilization/0/numOfNodes", 1, 3), UTILIZATIONS, KEPT, []),
+        (
+            Difference("/default/utilizations/vcore/utilization/0/nodeNames", MISSING, ["n"]),
+            UTILIZATIONS,
+            KEPT,
+            ["unclaimed"],
+        ),
+        (
+            Difference("/default/utilizations/vcore/utilization/0/nodeNames", MISSING, ["n", "m"]),
+            UTILIZATIONS,
+            KEPT,
+            [],
+        ),
         (Difference("", None, {}), PARTITIONS, OF_HEAD, []),
         (Difference("status", 404, 200), PARTITIONS, OF_HEAD, []),
     ],
