@@ -4,7 +4,12 @@ It speaks the scheduler interface of 2023-06 and the callback stream, knows noth
 is what `schedulerd simulate` is made of.
 """
 
-from schedulerd._generated.schedulerd.v1.callback_pb2 import PendingReason, PredicatesCall, PreemptionPredicatesCall
+from schedulerd._generated.schedulerd.v1.callback_pb2 import (
+    ApplicationNotice,
+    PendingReason,
+    PredicatesCall,
+    PreemptionPredicatesCall,
+)
 from schedulerd._generated.si.v1.si_pb2 import (
     Allocation,
     AllocationAskRelease,
@@ -35,6 +40,7 @@ __all__ = [
     "Allocation",
     "AllocationAskRelease",
     "AllocationRelease",
+    "ApplicationNotice",
     "ApplicationRejected",
     "Client",
     "EventRecord",

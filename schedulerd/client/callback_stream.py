@@ -31,6 +31,7 @@ def hello_of(rm: Callbacks, rm_id: str) -> callback_pb2.CallbackHello | None:
         stateDump=rm.serves_callback("state_dump"),
         pendingReasons=rm.serves_callback("on_pending_reasons"),
         pods=rm.serves_callback("about_pod"),
+        applicationNotices=rm.serves_callback("on_application_notices"),
     )
     if not hello.ByteSize():
         return None
@@ -84,6 +85,7 @@ class CallbackStream:
         for told in (
             self._rm.on_scheduling_states(message.schedulingStates) if message.schedulingStates else None,
             self._rm.on_pending_reasons(message.pendingReasons) if message.pendingReasons else None,
+            self._rm.on_application_notices(message.applicationNotices) if message.applicationNotices else None,
             self._rm.on_events(message.events) if message.events else None,
         ):
             if told is not None:

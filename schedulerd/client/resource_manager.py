@@ -101,6 +101,9 @@ class ResourceManager:
     def on_pending_reasons(self, reasons: Sequence[callback_pb2.PendingReason]) -> Told:
         """Changes of why asks wait, as data, in order."""
 
+    def on_application_notices(self, notices: Sequence[callback_pb2.ApplicationNotice]) -> Told:
+        """What applications say and the scheduler has not followed, though it has accepted them, in order."""
+
     def on_events(self, events: Sequence[si_pb2.EventRecord]) -> Told:
         """Events of the scheduler, in order."""
 

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.configuration.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.configuration.queue_facts import QueueChanged, TagIgnored
+from schedulerd.core.configuration.queue_facts import QueueChanged, QueueNameUnused, TagIgnored
 from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.nodes.facts import NodeRecommended
@@ -415,6 +415,7 @@ Fact: TypeAlias = (
     | ItemIgnored
     | CheckFailed
     | TagIgnored
+    | QueueNameUnused
     | ConfigurationAccepted
     | ConfigurationUpdated
     | ConfigurationRejected

@@ -21,6 +21,7 @@ class CallKind(StrEnum):
     POD = "pod"
     SCHEDULING_STATE = "scheduling_state"
     EVENT = "event"
+    APPLICATION_NOTICE = "application_notice"
 
 
 ANSWERED = (CallKind.PREDICATES, CallKind.PREEMPTION_PREDICATES, CallKind.STATE_DUMP, CallKind.POD)

@@ -83,6 +83,10 @@ def _tag_ignored(fact: q.TagIgnored) -> Record:
     return _about(SI.APP, fact.application_id, "TagIgnored", fact.reason, fact.tag, group=fact.queue)
 
 
+def _queue_name_unused(fact: q.QueueNameUnused) -> Record:
+    return _about(SI.APP, fact.application_id, "QueueNameUnused", fact.reason, group=fact.queue)
+
+
 def _configuration_rejected(fact: configuration_facts.ConfigurationRejected) -> Record:
     message = f"the new queue file is refused, nothing changed: {'; '.join(fact.reasons)}"
     return _about(SI.QUEUE, "root", "ConfigurationRejected", message)
@@ -163,6 +167,7 @@ EXPLANATIONS: Mapping[type, Callable[[Any], Record | None]] = {
     f.ReleaseIgnored: _release_ignored,
     f.ItemIgnored: _item_ignored,
     q.TagIgnored: _tag_ignored,
+    q.QueueNameUnused: _queue_name_unused,
     configuration_facts.ConfigurationRejected: _configuration_rejected,
     g.GangCompleted: _gang_completed,
     g.GangTimedOut: _gang_timed_out,

@@ -86,6 +86,7 @@ _COMPLAINTS = {
     f.AskRejected: _Line(_ASK, "ask rejected", logging.WARNING),
     g.SwapRefused: _Line(_GANG, "placeholder too small", logging.WARNING),
     f.ItemIgnored: _Line(_LOGGER, "item ignored", logging.WARNING),
+    q.QueueNameUnused: _Line(_APPLICATION, "queue name unused", logging.INFO),
     q.TagIgnored: _Line(_APPLICATION, "tag ignored", logging.WARNING),
     f.CheckFailed: _Line(_LOGGER, "check failed", logging.ERROR),
     AllocationUnclaimed: _Line(_ALLOCATION, "allocation unclaimed", logging.INFO),

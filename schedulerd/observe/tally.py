@@ -137,6 +137,7 @@ class Tally:
             f.ItemIgnored: self._item_ignored,
             f.CheckFailed: self._check_failed,
             q.TagIgnored: self._tag_ignored,
+            q.QueueNameUnused: _nothing_to_count,
             configuration_facts.ConfigurationAccepted: _nothing_to_count,
             configuration_facts.ConfigurationUpdated: self._reloaded,
             configuration_facts.ConfigurationRejected: self._reload_refused,

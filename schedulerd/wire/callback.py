@@ -18,6 +18,7 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
 from schedulerd.core.commands import ConnectCallbacks, PredicateResult
+from schedulerd.core.configuration.queue_facts import QueueNameUnused
 from schedulerd.core.pending.rules.states import PendingState
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.quotas.rules import BlockedBy
@@ -93,6 +94,7 @@ class Hello:
     events: bool
     state_dump: bool
     pods: bool
+    application_notices: bool
     version: InterfaceVersion
     """Version of the event records and scheduling states that the RM gets."""
 
@@ -127,7 +129,7 @@ def read_hello(message: callback_pb2.CallbackHello, spoken: Dialect | None) -> H
         wanted_states=tuple(sorted(set(message.wantedStates))) or USUAL_STATES,
         pending_reasons=message.pendingReasons,
     )
-    return Hello(connect, message.events, message.stateDump, message.pods, version)
+    return Hello(connect, message.events, message.stateDump, message.pods, message.applicationNotices, version)
 
 
 def read_result(message: callback_pb2.PredicatesResult) -> PredicateResult:
@@ -237,6 +239,16 @@ class CallBuilder:
                 inactive=fact.inactive,
                 nodeID=fact.node,
                 victims=fact.victims,
+            )
+        )
+
+    def queue_name_unused(self, fact: QueueNameUnused) -> None:
+        self._added(
+            self._message.applicationNotices.add(
+                applicationID=fact.application_id,
+                kind=callback_pb2.ApplicationNotice.QUEUE_NAME_UNUSED,
+                queue=fact.queue,
+                message=fact.reason,
             )
         )
 

@@ -44,6 +44,17 @@ class QueueChanged:
 
 
 @dataclass(slots=True)
+class QueueNameUnused:
+    """An application was accepted into another queue than the one that it names."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    reason: str
+
+
+@dataclass(slots=True)
 class TagIgnored:
     """A namespace tag could not be read. The application was accepted without it, because it runs already (SEMANTICS
     I5)."""

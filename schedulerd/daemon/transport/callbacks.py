@@ -19,6 +19,7 @@ from typing import Any, Protocol, TypeAlias
 import grpc
 
 from schedulerd.core.commands import DisconnectCallbacks
+from schedulerd.core.configuration.queue_facts import QueueNameUnused
 from schedulerd.core.facts import Fact
 from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
@@ -26,7 +27,6 @@ from schedulerd.daemon.sessions.open_calls import CloseReason
 from schedulerd.daemon.sessions.rm_session import Post
 from schedulerd.daemon.sessions.rm_sessions import RmSessions
 from schedulerd.daemon.transport.callback_stream import CallbackStream
-from schedulerd.daemon.transport.calls import Calls
 from schedulerd.instant import Instant
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.wire.callback import EventMessage, InterfaceVersion, NoStateDump
@@ -95,7 +95,7 @@ class Callbacks:
             if put is not None:
                 stream = self._streams.get(fact.rm_id)  # type: ignore[union-attr]  # every fact in the table has one
                 if stream is not None:
-                    put(stream.calls, fact)
+                    put(stream, fact)
 
     def event_listeners(self) -> Mapping[str, InterfaceVersion]:
         """The RMs that want event records, with the version of the records."""
@@ -120,15 +120,17 @@ class Callbacks:
         return await stream.pod_said(namespace, name) if stream is not None else ""
 
 
-def _void(calls: Calls, fact: PredicateNotWanted) -> None:
-    calls.void_result(fact.call_id)
+def _tell_queue_name_unused(stream: CallbackStream, fact: QueueNameUnused) -> None:
+    if stream.hello.application_notices:
+        stream.calls.tell_queue_name_unused(fact)
 
 
 # Each function takes exactly the fact of its row; a mapping of types to functions cannot tell the type checker so.
-_CALLS: Mapping[type[Any], Callable[[Calls, Any], None]] = {
-    PredicateWanted: Calls.want_result,
-    PreemptionPredicateWanted: Calls.want_result,
-    PredicateNotWanted: _void,
-    SchedulingStateChanged: Calls.tell_state,
-    PendingReasonChanged: Calls.tell_reason,
+_CALLS: Mapping[type[Any], Callable[[CallbackStream, Any], None]] = {
+    PredicateWanted: lambda stream, fact: stream.calls.want_result(fact),
+    PreemptionPredicateWanted: lambda stream, fact: stream.calls.want_result(fact),
+    PredicateNotWanted: lambda stream, fact: stream.calls.void_result(fact.call_id),
+    SchedulingStateChanged: lambda stream, fact: stream.calls.tell_state(fact),
+    PendingReasonChanged: lambda stream, fact: stream.calls.tell_reason(fact),
+    QueueNameUnused: _tell_queue_name_unused,
 }

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from schedulerd.core import checks
+from schedulerd.core.configuration.queue_facts import QueueNameUnused
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
@@ -49,6 +50,7 @@ class Calls:
         self._reasons: dict[tuple[str, str, str], PendingReasonChanged] = {}
         """The newest of each ask."""
         self._events: deque[EventMessage] = deque()
+        self._notices: deque[QueueNameUnused] = deque()
         self._closed = False
         self._dump_turn = asyncio.Lock()
         """Only one dump at a time, because a dump may have some megabytes."""
@@ -85,6 +87,9 @@ class Calls:
             self._tally.dropped[CallKind.SCHEDULING_STATE] += 1
         self._reasons[name] = fact
         self.changed.set()
+
+    def tell_queue_name_unused(self, fact: QueueNameUnused) -> None:
+        self._keep(self._notices, fact, CallKind.APPLICATION_NOTICE)
 
     def tell_events(self, records: Iterable[EventMessage]) -> None:
         for record in records:
@@ -181,6 +186,7 @@ class Calls:
         while self._reasons and not builder.is_full:
             builder.pending_reason(self._reasons.pop(next(iter(self._reasons))))
             self._tally.calls[CallKind.SCHEDULING_STATE] += 1
+        self._send(self._notices, builder.queue_name_unused, builder, CallKind.APPLICATION_NOTICE)
         self._send(self._events, builder.event, builder, CallKind.EVENT)
         return builder.payload() or None
 

@@ -11,6 +11,7 @@ from schedulerd.kubernetes.cluster.events import (
     AskRejected,
     AskReleased,
     AskTimedOut,
+    QueueNameUnused,
     ReportBegun,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
@@ -54,6 +55,15 @@ def application_rejected(model: Model, event: ApplicationRejected) -> None:
         namespace_following.change_answered(model, application, event.reason)
     elif application.state not in (ApplicationState.WAITING, ApplicationState.FORMING):
         _fail(model, application, "ApplicationRejected", event.reason, is_rejected=True)
+
+
+def queue_name_unused(model: Model, event: QueueNameUnused) -> None:
+    """A pod of the application is told, the first one that names a queue."""
+    application = model.applications.get(event.application_id)
+    own = next((one for one in application.pods.values() if one.metadata.queue), None) if application else None
+    if own is not None:
+        note = f"the application is in queue {event.queue!r}: {event.message}"
+        model.record(own, "QueueIgnored", "Scheduling", note, is_warning=True)
 
 
 def report_begun(model: Model, event: ReportBegun) -> None:

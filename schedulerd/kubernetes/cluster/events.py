@@ -106,6 +106,14 @@ class ApplicationUpdated(msgspec.Struct, frozen=True, gc=False):
     message: str
 
 
+class QueueNameUnused(msgspec.Struct, frozen=True, gc=False):
+    """The daemon has accepted the application into another queue than the one that it names."""
+
+    application_id: ApplicationId
+    queue: str
+    message: str
+
+
 class NodeAccepted(msgspec.Struct, frozen=True, gc=False):
     name: str
 
@@ -273,6 +281,7 @@ Event: TypeAlias = (
     | ApplicationAccepted
     | ApplicationRejected
     | ApplicationUpdated
+    | QueueNameUnused
     | NodeAccepted
     | NodeRejected
     | Allocated

@@ -11,6 +11,7 @@ from typing import TypeVar
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import (
     AllocationRelease,
+    ApplicationNotice,
     PendingReason,
     PredicatesCall,
     PreemptionPredicatesCall,
@@ -32,6 +33,7 @@ from schedulerd.kubernetes.cluster.events import (
     NodeAccepted,
     NodeRejected,
     PendingReasonTold,
+    QueueNameUnused,
     ReleaseWanted,
     ReportBegun,
     Resynced,
@@ -139,6 +141,10 @@ class DaemonLink(ResourceManager):
         self._handle(
             [PendingReasonTold(self._id(one.applicationID), one.allocationKey, waiting_of(one, ids)) for one in reasons]
         )
+
+    def on_application_notices(self, notices: Sequence[ApplicationNotice]) -> None:
+        unused = [one for one in notices if one.kind == ApplicationNotice.QUEUE_NAME_UNUSED]
+        self._handle([QueueNameUnused(self._id(one.applicationID), one.queue, one.message) for one in unused])
 
     async def about_pod(self, namespace: str, name: str) -> str:
         work = self._cluster.about_pod(namespace, name)

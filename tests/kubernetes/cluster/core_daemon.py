@@ -30,6 +30,7 @@ from schedulerd.core.commands import (
     RingAlarms,
     RunCycle,
 )
+from schedulerd.core.configuration.queue_facts import QueueNameUnused
 from schedulerd.core.facts import Fact
 from schedulerd.core.partition import Partition
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
@@ -59,7 +60,7 @@ partitions:
 """
 PARTITIONS = load_queue_file(QUEUES).partitions
 PLACEMENTS_MAX = 3
-_CALLS = (PredicateWanted, PreemptionPredicateWanted, PendingReasonChanged)
+_CALLS = (PredicateWanted, PreemptionPredicateWanted, PendingReasonChanged, QueueNameUnused)
 
 
 class _NoChannel:
@@ -189,6 +190,8 @@ class CoreDaemon:
                 builder.preemption_predicate_wanted(fact)
             case PendingReasonChanged() as fact:
                 builder.pending_reason(fact)
+            case QueueNameUnused() as fact:
+                builder.queue_name_unused(fact)
         message = callback_pb2.CallbackCall.FromString(builder.payload())
         results = []
         for one in message.predicates:
@@ -198,6 +201,8 @@ class CoreDaemon:
             results.append(PredicateResult(each.callID, "no" if index is None else "", index or 0))
         if message.pendingReasons:
             self._rm.on_pending_reasons(message.pendingReasons)
+        if message.applicationNotices:
+            self._rm.on_application_notices(message.applicationNotices)
         if results:
             self.step(GivePredicateResults(RM_ID, results))
 

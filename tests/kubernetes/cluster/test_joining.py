@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, Bind, RecordEvent
-from schedulerd.kubernetes.cluster.events import ApplicationAccepted
+from schedulerd.kubernetes.cluster.events import ApplicationAccepted, QueueNameUnused
 from schedulerd.kubernetes.cluster.model import PodState
 from schedulerd.kubernetes.objects.meta import OwnerReference
 from schedulerd.kubernetes.objects.pod import Pod
@@ -225,3 +225,11 @@ def test_the_queue_of_the_first_pod_counts(first: str, second: str, note: str | 
     assert the_ask(effects).key == "q"
     assert warnings(effects) == ([("QueueIgnored", note)] if note else [])
     assert warnings(play.all_put(by("", "q", queue=second, priority=3))) == [], "once"
+
+
+def test_a_queue_that_no_rule_takes_is_told_to_a_pod_that_names_it(play: Play) -> None:
+    effects = play.all(QueueNameUnused(app("a"), "root.other", "queueName 'root.q' is not used"))
+    assert warnings(effects) == [
+        ("QueueIgnored", "the application is in queue 'root.other': queueName 'root.q' is not used")
+    ]
+    assert play.all(QueueNameUnused(app("gone"), "root.other", "no")) == []

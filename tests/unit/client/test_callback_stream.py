@@ -122,6 +122,8 @@ def test_the_hello_says_what_the_class_has_methods_for() -> None:
 
         def on_pending_reasons(self, reasons: Sequence[callback_pb2.PendingReason]) -> None: ...
 
+        def on_application_notices(self, notices: Sequence[callback_pb2.ApplicationNotice]) -> None: ...
+
         def state_dump(self) -> str:
             return "{}"
 
@@ -138,6 +140,7 @@ def test_the_hello_says_what_the_class_has_methods_for() -> None:
         pendingReasons=True,
         stateDump=True,
         pods=True,
+        applicationNotices=True,
         version=version,
     )
 

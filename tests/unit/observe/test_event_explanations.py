@@ -8,7 +8,7 @@ import pytest
 
 from schedulerd.core import facts
 from schedulerd.core.configuration import facts as configuration_facts
-from schedulerd.core.configuration.queue_facts import TagIgnored
+from schedulerd.core.configuration.queue_facts import QueueNameUnused, TagIgnored
 from schedulerd.core.facts import Fact, RejectCode
 from schedulerd.core.gangs import facts as gang_facts
 from schedulerd.core.lifecycles import ApplicationState
@@ -45,6 +45,7 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
     (facts.ReleaseIgnored(RM, P, "app", "k", "", "why"), ("REQUEST", "k", *NOTHING, "app"), "why"),
     (facts.ReleaseIgnored(RM, P, "app", "", "", "why"), ("APP", "app", *NOTHING, ""), "why"),
     (facts.ItemIgnored(RM, P, "x", CODE, "why"), ("UNKNOWN_EVENTRECORD_TYPE", "x", *NOTHING, ""), "why"),
+    (QueueNameUnused(RM, P, Q, "app", "why"), ("APP", "app", *NOTHING, ""), "why"),
     (TagIgnored(RM, P, Q, "app", "a.tag", "why"), ("APP", "app", *NOTHING, "a.tag"), "why"),
     (
         configuration_facts.ConfigurationRejected(RM, ("one", "two")),

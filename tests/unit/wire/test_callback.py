@@ -9,6 +9,7 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
 from schedulerd.core.commands import ConnectCallbacks, PredicateResult
+from schedulerd.core.configuration.queue_facts import QueueNameUnused
 from schedulerd.core.pending.rules.states import PendingState
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.quotas.rules import BlockedBy
@@ -120,6 +121,16 @@ def test_a_pending_reason_is_the_same_in_all_versions(version: InterfaceVersion)
         inactive="Failing",
         nodeID="n",
         victims=2,
+    )
+
+
+@pytest.mark.parametrize("version", InterfaceVersion)
+def test_a_notice_says_that_a_queue_name_is_unused(version: InterfaceVersion) -> None:
+    filled = builder(version)
+    filled.queue_name_unused(QueueNameUnused("rm", "default", "root.q", "app-1", "because"))
+    (told,) = read(filled).applicationNotices
+    assert told == callback_pb2.ApplicationNotice(
+        applicationID="app-1", kind=callback_pb2.ApplicationNotice.QUEUE_NAME_UNUSED, queue="root.q", message="because"
     )
 
 

@@ -108,6 +108,7 @@ class CallbackHello(_message.Message):
     PENDINGREASONS_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
     WANTEDSTATES_FIELD_NUMBER: _builtins.int
+    APPLICATIONNOTICES_FIELD_NUMBER: _builtins.int
     rmID: _builtins.str
     """The id that the RM registered with."""
     predicates: _builtins.bool
@@ -126,6 +127,8 @@ class CallbackHello(_message.Message):
     """It is told as data why its asks wait."""
     pods: _builtins.bool
     """It is asked about pods that the scheduler has no ask of."""
+    applicationNotices: _builtins.bool
+    """It is told what of its applications was not followed."""
     @_builtins.property
     def wantedStates(self) -> _containers.RepeatedScalarFieldContainer[_si_pb2.UpdateContainerSchedulingStateRequest.SchedulingState.ValueType]:
         """Which scheduling states it is told, if it is told any; SKIPPED and FAILED if none is named here. The numbers are
@@ -145,10 +148,11 @@ class CallbackHello(_message.Message):
         pendingReasons: _builtins.bool = ...,
         pods: _builtins.bool = ...,
         wantedStates: _abc.Iterable[_si_pb2.UpdateContainerSchedulingStateRequest.SchedulingState.ValueType] | None = ...,
+        applicationNotices: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["events", b"events", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "rmID", b"rmID", "schedulingStates", b"schedulingStates", "stateDump", b"stateDump", "version", b"version", "wantedStates", b"wantedStates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applicationNotices", b"applicationNotices", "events", b"events", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "rmID", b"rmID", "schedulingStates", b"schedulingStates", "stateDump", b"stateDump", "version", b"version", "wantedStates", b"wantedStates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -171,6 +175,7 @@ class CallbackCall(_message.Message):
     EVENTSOF2022_FIELD_NUMBER: _builtins.int
     PENDINGREASONS_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
+    APPLICATIONNOTICES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def connected(self) -> Global___CallbackConnected:
         """Set in the first message of the stream: from now on asks wait for the RM's results, if it serves predicates. Asks
@@ -213,6 +218,10 @@ class CallbackCall(_message.Message):
     def pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCall]:
         """What does the RM know of these pods? Somebody has asked the scheduler, which has no ask of them."""
 
+    @_builtins.property
+    def applicationNotices(self) -> _containers.RepeatedCompositeFieldContainer[Global___ApplicationNotice]:
+        """What of applications was accepted, but not followed, in order; the same in all versions."""
+
     def __init__(
         self,
         *,
@@ -227,14 +236,62 @@ class CallbackCall(_message.Message):
         eventsOf2022: _abc.Iterable[_event_pb2.EventRecord] | None = ...,
         pendingReasons: _abc.Iterable[Global___PendingReason] | None = ...,
         pods: _abc.Iterable[Global___PodCall] | None = ...,
+        applicationNotices: _abc.Iterable[Global___ApplicationNotice] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "stateDump", b"stateDump"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "events", b"events", "eventsOf2021", b"eventsOf2021", "eventsOf2022", b"eventsOf2022", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "schedulingStates", b"schedulingStates", "schedulingStatesOf2021", b"schedulingStatesOf2021", "stateDump", b"stateDump"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applicationNotices", b"applicationNotices", "connected", b"connected", "events", b"events", "eventsOf2021", b"eventsOf2021", "eventsOf2022", b"eventsOf2022", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "schedulingStates", b"schedulingStates", "schedulingStatesOf2021", b"schedulingStatesOf2021", "stateDump", b"stateDump"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CallbackCall: _TypeAlias = CallbackCall  # noqa: Y015
+
+@_typing.final
+class ApplicationNotice(_message.Message):
+    """Something that an application says was not followed, though it was accepted."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Kind:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _KindEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[ApplicationNotice._Kind.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        KIND_NOT_SET: ApplicationNotice._Kind.ValueType  # 0
+        QUEUE_NAME_UNUSED: ApplicationNotice._Kind.ValueType  # 1
+        """It is in another queue than the one that it names."""
+
+    class Kind(_Kind, metaclass=_KindEnumTypeWrapper): ...
+    KIND_NOT_SET: ApplicationNotice.Kind.ValueType  # 0
+    QUEUE_NAME_UNUSED: ApplicationNotice.Kind.ValueType  # 1
+    """It is in another queue than the one that it names."""
+
+    APPLICATIONID_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    QUEUE_FIELD_NUMBER: _builtins.int
+    MESSAGE_FIELD_NUMBER: _builtins.int
+    applicationID: _builtins.str
+    kind: Global___ApplicationNotice.Kind.ValueType
+    queue: _builtins.str
+    """The queue that it is in."""
+    message: _builtins.str
+    """A sentence for people."""
+    def __init__(
+        self,
+        *,
+        applicationID: _builtins.str = ...,
+        kind: Global___ApplicationNotice.Kind.ValueType = ...,
+        queue: _builtins.str = ...,
+        message: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applicationID", b"applicationID", "kind", b"kind", "message", b"message", "queue", b"queue"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApplicationNotice: _TypeAlias = ApplicationNotice  # noqa: Y015
 
 @_typing.final
 class PendingReason(_message.Message):

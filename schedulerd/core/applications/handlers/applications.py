@@ -17,7 +17,7 @@ from schedulerd.core.commands import (
     NewAsk,
     TerminationType,
 )
-from schedulerd.core.configuration.queue_facts import TagIgnored
+from schedulerd.core.configuration.queue_facts import QueueNameUnused, TagIgnored
 from schedulerd.core.facts import (
     ApplicationAccepted,
     ApplicationChanged,
@@ -155,6 +155,8 @@ def _take(
 ) -> None:
     leaf = queues.leaf_for(context, partition, placement, spec.tags)
     _accept(context, partition, leaf, spec)
+    if placement.unused:
+        context.emit(QueueNameUnused(rm.rm_id, partition.name, leaf.path, spec.application_id, placement.unused))
     for one in ignored:
         reason = f"{one.mistake.reason}; the application is accepted without this tag, because it runs already"
         context.emit(TagIgnored(rm.rm_id, partition.name, leaf.path, spec.application_id, one.name, reason))

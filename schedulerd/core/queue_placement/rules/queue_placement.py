@@ -11,8 +11,8 @@ names a leaf (SEMANTICS I22). Queue names ignore case; reasons show them as writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
@@ -55,6 +55,13 @@ class Placement:
 
     queue: Queue
     create: tuple[str, ...] = ()
+    unused: str = ""
+    """Why the queue that the application names is not the one; empty if it is, or if the application names none."""
+
+    @property
+    def path(self) -> str:
+        """Of the leaf."""
+        return ".".join([self.queue.path, *(name.lower() for name in self.create)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +80,9 @@ def place_application(
     found = _by_rules(root, rules or PROVIDED_ONLY, application, matches)
     if isinstance(found, Mistake) and is_forced(application):
         existing = root.children.get(RECOVERY_QUEUE)
-        return Placement(existing) if existing is not None else Placement(root, create=(RECOVERY_QUEUE,))
+        if existing is not None:
+            return Placement(existing, unused=found.reason)
+        return Placement(root, create=(RECOVERY_QUEUE,), unused=found.reason)
     return found
 
 
@@ -94,13 +103,13 @@ def _by_rules(
             f"ugi: the names of the user and the {len(application.groups)} groups have {length} characters together; "
             f"at most {NAMES_LENGTH_MAX} are allowed where placement rules have regular expressions",
         )
-    tried = []
+    tried: list[str] = []
     code = RejectCode.NOT_PLACED
     for at, rule in enumerate(rules, start=1):
         path = _path(root, rule, application, matches)
         found = _target(root, path, application) if isinstance(path, str) else path
         if not isinstance(found, _NoMatch | Mistake):
-            return found
+            return replace(found, unused=_why_unused(root, application, found, at, rule, tried))
         if isinstance(found, Mistake):
             if found.code is not RejectCode.ACCESS_DENIED:
                 reason = f"queueName {shown(application.queue)}: rule {at} ({rule.kind}): {found.reason}"
@@ -115,6 +124,22 @@ def _by_rules(
     return Mistake(
         code, f"queueName {shown(application.queue)}: no placement rule takes the application; {some(tried, '; ')}"
     )
+
+
+def _why_unused(
+    root: Queue, application: NewApplication, found: Placement, at: int, rule: RuleSpec, tried: Sequence[str]
+) -> str:
+    """Why the queue that the application names is not the one that the rule gives; empty if it is."""
+    named = application.queue.strip().lower()
+    if not named or _uses_the_name(rule) or found.path in (named, f"{root.name}.{named}"):
+        return ""
+    before = f": {some(tried, '; ')}" if tried else ""
+    return f"queueName {shown(application.queue)} is not used{before}; rule {at} ({rule.kind}) takes the application"
+
+
+def _uses_the_name(rule: RuleSpec) -> bool:
+    """The rule, or one of its parent rules, places by queueName."""
+    return rule.kind is RuleKind.PROVIDED or (rule.parent is not None and _uses_the_name(rule.parent))
 
 
 def _path(root: Queue, rule: RuleSpec, application: NewApplication, matches: Matches) -> str | _NoMatch | Mistake:

@@ -55,6 +55,30 @@ def refusal(root: Queue, queue: str, *rules: RuleSpec, **fields: Any) -> Mistake
     return found
 
 
+# What is said of a queue that is named, and not used
+
+
+def unused(root: Queue, queue: str, *rules: RuleSpec, **fields: Any) -> str:
+    found = place_application(root, rules, an_app("app", queue, user="ann", **fields), matches)
+    assert isinstance(found, Placement)
+    return found.unused
+
+
+def test_a_queue_that_no_rule_takes_is_told_though_a_later_rule_takes_the_application(root: Queue) -> None:
+    assert unused(root, "root.typo", PROVIDED, BELOW_A) == (
+        "queueName 'root.typo' is not used: rule 1 (provided): 'root.typo' does not exist, and the rule creates none; "
+        "leaf queues are root.open, root.team.a, root.team.b; rule 2 (fixed) takes the application"
+    )
+    assert unused(root, "open", BELOW_A) == "queueName 'open' is not used; rule 1 (fixed) takes the application"
+    forced = unused(root, "root.typo", PROVIDED, tags={FORCE_CREATE_TAG: "true"})
+    assert forced.startswith("queueName 'root.typo': no placement rule takes the application; ")
+
+
+def test_nothing_is_said_of_a_queue_that_is_used_or_not_named(root: Queue) -> None:
+    assert unused(root, "root.open", PROVIDED, BELOW_A) == unused(root, "", PROVIDED, BELOW_A) == ""
+    assert unused(root, "ROOT.Team.A", BELOW_A) == unused(root, "team.a", BELOW_A) == ""
+
+
 # Without rules: the queue that the application names
 
 

@@ -9,6 +9,7 @@ import pytest
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.commands import ConnectCallbacks
+from schedulerd.core.configuration.queue_facts import QueueNameUnused
 from schedulerd.core.predicates.facts import PredicateNotWanted
 from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingStateChanged
 from schedulerd.daemon.admin.state_service import DUMP_TIMEOUT_SECONDS
@@ -16,6 +17,7 @@ from schedulerd.daemon.sessions.back_pressure import COMMANDS_UNDER_WAY_MAX
 from schedulerd.daemon.transport import calls as calls_module
 from schedulerd.daemon.transport.callback_stream import POD_SECONDS
 from schedulerd.daemon.transport.calls import PODS_ASKED_MAX
+from schedulerd.instant import Instant
 from schedulerd.observe.callback_tally import CallKind
 from schedulerd.wire import callback as wire
 from schedulerd.wire.callback import InterfaceVersion, NoStateDump
@@ -165,6 +167,21 @@ def test_events_go_to_the_streams_that_want_them_in_their_version() -> None:
         assert world.callbacks.listeners_changed.is_set()
         assert world.callbacks.event_listeners() == {}
         serving.cancel()
+
+    run(play)
+
+
+def test_notices_go_to_the_streams_that_want_them() -> None:
+    async def play(world: World) -> None:
+        told, serving = await world.connected(applicationNotices=True)
+        other, serving_other = await world.connected("other", predicates=True)
+        facts = [QueueNameUnused(rm_id, "default", "root.q", "app", "because") for rm_id in ("rm", "other", "stranger")]
+        world.callbacks.deliver(facts, Instant(0, 0))
+        await turns()
+        assert [(one.applicationID, one.message) for one in told.received.applicationNotices] == [("app", "because")]
+        assert not other.received.applicationNotices
+        serving.cancel()
+        serving_other.cancel()
 
     run(play)
 

@@ -79,6 +79,7 @@ def test_all_that_waits_goes_in_one_message(world: World) -> None:
         CallKind.POD: 0,
         CallKind.SCHEDULING_STATE: 2,
         CallKind.EVENT: 2,
+        CallKind.APPLICATION_NOTICE: 0,
     }
 
 
