@@ -23,7 +23,7 @@ from schedulerd._generated.si.v1 import si_pb2, si_pb2_grpc
 @dataclass
 class Faults:
     """What the fake does wrong. `lose_stream_at_ask`: the message with that ask (counting from 1) is not processed, the
-    allocation stream ends with `loss` instead; once."""
+    allocation stream ends with `loss` instead; once, unless `loss_lasts`."""
 
     registration: tuple[grpc.StatusCode, str] | None = None
     reject_nodes: bool = False
@@ -35,6 +35,8 @@ class Faults:
     """Every allocation is to end again at once."""
     lose_stream_at_ask: int | None = None
     loss: tuple[grpc.StatusCode, str] = (grpc.StatusCode.UNAVAILABLE, "going away")
+    loss_lasts: bool = False
+    """For a loss whose reason matters: `grpc.aio` hides the reason of one that meets a write of the client, once."""
 
 
 @dataclass
@@ -111,7 +113,8 @@ class FakeScheduler:
             self.asks_seen += len(request.asks)
             fatal = self.faults.lose_stream_at_ask
             if fatal is not None and self.asks_seen >= fatal:
-                self.faults.lose_stream_at_ask = None
+                if not self.faults.loss_lasts:
+                    self.faults.lose_stream_at_ask = None
                 await context.abort(*self.faults.loss)
             response = si_pb2.AllocationResponse()
             self._take_asks(request, response)

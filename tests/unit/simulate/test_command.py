@@ -123,7 +123,7 @@ def test_a_run_survives_the_loss_of_its_streams(loss: tuple[grpc.StatusCode, str
         (Faults(registration=(grpc.StatusCode.INVALID_ARGUMENT, "no such group")), "rejects the registration"),
         (Faults(reject_nodes=True), "all nodes were rejected, such as node node-00000: no nodes wanted"),
         (
-            Faults(lose_stream_at_ask=1, loss=(grpc.StatusCode.ABORTED, "registered again")),
+            Faults(lose_stream_at_ask=1, loss=(grpc.StatusCode.ABORTED, "registered again"), loss_lasts=True),
             "another client has registered as",
         ),
     ],
