@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import msgspec
+import pytest
+from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
@@ -59,6 +61,28 @@ def test_long_task_groups_are_copied_neither_to_placeholders_nor_to_the_applicat
     created = accepted(play, effects)
     assert len(created) == 1_000
     assert max(len(json.dumps(one.body)) for one in created) < 2_000
+
+
+@pytest.mark.parametrize(
+    ("requests", "containers"),
+    [
+        ([{"cpu": "400m", "memory": "1Gi"}, {"cpu": "0.6"}], [{"cpu": "400m"}, {"cpu": "0.6"}]),
+        ([{"cpu": "400m"}, {"cpu": "1"}], [{"cpu": "1"}]),
+        ([{"cpu": "1"}], [{"cpu": "1"}]),
+        ([{"cpu": "1"}, {}], [{"cpu": "1"}, {}]),
+        ([{"cpu": "50m"}] * 21, [{"cpu": "1"}]),
+    ],
+)
+def test_a_placeholder_has_the_containers_of_a_member_as_a_limit_range_is_about_each(
+    requests: list[dict[str, str]], containers: list[dict[str, str]]
+) -> None:
+    play = started()
+    pod = member("p")
+    parts = [{"name": f"c{number}", "resources": {"requests": one}} for number, one in enumerate(requests)]
+    play.put(replace(pod, spec=own("p", containers=parts).spec))
+    created = of(play.tell(v.ApplicationAccepted(app("a"))), e.CreatePod)
+    made_of = [one["resources"]["requests"] for one in created[0].body["spec"]["containers"]]
+    assert made_of == containers
 
 
 def test_an_autoscaler_may_remove_nodes_with_placeholders() -> None:

@@ -9,16 +9,20 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
 from schedulerd.kubernetes.metadata.gangs import PLACEHOLDER, TASK_GROUP_NAME, TaskGroup
 from schedulerd.kubernetes.metadata.names import APP_ID, OWN_PREFIX, QUEUE, USER_INFO, annotation
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.resources import VCORE
+from schedulerd.kubernetes.quantity import MalformedQuantity
+from schedulerd.kubernetes.resources import VCORE, scheduler_amounts
 
 _APPLICATION_CHARACTERS = 28
 _GROUP_CHARACTERS = 20
+_CONTAINERS_MAX = 20
+"""Of a member, to be made for each of its placeholders as well."""
 _HASH_CHARACTERS = 10
 _NOT_ALLOWED = re.compile(r"[^a-z0-9]+")
 _LABEL_VALUE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
@@ -46,9 +50,10 @@ def body(
     scheduler_name: str,
     image: str,
     user: int | None = None,
+    member: Pod | None = None,
 ) -> dict[str, Any]:
     """The pod as it is sent to the API server. Without `user` it runs as the user of its image, or as one that the
-    cluster chooses."""
+    cluster chooses. `member` is a pod of the task group, if one exists."""
     about = originator.metadata
     labels, annotations = _labels_and_annotations(originator, application_id, queue, group, gang_annotations)
     owner = {"apiVersion": "v1", "kind": "Pod", "name": about.name, "uid": about.uid, "controller": False}
@@ -62,7 +67,7 @@ def body(
             "annotations": annotations,
             "ownerReferences": [owner],
         },
-        "spec": _spec(originator, group, scheduler_name, image, user),
+        "spec": _spec(originator, group, scheduler_name, image, user, member),
     }
 
 
@@ -88,7 +93,9 @@ def _labels_and_annotations(
     return labels, annotations
 
 
-def _spec(originator: Pod, group: TaskGroup, scheduler_name: str, image: str, user: int | None) -> dict[str, Any]:
+def _spec(
+    originator: Pod, group: TaskGroup, scheduler_name: str, image: str, user: int | None, member: Pod | None
+) -> dict[str, Any]:
     runs_as = {} if user is None else {"runAsUser": user, "runAsGroup": user}
     template, spec = group.template, originator.spec
     fields: dict[str, Any] = {
@@ -98,7 +105,7 @@ def _spec(originator: Pod, group: TaskGroup, scheduler_name: str, image: str, us
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": {"runAsNonRoot": True, **runs_as, "seccompProfile": {"type": "RuntimeDefault"}},
-        "containers": [_container(group, image)],
+        "containers": _containers(group, image, member),
     }
     for key in ("nodeSelector", "tolerations", "affinity", "topologySpreadConstraints"):
         if template.get(key):
@@ -110,13 +117,39 @@ def _spec(originator: Pod, group: TaskGroup, scheduler_name: str, image: str, us
     return fields
 
 
-def _container(group: TaskGroup, image: str) -> dict[str, Any]:
-    """Does nothing, with the requests of a member."""
-    amounts = {"cpu" if name == VCORE else name: quantity for name, quantity in group.quantities.items()}
-    ports = [{"containerPort": one.port, "hostPort": one.port, "protocol": one.protocol} for one in group.host_ports]
+def _containers(group: TaskGroup, image: str, member: Pod | None) -> list[dict[str, Any]]:
+    """They do nothing, with the requests of a member. As many as the member has, if these request what is declared: a
+    LimitRange bounds each container, and adds to each what it does not name."""
+    declared = {"cpu" if name == VCORE else name: quantity for name, quantity in group.quantities.items()}
+    parts = _parts(declared, member) or [declared]
+    containers = [_container(f"pause-{number}" if number else "pause", image, one) for number, one in enumerate(parts)]
+    if group.host_ports:
+        containers[0]["ports"] = [
+            {"containerPort": one.port, "hostPort": one.port, "protocol": one.protocol} for one in group.host_ports
+        ]
+    return containers
+
+
+def _parts(declared: dict[str, str | int], member: Pod | None) -> list[dict[str, Any]]:
+    """What each container of the member requests of the declared resources; nothing if it has one container or too
+    many, or if they request something else together."""
+    containers = member.spec.containers or () if member is not None else ()
+    if not 1 < len(containers) <= _CONTAINERS_MAX:
+        return []
+    requested = [one.resources.requests or {} for one in containers]
+    parts = [{name: one[name] for name in declared if name in one} for one in requested]
+    try:
+        total: Counter[str] = Counter()
+        for part in parts:
+            total.update(scheduler_amounts(part))
+        return parts if total == Counter(scheduler_amounts(declared)) else []
+    except MalformedQuantity:
+        return []
+
+
+def _container(name: str, image: str, amounts: dict[str, Any]) -> dict[str, Any]:
     return {
-        **({"ports": ports} if ports else {}),
-        "name": "pause",
+        "name": name,
         "image": image,
         "imagePullPolicy": "IfNotPresent",
         "resources": {"requests": amounts, "limits": amounts},

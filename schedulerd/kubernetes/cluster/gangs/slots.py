@@ -119,7 +119,8 @@ def create_ended(model: Model, event: CreateEnded) -> None:
 
 
 def _create(model: Model, application: Application, gang: Gang, slot: Slot) -> None:
-    originator, declared = gang.originator, gang.groups[slot.group].declared
+    group = gang.groups[slot.group]
+    originator, declared = gang.originator, group.declared
     assert originator is not None
     assert declared is not None
     rename(gang, slot, placeholder_pods.name(originator.uid, application.id.name, slot.group, slot.index))
@@ -133,6 +134,7 @@ def _create(model: Model, application: Application, gang: Gang, slot: Slot) -> N
         scheduler_name=originator.pod.spec.scheduler_name,
         image=model.settings.placeholder_image,
         user=model.settings.placeholder_user,
+        member=group.oldest.pod if group.oldest is not None else None,
     )
     slot.state, slot.not_before_ns = SlotState.CREATING, model.now_ns + TOLD_WITHIN_NS
     model.timers.set(slot.not_before_ns, Due.GANG, application.id)
