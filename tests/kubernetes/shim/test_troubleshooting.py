@@ -20,7 +20,7 @@ from tests.kubernetes.shim.world import JSON, LIMIT_SECONDS, World
 
 PAGE = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
 SYMPTOM = re.compile(r"^### (.+?)\n\n```sh\n(.+?)```\n\n```text\n(.+?)```\n", re.MULTILINE | re.DOTALL)
-SYMPTOMS_MIN = 15
+SYMPTOMS_MIN = 20
 QUEUES = """
 partitions:
   - name: default
@@ -43,6 +43,7 @@ partitions:
           - name: typed
             resources: {max: {vcore: 0}}
 """
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 VICTIMS = ("greedy-0", "greedy-1", "greedy-2", "greedy-3")
 
 
@@ -62,7 +63,7 @@ def symptoms() -> list[Symptom]:
 def daemon_flags(tmp_path: Path) -> tuple[str, ...]:
     file = tmp_path / "queues.yaml"
     file.write_text(QUEUES)
-    return ("--config", str(file), "--preemption-attempt-s", "0.2")
+    return ("--config", str(file), "--preemption-attempt-s", "0.2", "--queue-file-poll-s", "0.2")
 
 
 class Cluster:
@@ -102,6 +103,16 @@ class Cluster:
         await self._pod("two", "n1", "single", cpu="100m")
         await self._pod("lost", "n1", "missing")
         await self._pod("typed", "n1", "typed", cpu="100m")
+        await self._odd_pods()
+
+    async def _odd_pods(self) -> None:
+        terms = [{"topologyKey": "zone", "labelSelector": {"matchLabels": {"a": str(number)}}} for number in range(101)]
+        affinity: JSON = {"podAntiAffinity": {REQUIRED: terms}}
+        await self._pod("verbose", "n1", cpu="100m", affinity=affinity)
+        owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "a", "uid": "a-deleted-one", "controller": True}
+        name = {"key": "metadata.name", "operator": "In", "values": [self._world.node_name("n1")]}
+        affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": [{"matchFields": [name]}]}}}
+        await self._pod("agent", "n1", cpu="100m", metadata={"ownerReferences": [owner]}, affinity=affinity)
 
     async def _gangs(self) -> None:
         for number in range(2):
@@ -224,6 +235,8 @@ async def test_each_command_shows_the_cause(world: World, daemon_flags: tuple[st
     cluster = Cluster(world)
     await cluster.make()
     await world.until(lambda pods: any("deletionTimestamp" in pods[name]["metadata"] for name in VICTIMS))
+    queue_file = Path(daemon_flags[1])
+    await asyncio.to_thread(queue_file.write_text, "partitions: [nonsense]")  # the last valid text stays in force
     terminal = Terminal(world, cluster)
     for symptom in symptoms():
         loop = asyncio.get_running_loop()
