@@ -39,7 +39,7 @@ class Listener:
         self._context = context
         self._make = make
         self._refused = refused
-        self._files_max = share(2, CONNECTIONS_MAX)
+        self._connections_max = share(2, CONNECTIONS_MAX)
         self._peers: Counter[str] = Counter()
         """Connections by address."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -74,8 +74,7 @@ class Listener:
                 await asyncio.sleep(ACCEPT_AGAIN_SECONDS)
                 continue
             host = str(peer[0])
-            most = min(self._files_max, CONNECTIONS_MAX)
-            if self._peers.total() >= most or self._peers[host] >= PEER_CONNECTIONS_MAX:
+            if self._peers.total() >= self._connections_max or self._peers[host] >= PEER_CONNECTIONS_MAX:
                 connection.close()
                 self._refused()
                 continue
