@@ -51,17 +51,25 @@ def find_oldest(gang: Gang, members: list[OwnPod]) -> None:
 def member_joined(model: Model, gang: Gang, own: OwnPod) -> None:
     """The real pod is one of the gang now."""
     group = gang.groups.get(_group_of(gang, own))
-    if group is not None and (group.oldest is None or age(own) < age(group.oldest)):
+    if group is None or group.has_lost_oldest:
+        return
+    if group.oldest is None or age(own) < age(group.oldest):
         _stand_for(model, gang, group, own)
 
 
 def member_left(model: Model, application: Application, gang: Gang, own: OwnPod) -> None:
-    """The real pod is about to leave its application."""
+    """The real pod is about to leave its application.
+
+    Where nothing is held for its task group any more, the oldest of the others is looked for when it is needed: pods
+    mostly end in the order of their age, and each would look through all that are left.
+    """
     for group in gang.groups.values():
-        if group.oldest is own:
-            others = (one for one in application.pods.values() if one is not own and not one.is_placeholder)
-            of_group = [one for one in others if _group_of(gang, one) == group.name]
-            _stand_for(model, gang, group, min(of_group, key=age, default=None))
+        if group.oldest is not own:
+            continue
+        if group.left:
+            _stand_for(model, gang, group, _oldest_of(application, gang, group, leaving=own))
+        else:
+            group.oldest, group.has_lost_oldest = None, True
 
 
 def idle_on(model: Model, own: OwnPod, node: str) -> list[str]:
@@ -134,12 +142,20 @@ def _stand_for(model: Model, gang: Gang, group: Group, oldest: OwnPod | None) ->
             count(model, slot.own)
 
 
+def _oldest_of(application: Application, gang: Gang, group: Group, leaving: OwnPod | None = None) -> OwnPod | None:
+    others = (one for one in application.pods.values() if one is not leaving and not one.is_placeholder)
+    return min((one for one in others if _group_of(gang, one) == group.name), key=age, default=None)
+
+
 def _member_of(own: OwnPod) -> Pod | None:
     """The pod that the placeholder stands for."""
-    gang = own.application.gang if own.application is not None else None
+    application = own.application
+    gang = application.gang if application is not None else None
     group = gang.groups.get(own.task_group) if gang is not None else None
-    if group is None:
+    if application is None or gang is None or group is None:
         return None
+    if group.has_lost_oldest:
+        group.oldest, group.has_lost_oldest = _oldest_of(application, gang, group), False
     return group.oldest.pod if group.oldest is not None else group.like
 
 

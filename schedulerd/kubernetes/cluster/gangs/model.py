@@ -173,6 +173,8 @@ class Group:
     """Otherwise one of its pods."""
     oldest: OwnPod | None = None
     """The oldest of its pods that exist, as which its placeholders count."""
+    has_lost_oldest: bool = False
+    """It has left while nothing was held for the group: the next one is not looked for yet."""
     slots: int = 0
     """How many its gang was formed with."""
     left: int = 0
