@@ -51,11 +51,13 @@ def fair_share(used: Resources, guaranteed: Resources, nearest_max: Limits, capa
     """
     largest = 0
     for name, amount in used.items():
-        whole = guaranteed[name]
+        whole = guaranteed.get(name)
         if not whole:
-            whole = nearest_max[name] if name in nearest_max else capacity[name]
-            if not whole and name not in nearest_max:
-                continue
+            whole = nearest_max.get(name)
+            if whole is None:
+                whole = capacity.get(name)
+                if not whole:
+                    continue
         share = (amount << SHARE_BITS) // whole if whole else WHOLE
         if share > largest:
             largest = share
