@@ -21,6 +21,7 @@ from schedulerd.daemon.transport.callbacks import GRACE_SECONDS, Callbacks, Canc
 from schedulerd.daemon.transport.request_limits import RequestLimits
 from schedulerd.daemon.transport.stream_call import ServicerContext
 from schedulerd.observe.callback_tally import CallbackTally
+from schedulerd.wire.callback import USUAL_STATES
 from schedulerd.wire.encode import ResponseEncoder
 from tests.instants import at
 from tests.unit.daemon.fake_call import FakeContext, turns, until_over
@@ -138,6 +139,11 @@ class World:
     @property
     def results(self) -> list[int]:
         return [result.call_id for one in self.heard if isinstance(one, GivePredicateResults) for result in one.results]
+
+
+def connecting(**serves: bool) -> ConnectCallbacks:
+    """What the scheduler hears of a hello of `rm` that names no scheduling states."""
+    return ConnectCallbacks("rm", wanted_states=USUAL_STATES, **serves)
 
 
 def run(

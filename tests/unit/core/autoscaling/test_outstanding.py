@@ -204,12 +204,12 @@ def test_a_gang_that_a_limit_keeps_out_is_promised_nothing() -> None:
 
 def test_a_gang_that_has_some_members_has_the_rest_outstanding() -> None:
     talk = a_conversation(a_node("n1", {"memory": 20}), root=a_root(a_queue_spec("a", max={"memory": 45})))
-    waits(talk, *gang(talk, "one", 3))
-    assert talk.outstanding() == [("one", "p", 1)]
-    waits(talk, *gang(talk, "two", 1))
-    assert talk.outstanding() == [("one", "p", 1), ("two", "p", 1)]
-    waits(talk, *gang(talk, "three", 1))
-    assert talk.outstanding() == [("one", "p", 1), ("two", "p", 1)]
+    waits(talk, *gang(talk, "gang-1", 3))
+    assert talk.outstanding() == [("gang-1", "p", 1)]
+    waits(talk, *gang(talk, "gang-2", 1))
+    assert talk.outstanding() == [("gang-1", "p", 1), ("gang-2", "p", 1)]
+    waits(talk, *gang(talk, "gang-3", 1))  # of the same age: the id decides
+    assert talk.outstanding() == [("gang-1", "p", 1), ("gang-2", "p", 1)]
 
 
 def test_a_real_ask_with_a_placeholder_to_take_is_not_outstanding() -> None:

@@ -9,10 +9,10 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, StopCause, StopResourceManager
+from schedulerd.core.commands import DisconnectCallbacks, StopCause, StopResourceManager
 from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingStateChanged
 from schedulerd.daemon.sessions.open_calls import CloseReason
-from tests.unit.daemon.callback_world import CallbackCall, World, run
+from tests.unit.daemon.callback_world import CallbackCall, World, connecting, run
 from tests.unit.daemon.fake_call import turns
 from tests.unit.daemon.recording import registration
 
@@ -102,8 +102,8 @@ def test_a_newer_stream_takes_over_and_what_was_asked_on_the_older_one_is_void()
         await first
         assert older.status[0] is grpc.StatusCode.OK
         assert world.heard == [
-            ConnectCallbacks("rm", predicates=True),
-            ConnectCallbacks("rm", scheduling_states=True),
+            connecting(predicates=True),
+            connecting(scheduling_states=True),
         ]
         assert world.tally.streams == 1
         world.want(2)
@@ -122,14 +122,14 @@ def test_nothing_is_placed_without_its_say_if_an_rm_comes_back_at_once(comes_bac
         _, served = await world.connected(predicates=True)
         served.cancel()
         await asyncio.wait({served})
-        assert world.heard == [ConnectCallbacks("rm", predicates=True)]
+        assert world.heard == [connecting(predicates=True)]
         if comes_back:
             _, second = await world.connected(predicates=True)
             second.cancel()
         world.end_grace()
         await turns()
-        last = ConnectCallbacks("rm", predicates=True) if comes_back else DisconnectCallbacks("rm")
-        assert world.heard == [ConnectCallbacks("rm", predicates=True), last]
+        last = connecting(predicates=True) if comes_back else DisconnectCallbacks("rm")
+        assert world.heard == [connecting(predicates=True), last]
 
     run(play)
 
@@ -147,7 +147,7 @@ def test_the_scheduler_hears_of_an_end_whatever_causes_it(how: str) -> None:
             context.half_close()
         await asyncio.wait({served})
         await turns()
-        assert world.heard == [ConnectCallbacks("rm", predicates=True), DisconnectCallbacks("rm")]
+        assert world.heard == [connecting(predicates=True), DisconnectCallbacks("rm")]
         assert world.tally.streams == 0
 
     run(play)
@@ -176,7 +176,7 @@ def test_a_registration_ends_the_stream_of_the_one_before() -> None:
         assert "registered again" in context.status[1]
         again, serving = await world.connected(predicates=True)
         await turns()
-        assert world.heard[-1] == ConnectCallbacks("rm", predicates=True)
+        assert world.heard[-1] == connecting(predicates=True)
         world.want(1)
         await turns()
         assert (context.asked, again.asked) == ([], [1])
@@ -192,7 +192,7 @@ def test_an_rm_that_goes_is_not_reported_as_disconnected_besides() -> None:
         await served
         await turns()
         assert context.status[0] is grpc.StatusCode.OK
-        assert world.heard == [ConnectCallbacks("rm", predicates=True)]
+        assert world.heard == [connecting(predicates=True)]
 
     run(play)
 

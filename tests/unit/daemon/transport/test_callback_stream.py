@@ -8,7 +8,6 @@ import pytest
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.commands import ConnectCallbacks
 from schedulerd.core.configuration.queue_facts import QueueNameUnused
 from schedulerd.core.predicates.facts import PredicateNotWanted
 from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingStateChanged
@@ -22,14 +21,14 @@ from schedulerd.observe.callback_tally import CallKind
 from schedulerd.wire import callback as wire
 from schedulerd.wire.callback import InterfaceVersion, NoStateDump
 from tests.unit import virtual_loop
-from tests.unit.daemon.callback_world import World, run
+from tests.unit.daemon.callback_world import World, connecting, run
 from tests.unit.daemon.fake_call import turns
 
 
 def test_an_rm_is_asked_and_its_answers_reach_the_scheduler() -> None:
     async def play(world: World) -> None:
         context, served = await world.connected(predicates=True)
-        assert world.heard == [ConnectCallbacks("rm", predicates=True)]
+        assert world.heard == [connecting(predicates=True)]
         assert world.tally.streams == 1
         world.want(1, 2, 3)
         world.want(9, rm_id="other")
