@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.unclaimed import Unclaimed
+from schedulerd.core.model.node import Node, Unclaimed
 from schedulerd.core.partition import Partition
 
 

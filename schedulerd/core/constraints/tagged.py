@@ -16,7 +16,7 @@ from schedulerd.core.model.dismantle import clear_stepwise
 
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Allocation
-    from schedulerd.core.model.unclaimed import Unclaimed
+    from schedulerd.core.model.node import Unclaimed
 
 Counted: TypeAlias = "Allocation | Unclaimed"
 """What has tags and a node."""

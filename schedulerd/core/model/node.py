@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from schedulerd.core.commands import ExistingAllocation
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import NodeOrder
@@ -13,7 +14,6 @@ if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Allocation, Ask
     from schedulerd.core.model.predicate_check import PredicateCheck
     from schedulerd.core.model.reservation import Reservation
-    from schedulerd.core.model.unclaimed import Unclaimed
 
 READY_ATTRIBUTE = "ready"
 """SI constant `NodeReadyAttribute`: "false" keeps new allocations away; a node without it is ready."""
@@ -174,3 +174,29 @@ class Node:
         """Computes `free` and the score again, after `available` or a reservation changed."""
         self.free = self.available.minus(self.reserved) if self.reserved else self.available
         self.score = self.scoring.score(self.capacity, self.available_beside_checks)
+
+
+class Unclaimed:
+    """An existing allocation of an application that is not known, on its node."""
+
+    __slots__ = ("items", "mistake", "node", "spec")
+
+    def __init__(self, spec: ExistingAllocation, node: Node) -> None:
+        self.spec = spec
+        """As the RM reported it."""
+        self.items: Items = Resources.canonical(spec.resources)
+        self.node = node
+        self.mistake = ""
+        """Why it could not join its application, which was added since; '' if it waits for one to be added."""
+
+    @property
+    def uuid(self) -> str:
+        return self.spec.uuid
+
+    @property
+    def application_id(self) -> str:
+        return self.spec.application_id
+
+    @property
+    def key(self) -> str:
+        return self.spec.allocation_key

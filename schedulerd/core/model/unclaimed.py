@@ -8,42 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-from schedulerd.core.commands import ExistingAllocation
 from schedulerd.core.model.dismantle import clear_stepwise
-from schedulerd.core.resources import Items, Resources
-
-if TYPE_CHECKING:
-    from schedulerd.core.model.node import Node
+from schedulerd.core.model.node import Unclaimed
 
 KeyT = TypeVar("KeyT")
-
-
-class Unclaimed:
-    """An existing allocation of an application that is not known, on its node."""
-
-    __slots__ = ("items", "mistake", "node", "spec")
-
-    def __init__(self, spec: ExistingAllocation, node: Node) -> None:
-        self.spec = spec
-        """As the RM reported it."""
-        self.items: Items = Resources.canonical(spec.resources)
-        self.node = node
-        self.mistake = ""
-        """Why it could not join its application, which was added since; '' if it waits for one to be added."""
-
-    @property
-    def uuid(self) -> str:
-        return self.spec.uuid
-
-    @property
-    def application_id(self) -> str:
-        return self.spec.application_id
-
-    @property
-    def key(self) -> str:
-        return self.spec.allocation_key
 
 
 class UnclaimedAllocations:

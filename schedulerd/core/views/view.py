@@ -13,11 +13,10 @@ from schedulerd.core.constraints.node_class_attributes import attributes_for_peo
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Allocation, Ask
 from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Node
+from schedulerd.core.model.node import Node, Unclaimed
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.model.unclaimed import Unclaimed
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import gang_ahead
 from schedulerd.core.quotas import rules

@@ -30,8 +30,8 @@ from schedulerd.core.fsm import is_legal
 from schedulerd.core.gangs.handlers import gang_time
 from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.model.application import Application
+from schedulerd.core.model.node import Unclaimed
 from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.unclaimed import Unclaimed
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.sort_keys import APPLICATION_ORDERS
 from schedulerd.core.queue_placement.handlers import queues

@@ -18,7 +18,7 @@ from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
-from schedulerd.core.model.unclaimed import Unclaimed
+from schedulerd.core.model.node import Unclaimed
 from schedulerd.core.partition import Partition
 from schedulerd.core.recovery.handlers import early, unclaimed
 from schedulerd.core.recovery.mistakes import unknown_application

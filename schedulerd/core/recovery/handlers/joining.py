@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedulerd.core.checks import Mistake, shown
 from schedulerd.core.facts import ItemIgnored
 from schedulerd.core.model.application import Application
-from schedulerd.core.model.unclaimed import Unclaimed
+from schedulerd.core.model.node import Unclaimed
 from schedulerd.core.partition import Partition
 from schedulerd.core.recovery.facts import UnclaimedEnd
 from schedulerd.core.recovery.handlers import existing, recovery_mismatches, unclaimed

@@ -10,8 +10,7 @@ from dataclasses import replace
 
 from schedulerd.core import commit_unclaimed
 from schedulerd.core.commands import AllocationRelease, ExistingAllocation, TerminationType
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.unclaimed import Unclaimed
+from schedulerd.core.model.node import Node, Unclaimed
 from schedulerd.core.partition import Partition
 from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
 from schedulerd.core.recovery.mistakes import unknown_application

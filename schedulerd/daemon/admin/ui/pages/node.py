@@ -11,8 +11,7 @@ from schedulerd.core.checks import shown
 from schedulerd.core.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.explain.rules.ask import pod_of
 from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.unclaimed import Unclaimed
+from schedulerd.core.model.node import Node, Unclaimed
 from schedulerd.core.views.view import unclaimed
 from schedulerd.daemon.admin.ui.bars import bar
 from schedulerd.daemon.admin.ui.context import Context
