@@ -21,10 +21,10 @@ _NOT_LEAVING = (None, TerminationType.PLACEHOLDER_REPLACED)
 def reserve(
     partition: Partition, application: Application, ask: Ask, node: Node, *, is_entitled: bool, now_ns: int
 ) -> Reservation:
-    """Reserves room of the node for one pending allocation of the ask, which must not have a reservation there yet."""
+    """Reserves room of the node for one pending allocation of the ask."""
     reservation = Reservation(application, ask, node, is_entitled=is_entitled, now_ns=now_ns)
     queue = application.queue
-    ask.reservations[node] = node.reservations[ask] = reservation
+    ask.reservations[reservation] = node.reservations[reservation] = None
     partition.reservations[reservation] = application.reservations[reservation] = None
     node.reserved.add(reservation.items)
     partition.aging_reservations += not is_entitled
@@ -40,7 +40,7 @@ def end_reservation(partition: Partition, reservation: Reservation) -> None:
     """Ends a reservation; other asks can have the room again. Its victims are released all the same."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     queue = application.queue
-    del ask.reservations[node], node.reservations[ask]
+    del ask.reservations[reservation], node.reservations[reservation]
     del partition.reservations[reservation], application.reservations[reservation]
     partition.short_of_quota.pop(reservation, None)
     node.reserved.subtract(reservation.items)

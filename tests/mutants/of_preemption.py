@@ -25,9 +25,11 @@ from schedulerd.core.reservations.handlers import reservations, reserving, waiti
 from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import PreemptionPolicy
 from tests.mutants.changes import By, Compares, Constant, Replaced, Within, getter, gives, left_out, nothing, while_
+from tests.mutants.finders import UnitTested
 from tests.mutants.mutant import Mutant
 from tests.mutants.proofs import ANY_WORLD, CONTESTED, PREEMPTION, VICTIM_SETS, contested
 from tests.mutants.rules import Rule
+from tests.unit.core.preemption import test_preemption
 
 
 def policies(**ignored: None) -> SimpleNamespace:
@@ -101,6 +103,10 @@ def without_what_leaves(_: By, node: Node, items: Items, kept: Resources) -> Res
 def leaving_twice(original: By, node: Node, items: Items, kept: Resources) -> Any:
     with while_(node, leaving=node.leaving.plus(node.leaving)):
         return original(node, items, kept)
+
+
+def once_on_a_node(original: By, search: Search, node: Node) -> bool:
+    return original(search, node) and not any(one.ask is search.ask and one.is_entitled for one in node.reservations)
 
 
 def at_once(priority: int, moves: int, _: int, reason: str) -> Refused:
@@ -319,6 +325,12 @@ MUTANTS = (
         Rule.PREEMPTED,
         Replaced(PreemptionContext.may_be_preempted, gives(())),
         (contested("would have been enough"),),
+    ),
+    Mutant(
+        "an ask for several gets room once on a node",
+        Rule.PREEMPTED,
+        Replaced(Search._may_take, once_on_a_node),
+        (PREEMPTION, UnitTested(test_preemption.test_an_ask_for_several_has_a_reservation_for_each)),
     ),
     Mutant("nobody rests after a refusal", Rule.RETRIES, Constant(preemption, "Refused", at_once), (PREEMPTION,)),
     # Reservations

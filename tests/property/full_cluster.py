@@ -36,11 +36,10 @@ plans = st.lists(st.tuples(st.sampled_from(_MOVES), _numbers, _numbers), min_siz
 
 
 class Refusal(NamedTuple):
-    """Of asks of a kind; of one that has reserved a node, which it cannot reserve twice, of that alone."""
+    """Of asks of a kind."""
 
     priority: int
     at_ns: int
-    only_key: str
 
 
 class Crowd(Conversation):
@@ -182,15 +181,16 @@ class Crowd(Conversation):
         assert all(bench.running[uuid].queue == queue for queue, uuid in fact.victims)
         assert not victims & self.victims, "the same victim for two"
         self.victims |= victims
-        assert bench.kept[key, node_id], "nothing is kept for the ask"
+        place = key, node_id, fact.number
+        assert bench.kept[place], "nothing is kept for the ask"
         only = required_node(waiting.ask)
         if only:
             assert not bench.exceeds_quota(waiting), "others end in vain"
         else:
-            del bench.kept[key, node_id]
+            del bench.kept[place]
             assert waiting.pending > bench.entitled_reserved(key), "others end already for all that is pending"
             assert self._may_attempt(waiting)
-        choices = {choice.victims: choice for choice in bench.choices_on(waiting, node_id)}
+        choices = {choice.victims: choice for choice in bench.choices_on(waiting, node_id, fact.number if only else 0)}
         assert victims in choices, "victims that are not right, or more than needed"
         found = choices[victims]
         least = min(choice.order for choice in choices.values())
@@ -201,7 +201,7 @@ class Crowd(Conversation):
         assert best is not None
         assert best.node_id == node_id, "another node is better"
         self._note(waiting, found)
-        bench.kept[key, node_id] = True
+        bench.kept[place] = True
 
     def _may_attempt(self, waiting: Waiting) -> bool:
         """Whether it may be looked at now who could end for the ask."""
@@ -216,13 +216,13 @@ class Crowd(Conversation):
             assert self.scene.preempts
             exceeds_quota = bench.exceeds_quota(waiting, stays=True)
             assert (fact.refusal is PreemptionRefusal.QUOTA) is exceeds_quota
-            assert exceeds_quota or bench.choices_on(waiting, only) == [], "somebody could be ended"
+            number = bench.number_of(fact.allocation_key)
+            assert exceeds_quota or bench.choices_on(waiting, only, number) == [], "somebody could be ended"
             self.seen[f"refused on its only node: {fact.refusal}"] += 1
             return
         assert self._may_attempt(waiting)
         refusals = self._refused.setdefault(_kind(waiting), [])
-        key = fact.allocation_key
-        refusals.append(Refusal(waiting.ask.priority, self.now_ns, key if bench.entitled_reserved(key) else ""))
+        refusals.append(Refusal(waiting.ask.priority, self.now_ns))
         self.seen[f"refused: {fact.refusal}"] += 1
         if self.interleaved:
             return
@@ -243,10 +243,7 @@ class Crowd(Conversation):
         self._rests_until_ns[key] = max(self._rests_until_ns.get(key, 0), self.now_ns + rests_ns)
         if fact.entitled:
             self.seen[f"an entitled reservation ends: {fact.end}"] += 1
-            if fact.end is ReservationEnd.PLACED:
-                refusals = self._refused.pop(_kind(waiting), [])
-                self._refused[_kind(waiting)] = [one for one in refusals if one.only_key not in ("", key)]
-            elif fact.end is ReservationEnd.QUOTA:
+            if fact.end is ReservationEnd.QUOTA:
                 assert self.bench.exceeds_quota(waiting)
 
     def _note(self, waiting: Waiting, choice: Choice) -> None:
@@ -270,7 +267,7 @@ class Crowd(Conversation):
             ),
             "the node is about to have more": any(one.leaves for one in bench.on(choice.node_id)),
             "others have entitled reservations": any(entitled for entitled in bench.kept.values()),
-            "the node is kept for others": any(node_id == choice.node_id for _, node_id in bench.kept),
+            "the node is kept for others": any(node_id == choice.node_id for _, node_id, _ in bench.kept),
         }
         self.seen.update(what for what, is_so in interesting.items() if is_so)
 
@@ -293,23 +290,22 @@ class Crowd(Conversation):
         node_id = required_node(waiting.ask)
         if self.bench.entitled_reserved(waiting.ask.allocation_key, node_id):
             is_settled = not any(one.leaves for one in self.bench.on(node_id))
-            would_help = any(choice.victims for choice in self.bench.choices_on(waiting, node_id))
+            number = self.bench.number_of(waiting.ask.allocation_key)
+            would_help = any(choice.victims for choice in self.bench.choices_on(waiting, node_id, number))
             assert not (is_settled and would_help), f"{waiting.ask.allocation_key} is overlooked"
 
     def check_entitled_asks_are_served(self) -> None:
         """Everything that was asked to end has ended: who has room kept on a node that has it, got it."""
         assert not any(one.leaves for one in self.bench.running.values())
-        for (key, node_id), entitled in self.bench.kept.items():
+        for (key, node_id, number), entitled in self.bench.kept.items():
             waiting = self.bench.waiting[key]
             if entitled:
-                assert self.bench.lacking(waiting.ask, node_id) or self.bench.exceeds_quota(waiting)
+                assert self.bench.lacking(waiting.ask, node_id, number) or self.bench.exceeds_quota(waiting)
                 self.seen["an entitled ask stays without room"] += 1
 
     def _was_refused_lately(self, waiting: Waiting) -> bool:
         return any(
-            one.priority >= waiting.ask.priority
-            and one.only_key in ("", waiting.ask.allocation_key)
-            and self.now_ns < one.at_ns + TIMEOUTS.preemption_attempt_ns
+            one.priority >= waiting.ask.priority and self.now_ns < one.at_ns + TIMEOUTS.preemption_attempt_ns
             for one in self._refused.get(_kind(waiting), [])
         )
 

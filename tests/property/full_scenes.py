@@ -120,7 +120,7 @@ class Scene:
         return an_ask(
             key,
             app=f"a{self.random.choice(self.askers)}",
-            count=self.random.choice((1, 1, 1, 2)),
+            count=self.random.choice((1, 1, 2, 4)),
             resources=self.size(1, 7) if size.is_zero() or self.chance(3) else size,
             priority=self.random.choice((0, 1, 1, 2)),
             allow_preempt_other=not self.chance(7),

@@ -61,8 +61,8 @@ class Estate:
     machines: dict[str, Machine] = field(default_factory=dict)
     running: dict[str, Allocated | AllocationUnclaimed] = field(default_factory=dict)
     """Unclaimed allocations too: their pods run there."""
-    kept: dict[tuple[str, str, str], Resources] = field(default_factory=dict)
-    """By application, ask and node."""
+    kept: dict[tuple[str, str, str, int], Resources] = field(default_factory=dict)
+    """By application, ask, node and number."""
     selectors: Mapping[str, tuple[Expression, ...]] = field(default_factory=dict)
     """What the selectors in tags mean."""
 
@@ -77,9 +77,9 @@ class Estate:
             case Released() | UnclaimedEnded():
                 self.running.pop(fact.uuid, None)
             case Reserved():
-                self.kept[fact.application_id, fact.allocation_key, fact.node_id] = fact.resources
+                self.kept[fact.application_id, fact.allocation_key, fact.node_id, fact.number] = fact.resources
             case ReservationEnded():
-                del self.kept[fact.application_id, fact.allocation_key, fact.node_id]
+                del self.kept[fact.application_id, fact.allocation_key, fact.node_id, fact.number]
 
     def free(self, machine: Machine) -> Resources:
         free = Resources(machine.capacity)
@@ -92,7 +92,7 @@ class Estate:
         """`kept`: what is kept for others is not free."""
         free = self.free(machine)
         if kept:
-            for (_, _, node_id), resources in self.kept.items():
+            for (_, _, node_id, _), resources in self.kept.items():
                 if node_id == machine.node_id:
                     free.subtract(resources.items())
         return all(free[name] >= amount for name, amount in ask.resources.items() if amount)

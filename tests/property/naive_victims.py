@@ -95,8 +95,9 @@ class Bench:
         self.running: dict[str, Running] = {}
         """In the order in which they began."""
         self.waiting: dict[str, Waiting] = {}
-        self.kept: dict[tuple[str, str], bool] = {}
-        """Whether what is kept of a node (its id) for an ask (its key) is kept firmly."""
+        self.kept: dict[tuple[str, str, int], bool] = {}
+        """Whether what is kept of a node (its id) for an ask (its key) is kept firmly; numbers tell apart what is kept
+        for several allocations of one."""
 
     def hear(self, fact: Fact) -> None:
         match fact:
@@ -121,9 +122,9 @@ class Bench:
             case Released():
                 del self.running[fact.uuid]
             case Reserved():
-                self.kept[fact.allocation_key, fact.node_id] = fact.entitled
+                self.kept[fact.allocation_key, fact.node_id, fact.number] = fact.entitled
             case ReservationEnded():
-                del self.kept[fact.allocation_key, fact.node_id]
+                del self.kept[fact.allocation_key, fact.node_id, fact.number]
 
     def _less_pending(self, key: str, count: int) -> None:
         self.waiting[key].pending -= count
@@ -142,40 +143,41 @@ class Bench:
         """What asks of the queue and below will use that have a right to a node."""
         return summed(
             self.known_asks[key].resources
-            for (key, _), entitled in self.kept.items()
+            for (key, _, _), entitled in self.kept.items()
             if entitled and is_below(self.waiting[key].queue, queue)
         )
 
     def entitled_reserved(self, key: str, node_id: str = "") -> int:
-        """On how many nodes, or whether on that one, room is kept firmly for the ask."""
-        return sum(entitled for (one, node), entitled in self.kept.items() if one == key and node_id in ("", node))
+        """For how many allocations of the ask room is kept firmly: on all nodes, or on that one."""
+        return sum(entitled for (one, node, _), entitled in self.kept.items() if one == key and node_id in ("", node))
 
-    def lacking(self, ask: NewAsk, node_id: str) -> dict[str, int]:
+    def lacking(self, ask: NewAsk, node_id: str, number: int = 0) -> dict[str, int]:
         """What the node lacks for the ask when all that was asked to end has ended.
 
         What others have a right to there is not to be had; those who may run on that node only stand in line for it.
+        What is kept there for the ask with this number is meant for this allocation.
         """
         node = self.nodes[node_id]
         room = node.capacity.minus(node.occupied)
         for one in self.on(node_id):
             if not one.leaves:
                 room = room.minus(one.ask.resources)
-        entitled = [key for (key, where), is_entitled in self.kept.items() if is_entitled and where == node_id]
-        if ask.allocation_key in entitled:
-            own = entitled.index(ask.allocation_key)
+        entitled = [place for place, is_entitled in self.kept.items() if is_entitled and place[1] == node_id]
+        if number:
+            own = entitled.index((ask.allocation_key, node_id, number))
             entitled = entitled[:own] + ([] if required_node(ask) else entitled[own + 1 :])
-        room = room.minus(summed(self.known_asks[key].resources for key in entitled))
+        room = room.minus(summed(self.known_asks[key].resources for key, _, _ in entitled))
         return {name: amount - room[name] for name, amount in ask.resources.items() if amount > room[name]}
 
     def gets_room(self, waiting: Waiting, node_id: str) -> bool:
         """Whether the node has room when all that was asked to end has ended, beside all that is kept for others."""
         key = waiting.ask.allocation_key
-        aging = [one for (one, node), entitled in self.kept.items() if node == node_id and not entitled and one != key]
+        aging = [
+            one for (one, node, _), entitled in self.kept.items() if node == node_id and not entitled and one != key
+        ]
         node = self.nodes[node_id]
         stays = summed(one.ask.resources for one in self.on(node_id) if not one.leaves)
-        entitled_ones = [
-            one for (one, where), entitled in self.kept.items() if where == node_id and entitled and one != key
-        ]
+        entitled_ones = [one for (one, where, _), entitled in self.kept.items() if where == node_id and entitled]
         room = node.capacity.minus(node.occupied).minus(stays)
         room = room.minus(summed(self.known_asks[one].resources for one in (*aging, *entitled_ones)))
         return room.lacks(waiting.ask.resources.canonical()) is None
@@ -183,6 +185,10 @@ class Bench:
     def on(self, node_id: str) -> list[Running]:
         """Oldest first."""
         return [one for one in self.running.values() if one.node_id == node_id]
+
+    def number_of(self, key: str) -> int:
+        """The lowest number of what is kept firmly for the ask; 0 if nothing is."""
+        return min((number for (one, _, number), entitled in self.kept.items() if entitled and one == key), default=0)
 
     # rules ----------------------------------------------------------------------------------------------------------
 
@@ -224,12 +230,13 @@ class Bench:
 
     # the best -------------------------------------------------------------------------------------------------------
 
-    def choices_on(self, waiting: Waiting, node_id: str) -> list[Choice]:
-        """All sets that let the ask in on the node, but for those with more in them than another.
+    def choices_on(self, waiting: Waiting, node_id: str, number: int = 0) -> list[Choice]:
+        """All sets that let the ask in on the node, but for those with more in them than another; `number` as for
+        `lacking`.
 
         They run there, or anywhere if the node does not lack anything but a quota does.
         """
-        lacking = self.lacking(waiting.ask, node_id)
+        lacking = self.lacking(waiting.ask, node_id, number)
         here = self.on(node_id)
         entitlement = self.entitlement(waiting)
         need = entitlement.need(lacking)
@@ -262,10 +269,7 @@ class Bench:
         node, ask = self.nodes[node_id], waiting.ask
         own = summed(one.ask.resources for one in self.on(node_id) if one.ask.application_id == ask.application_id)
         fits = node.capacity.minus(node.occupied).minus(own).lacks(ask.resources.canonical()) is None
-        is_taken = (
-            self.entitled_reserved(waiting.ask.allocation_key, node_id) or node.state is not NodeState.SCHEDULABLE
-        )
-        return fits and not is_taken and self.entitlement(waiting).is_entitled
+        return fits and node.state is NodeState.SCHEDULABLE and self.entitlement(waiting).is_entitled
 
     def best(self, waiting: Waiting) -> Choice | None:
         """The one that does least cost; of equal nodes one with room, and then the first: by id in this world."""

@@ -122,15 +122,17 @@ class BookedEntitlement(Entitlement):
             return False
         if self.ask.required_node:
             return node.node_id == self.ask.required_node
-        other = self.book.reservations.get(Place(self.ask.application_id, self.ask.allocation_key, node.node_id))
-        is_claimed = other is not None and other.fact.entitled and Place.of(other.fact) != self._own
         beside_own = own_room_invariants.room(self.book, node.node_id, self.ask.application_id)
-        return node.schedulable and not is_claimed and beside_own.lacks(size) is None
+        return node.schedulable and beside_own.lacks(size) is None
 
     def _gets_room(self, node: NodeView) -> bool:
         """Whether the node has room when all has gone that was asked to, beside all that is reserved for others."""
         room = self.book.available(node.node_id).plus(self.book.leaving_from(node.node_id))
-        own = self._own or Place(self.ask.application_id, self.ask.allocation_key, node.node_id)
+        asks_own = self.book.places(self.ask.application_id, self.ask.allocation_key)
+        aging = (
+            one for one in asks_own if one.node_id == node.node_id and not self.book.reservations[one].fact.entitled
+        )
+        own = self._own or next(aging, None)
         return room.minus(self.book.kept_on(node.node_id, but=own)).lacks(self._size.items()) is None
 
     def _legal(self, node: NodeView) -> Iterator[tuple[Cost, int]]:

@@ -44,7 +44,7 @@ def judged(moment: Moment, fact: Fact) -> Iterator[str]:
         case ReleaseRequested(cause=ReleaseCause.PREEMPTED):
             yield from _announced(moment, fact)
         case RoomMade():
-            kept = moment.book.reservations.get(Place(fact.application_id, fact.allocation_key, fact.node_id))
+            kept = moment.book.reservations.get(Place.of(fact))
             gone = {one.uuid for one in moment.later if isinstance(one, Released)}
             gone |= {one.old_uuid for one in moment.later if isinstance(one, AllocationChanged)}
             if kept is None or not kept.victims or not kept.victims <= gone:
@@ -192,7 +192,7 @@ def _refused(moment: Moment, fact: PreemptionRefused) -> Iterator[str]:
     if ask is None or application is None or not isinstance(moment.command, RunCycle):
         yield f"nobody asked: {ask}"
         return
-    own = Place(fact.application_id, fact.allocation_key, ask.required_node) if ask.required_node else None
+    own = next(iter(moment.book.places(fact.application_id, fact.allocation_key)), None) if ask.required_node else None
     entitlement = BookedEntitlement(moment.books, moment.book, moment.after, ask, fact.queue, own)
     if fact.refusal is PreemptionRefusal.QUOTA and (ask.required_node or not entitlement.is_beyond_its_leaf):
         accounts = Accounts(moment.after)
@@ -274,7 +274,4 @@ class Attempts:
 
 
 def _is_room_made_said(moment: Moment, place: Place) -> bool:
-    return any(
-        isinstance(one, RoomMade) and Place(one.application_id, one.allocation_key, one.node_id) == place
-        for one in moment.earlier
-    )
+    return any(isinstance(one, RoomMade) and Place.of(one) == place for one in moment.earlier)

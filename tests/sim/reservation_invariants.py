@@ -50,7 +50,7 @@ def _reserved(moment: Moment, fact: Reserved) -> Iterator[str]:
     if ask is None or node is None:
         yield f"of the ask is pending: {ask}, the node is {node}"
         return
-    others = sum(other[:2] == place[:2] for other in book.reservations)
+    others = len(book.places(*place[:2]))
     if others >= moment.pending(*place[:2]):
         yield f"room is kept for {others} allocations already, and {moment.pending(*place[:2])} are pending"
     if fact.resources != ask.resources:
@@ -118,7 +118,7 @@ def _ended(moment: Moment, fact: ReservationEnded) -> Iterator[str]:
     match fact.end:
         case ReservationEnd.PLACED:
             following = next((one for one in moment.later if isinstance(one, Allocated)), None)
-            if following is None or Place.of(following) != place:
+            if following is None or not place.is_of(following):
                 yield f"is placed, but then comes {following}"
             first = moment.book.before(place)
             name = moment.book.available(fact.node_id).minus(first).lacks(kept.fact.resources.items())
@@ -210,8 +210,8 @@ def _room_of_others(moment: Moment, fact: Allocated) -> Iterator[str]:
     """Who is placed leaves what is kept for others, but for what one with a better right need not look at."""
     if fact.replaces:
         return
-    book, place = moment.book, Place.of(fact)
-    if not _had_room_kept(moment, place):
+    book = moment.book
+    if not _had_room_kept(moment, fact):
         kept = book.kept_on(fact.node_id, firm_only=bool(fact.tags.get(REQUIRED_NODE_TAG)))
         name = book.available(fact.node_id).minus(kept).lacks(fact.resources.items())
         if name is not None:
@@ -224,13 +224,13 @@ def _room_of_others(moment: Moment, fact: Allocated) -> Iterator[str]:
                 yield f"takes {name} of the quota of {queue.path} that is reserved for others: {dict(reserved)}"
 
 
-def _had_room_kept(moment: Moment, place: Place) -> bool:
+def _had_room_kept(moment: Moment, fact: Allocated) -> bool:
     """Whether what was said last is that it gets the room that was kept for it."""
     for one in reversed(moment.earlier):
         if isinstance(one, Allocated):
             return False
         if isinstance(one, ReservationEnded) and one.end is ReservationEnd.PLACED:
-            return Place.of(one) == place
+            return Place.of(one).is_of(fact)
     return False
 
 
@@ -271,21 +271,19 @@ def _ask_name(fact: Reserved | ReservationEnded | AskAdded | AskWithdrawn) -> tu
 
 def differences(book: RoomBook, partition: PartitionView) -> Iterator[str]:
     """Where the reservations that are shown are not those that were said."""
-    shown = {
-        Place(one.application_id, one.allocation_key, one.node_id): (
-            one.entitled,
-            one.since_ns,
-            Resources(one.resources),
-            sorted(one.waits_for),
+    shown = [
+        (
+            (one.application_id, one.allocation_key, one.node_id),
+            (one.entitled, one.since_ns, dict(one.resources), sorted(one.waits_for)),
         )
         for node in partition.nodes
         for one in node.reservations
-    }
-    counted = {
-        place: (one.fact.entitled, one.since_ns, one.fact.resources, sorted(one.victims))
+    ]
+    counted = [
+        (place[:3], (one.fact.entitled, one.since_ns, one.fact.resources.nonzero(), sorted(one.victims)))
         for place, one in book.reservations.items()
-    }
-    if shown != counted:
+    ]
+    if sorted(shown, key=repr) != sorted(counted, key=repr):
         yield f"reservations: facts say {counted}, the scheduler {shown}"
 
 

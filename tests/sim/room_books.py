@@ -29,7 +29,7 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
 )
 from schedulerd.core.lifecycles import NodeState, ResourceManagerState
-from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.preemption.facts import Preempted, RoomMade
 from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
 from schedulerd.core.reservations.facts import ReservationEnded, Reserved
 from schedulerd.core.resources import Resources
@@ -44,15 +44,20 @@ PartitionName = tuple[str, str]
 
 
 class Place(NamedTuple):
-    """For which ask room is kept on which node: once at most."""
+    """For which ask room is kept on which node; the number tells apart what is kept for several allocations of one."""
 
     application_id: str
     allocation_key: str
     node_id: str
+    number: int
 
     @classmethod
-    def of(cls, fact: Reserved | ReservationEnded | Preempted | Allocated) -> Place:
-        return cls(fact.application_id, fact.allocation_key, fact.node_id)
+    def of(cls, fact: Reserved | ReservationEnded | Preempted | RoomMade) -> Place:
+        return cls(fact.application_id, fact.allocation_key, fact.node_id, fact.number)
+
+    def is_of(self, fact: Allocated) -> bool:
+        """Whether it is that of the allocation, which does not say the number."""
+        return self[:3] == (fact.application_id, fact.allocation_key, fact.node_id)
 
 
 @dataclass
@@ -136,6 +141,10 @@ class RoomBook:
         """For how many allocations of the ask room is kept firmly."""
         same = (one for place, one in self.reservations.items() if place[:2] == (application_id, key))
         return sum(one.fact.entitled for one in same)
+
+    def places(self, application_id: str, key: str) -> list[Place]:
+        """Where room is kept for the ask."""
+        return [place for place in self.reservations if place[:2] == (application_id, key)]
 
     def kept_for(self, path: str) -> Resources:
         """For asks below, firmly or not."""

@@ -24,7 +24,7 @@ from tests.sim import (
 from tests.sim.booked_entitlement import BookedEntitlement
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
-from tests.sim.room_books import PartitionName, Place, RoomBook, RoomBooks
+from tests.sim.room_books import PartitionName, RoomBook, RoomBooks
 from tests.sim.storms import Storms
 
 
@@ -104,8 +104,8 @@ class RoomInvariants:
             return None
         own = None
         if ask.required_node:
-            own = Place(item.application_id, ask.allocation_key, ask.required_node)
-            if own not in book.reservations or book.reservations[own].victims:
+            own = next(iter(book.places(item.application_id, ask.allocation_key)), None)
+            if own is None or book.reservations[own].victims:
                 return None
         elif ask.pending <= book.entitled_reservations(item.application_id, ask.allocation_key):
             return None

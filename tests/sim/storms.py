@@ -68,7 +68,7 @@ class Storms:
                 self._settled(moment, fact)
                 if self._victims > VICTIMS_PER_PLACED_MAX * self._placed + VICTIMS_SPARE:
                     yield f"{self._victims} ended so that {self._placed} could be placed"
-            case Allocated() if self._placing is not None and self._placing[0] == Place.of(fact):
+            case Allocated() if self._placing is not None and self._placing[0].is_of(fact):
                 used = {path: moment.book.staying(path).plus(fact.resources) for path in _way(fact.queue)}
                 self._gains[moment.name, fact.uuid] = Gain(moment.now_ns, self._placing[1], used)
                 self._placing = None

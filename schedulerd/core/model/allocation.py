@@ -62,8 +62,8 @@ class Ask:
         self.swaps: dict[Allocation, None] = {}
         """The placeholders whose room it gets when they are gone. Allocations that await a placeholder are not
         pending."""
-        self.reservations: dict[Node, Reservation] = {}
-        """Its reservations by node; each is for one pending allocation."""
+        self.reservations: dict[Reservation, None] = {}
+        """Its reservations in the order in which they were made; each is for one pending allocation."""
         self.no_reservation_before_ns = 0
         """Until this time it gets no reservation, because one expired or the RM refused it."""
         self.preemption_retry_ns = 0
@@ -84,6 +84,15 @@ class Ask:
     def unreserved(self) -> int:
         """How many of its pending allocations have no reservation."""
         return self.pending - len(self.reservations)
+
+    @property
+    def entitled(self) -> int:
+        """How many of its pending allocations have an entitled reservation."""
+        return sum(one.is_entitled for one in self.reservations)
+
+    def aging_on(self, node: Node) -> Reservation | None:
+        """Its aging reservation on the node, which has no other one then."""
+        return next((one for one in node.reservations if one.ask is self and not one.is_entitled), None)
 
     @property
     def unchecked(self) -> int:

@@ -11,7 +11,7 @@ from schedulerd.core.resources import Items, Resources
 from schedulerd.core.specs import NodeOrder
 
 if TYPE_CHECKING:
-    from schedulerd.core.model.allocation import Allocation, Ask
+    from schedulerd.core.model.allocation import Allocation
     from schedulerd.core.model.predicate_check import PredicateCheck
     from schedulerd.core.model.reservation import Reservation
 
@@ -95,8 +95,8 @@ class Node:
         """Used by allocations, unclaimed ones included."""
         self.available = Resources()
         """Capacity minus occupied minus allocated; negative where the node is over-committed."""
-        self.reservations: dict[Ask, Reservation] = {}
-        """Reservations on this node by ask, oldest first."""
+        self.reservations: dict[Reservation, None] = {}
+        """Reservations on this node, oldest first."""
         self.predicate_reserved = Resources()
         """What open predicate checks hold here."""
         self.predicate_checks: dict[PredicateCheck, None] = {}

@@ -19,7 +19,8 @@ class Reservation:
     """Room of one node for one allocation of an ask; other asks see the node without that room.
 
     An entitled reservation is for an ask for which allocations are preempted, or that has a required node. It ignores
-    aging reservations, and quotas count its amounts as used.
+    aging reservations, and quotas count its amounts as used. An ask for several allocations can have several of them on
+    one node.
     """
 
     __slots__ = (
@@ -33,6 +34,7 @@ class Reservation:
         "items",
         "made_at_ns",
         "node",
+        "number",
         "predicate_check",
         "refused",
         "victims",
@@ -42,6 +44,8 @@ class Reservation:
         self.application = application
         self.ask = ask
         self.node = node
+        self.number: int = next(reversed(ask.reservations)).number + 1 if ask.reservations else 1
+        """Tells it apart from the other reservations of the ask; the later one has the higher number."""
         self.items: Items = ask.request_class.items
         """The amounts that are reserved."""
         self.is_entitled = is_entitled

@@ -87,9 +87,8 @@ class RetryTimers:
         self.search: Any = None
         """The search for victims for the first of `preemptors`, while it goes on. Any, because a `Search` refers to the
         partition, and so to these timers."""
-        self.refused: dict[tuple[Queue, PendingClass, Ask | None], Refused] = {}
-        """Failed preemption attempts by leaf queue and pending class; the ask is None, unless the refusal is
-        because of entitled reservations that this ask has."""
+        self.refused: dict[tuple[Queue, PendingClass], Refused] = {}
+        """Failed preemption attempts by leaf queue and pending class."""
         self.changed: dict[Node, None] = {}
         """Nodes that changed in this step, while there are `unreservable` classes or applications not helped."""
         self.changed_due_ns = 0

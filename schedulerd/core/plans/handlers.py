@@ -28,8 +28,10 @@ def commit_plan(context: StepContext, partition: Partition, plan: Plan) -> str |
 
 def _preempt(context: StepContext, planned: PlannedPreemption) -> None:
     application, ask, node = planned.application, planned.ask, planned.node
-    weaker = [one for one in ask.reservations.values() if not one.is_entitled]
-    if weaker and (ask.unreserved <= 0 or node in ask.reservations):
-        reservations.end(context, ask.reservations.get(node, weaker[-1]), ReservationEnd.NOT_NEEDED)
+    weaker = ask.aging_on(node)
+    if weaker is None and ask.unreserved <= 0:
+        weaker = next(one for one in reversed(ask.reservations) if not one.is_entitled)
+    if weaker is not None:
+        reservations.end(context, weaker, ReservationEnd.NOT_NEEDED)
     reservation = reservations.reserve(context, application, ask, node, is_entitled=True)
     release_victims(context, reservation, planned.victims, planned.why)

@@ -34,7 +34,7 @@ def objection(partition: Partition, plan: Plan) -> str | None:
     return (
         _against_asks([*preempts, *reserves, *allocates])
         or _against_nodes(partition, [*preempts, *reserves, *allocates])
-        or _against_reservations([*preempts, *reserves])
+        or _against_reservations(preempts, reserves)
         or _against_victims(partition, [victim for one in plan.preemptions for victim in one.victims])
         or _against_room(partition, plan.allocations)
         or _against_quotas(plan.allocations)
@@ -62,11 +62,14 @@ def _against_nodes(partition: Partition, wanted: Iterable[_Wanted]) -> str | Non
     return None
 
 
-def _against_reservations(wanted: Iterable[_Wanted]) -> str | None:
-    seen: set[tuple[Ask, Node]] = set()
-    for _, ask, node in wanted:
-        reservation = ask.reservations.get(node)
-        if (ask, node) in seen or (reservation is not None and reservation.is_entitled):
+def _against_reservations(preempts: Sequence[_Wanted], reserves: Sequence[_Wanted]) -> str | None:
+    counts = Counter(ask for _, ask, _ in (*preempts, *reserves))
+    for ask, count in counts.items():
+        if count > ask.pending - ask.entitled:
+            return f"ask {ask.key} waits for {ask.pending} allocations, and room is reserved for {ask.entitled} of them"
+    seen = {(ask, node) for _, ask, node in preempts}
+    for _, ask, node in reserves:
+        if (ask, node) in seen or any(one.ask is ask for one in node.reservations):
             return f"room of node {node.node_id} is reserved for ask {ask.key} already"
         seen.add((ask, node))
     return None

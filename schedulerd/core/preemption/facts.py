@@ -36,6 +36,8 @@ class Preempted:
     victims: tuple[tuple[str, str], ...]
     """Queue and UUID of each victim; empty if pending releases free enough room."""
     why: str
+    number: int = 1
+    """That of the reservation (`Reserved`)."""
 
 
 @dataclass(slots=True)
@@ -62,6 +64,8 @@ class RoomMade:
     node_id: str
     waited_ns: int
     """Time since the victims were asked to be released."""
+    number: int = 1
+    """That of the reservation (`Reserved`)."""
 
 
 @dataclass(slots=True)

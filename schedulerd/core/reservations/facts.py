@@ -43,6 +43,8 @@ class Reserved:
     resources: Resources
     entitled: bool
     """True if allocations are preempted for the ask, or if it has a required node."""
+    number: int = 1
+    """Tells apart the reservations of one ask."""
 
 
 @dataclass(slots=True)
@@ -57,3 +59,4 @@ class ReservationEnded:
     end: ReservationEnd
     kept_ns: int
     """How long the reservation lasted."""
+    number: int = 1

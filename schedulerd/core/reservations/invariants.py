@@ -17,9 +17,9 @@ from schedulerd.core.resources import Resources
 
 def reservations(partition: Partition) -> Iterator[str]:
     """Partition, nodes, asks and applications agree about reservations, and no ask has more than it has pending."""
-    on_nodes = [one for node in partition.nodes.values() for one in node.reservations.values()]
+    on_nodes = [one for node in partition.nodes.values() for one in node.reservations]
     asks = [ask for app in partition.applications.values() for ask in app.asks.values()]
-    of_asks = [one for ask in asks for one in ask.reservations.values()]
+    of_asks = [one for ask in asks for one in ask.reservations]
     known = list(partition.reservations)
     if not set(on_nodes) == set(of_asks) == set(known) or not len(on_nodes) == len(of_asks) == len(known):
         yield f"{len(known)} reservations are known, nodes have {len(on_nodes)}, asks {len(of_asks)}"
@@ -42,7 +42,7 @@ def reservations(partition: Partition) -> Iterator[str]:
 
 def _reservation(one: Reservation) -> Iterator[str]:
     name = f"the reservation of ask {one.ask.key} on node {one.node.node_id}"
-    if one.ask.reservations.get(one.node) is not one or one.node.reservations.get(one.ask) is not one:
+    if one not in one.ask.reservations or one not in one.node.reservations:
         yield f"{name} is not at its ask or not at its node"
     if one.alarm is None or not one.alarm.live:
         yield f"{name} has no alarm"
@@ -88,7 +88,7 @@ def reserved_room(partition: Partition) -> Iterator[str]:
 
 def _node(partition: Partition, node: Node) -> Iterator[str]:
     reserved, entitled, leaving = Resources(), Resources(), Resources()
-    for one in node.reservations.values():
+    for one in node.reservations:
         reserved.add(one.items)
         if one.is_entitled:
             entitled.add(one.items)

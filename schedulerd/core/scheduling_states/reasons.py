@@ -36,7 +36,7 @@ def why_pending(
     )
     _add_cause(found, application, cause)
     if state is PendingState.RESERVED:
-        for reservation in ask.reservations.values():
+        for reservation in ask.reservations:
             found.node = reservation.node.node_id
             found.victims += len(reservation.victims)
     return found
@@ -54,7 +54,7 @@ def rule_amounts(rule: Blocked | None) -> tuple[object, ...]:
 def reserved_identity(ask: Ask) -> str:
     """Where room is reserved for the ask, and how many allocations have to be released there first; to be compared
     only."""
-    return f"reserved {[(one.node.node_id, len(one.victims)) for one in ask.reservations.values()]}"
+    return f"reserved {[(one.node.node_id, len(one.victims)) for one in ask.reservations]}"
 
 
 def _add_cause(found: PendingReasonChanged, application: Application, cause: Cause) -> None:

@@ -11,7 +11,6 @@ from schedulerd.core.lifecycles import ResourceManagerState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.predicate_check import PredicateCheck
-from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.request_class import RequestClass
 from schedulerd.core.pending.rules.states import Cause, PendingState, group_state
@@ -48,7 +47,7 @@ class Explanation:
         reason = self._sentence(app, ask, state, cause)
         if reason and self._partition.retry_timers.is_not_helped(app, ask.group.pending_class):
             return reason + _unhelped(app)
-        return reason and reason + "".join(map(_reserved, ask.reservations.values()))
+        return reason and reason + _reserved(ask)
 
     def _sentence(self, app: Application, ask: Ask, state: PendingState, cause: Cause) -> str:
         match state, cause:
@@ -75,24 +74,19 @@ class Explanation:
         reason."""
         if ask.group is None or group_state(self._partition, self._rm_state, app, ask.group)[0] in _NOTHING_IS_TRIED:
             return ""
-        if not ask.request_class.required_node and ask.pending <= sum(
-            one.is_entitled for one in ask.reservations.values()
-        ):
+        if not ask.request_class.required_node and ask.pending <= ask.entitled:
             return ""
         if not self._partition.spec.preemption_enabled:
             return "preemption is off in this partition"
         if ask.request_class.required_node:
-            return next((one.refused for one in ask.reservations.values() if not one.victims), "")
+            return next((one.refused for one in ask.reservations if not one.victims), "")
         if not ask.spec.allow_preempt_other:
             return "the ask may not preempt others (allowPreemptOther)"
         if ask.predicate_history is not None and ask.predicate_history.no_preemption:
             return ask.predicate_history.no_preemption
-        for one in (None, ask):
-            refused = self._partition.retry_timers.refused.get(
-                (app.queue, app.groups[ask.group_key].pending_class, one)
-            )
-            if refused is not None and ask.spec.priority <= refused.priority:
-                return refused.reason
+        refused = self._partition.retry_timers.refused.get((app.queue, app.groups[ask.group_key].pending_class))
+        if refused is not None and ask.spec.priority <= refused.priority:
+            return refused.reason
         delay_s = app.queue.properties.preemption_delay_ns / SECOND_NS
         return f"preemption is first tried when the ask is {delay_s:g} s old (preemption.delay)"
 
@@ -143,8 +137,13 @@ def _unhelped(app: Application) -> str:
     return f"; room is reserved when the {what} on the nodes"
 
 
-def _reserved(one: Reservation) -> str:
-    count = len(one.victims)
-    who = "1 allocation has" if count == 1 else f"{count} allocations have"
-    victims = f", {who} to be released first" if count else ""
-    return f"; room is reserved for it on node {one.node.node_id}{victims}"
+def _reserved(ask: Ask) -> str:
+    """Where room is reserved for the ask, each node once."""
+    victims: dict[str, int] = {}
+    for one in ask.reservations:
+        victims[one.node.node_id] = victims.get(one.node.node_id, 0) + len(one.victims)
+    said = ""
+    for node_id, count in victims.items():
+        who = "1 allocation has" if count == 1 else f"{count} allocations have"
+        said += f"; room is reserved for it on node {node_id}{f', {who} to be released first' if count else ''}"
+    return said

@@ -343,8 +343,7 @@ def _node(partition: Partition, node: Node, query: StateQuery, shown: Shown) -> 
         used=node.used.nonzero() if node.used is not None else None,
         recommended=node.recommended.schedulable.nonzero() if node.recommended is not None else None,
         reservations=[
-            _reservation(one, query)
-            for one in query.take("reservations", node.reservations.values(), len(node.reservations))
+            _reservation(one, query) for one in query.take("reservations", node.reservations, len(node.reservations))
         ],
         allocations=_allocations("allocations of nodes", node.allocations, query, shown),
         unclaimed=[

@@ -176,7 +176,7 @@ class ApplicationObjects:
                 "placeholder": ask.placeholder,
                 "taskGroupName": spec.task_group,
                 "allocationLog": [{"message": reason, "lastOccurrence": self._now_ns, "count": 1}] if reason else [],
-                "triggeredPreemption": any(one.victims for one in ask.reservations.values()),
+                "triggeredPreemption": any(one.victims for one in ask.reservations),
                 "originator": spec.originator,
                 "schedulingAttempted": state in _ATTEMPTED and not _is_limited(app, ask.group),
                 "triggeredScaleUp": state is PendingState.UNSCHEDULABLE and not ask.request_class.required_node,

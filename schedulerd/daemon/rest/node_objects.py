@@ -37,7 +37,7 @@ def node_object(node: Node, partition: Partition, objects: ApplicationObjects) -
             else None,
             "schedulable": not node.draining and node.ready,
             "isReserved": bool(node.reservations),
-            "reservations": [one.ask.key for one in node.reservations.values()],
+            "reservations": [one.ask.key for one in node.reservations],
         },
         _ALWAYS,
     )

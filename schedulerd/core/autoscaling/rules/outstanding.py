@@ -267,8 +267,7 @@ class _Count:
             swaps = self._swaps.get(group, 0)
             for ask in group.in_order():
                 predicate_checks = ask.predicate_history.predicate_checks if ask.predicate_history is not None else ()
-                entitled = sum(one.is_entitled for one in ask.reservations.values())
-                pending = ask.pending - entitled - sum(map(_speaks_for_one, predicate_checks))
+                pending = ask.pending - ask.entitled - sum(map(_speaks_for_one, predicate_checks))
                 taken = min(swaps, pending)
                 swaps -= taken
                 if pending > taken:

@@ -174,7 +174,7 @@ def _fit(request_class: RequestClass, near: _Near, ask: Ask | None) -> NodeFit:
 def _room(request_class: RequestClass, node: Node, ask: Ask | None) -> Resources:
     """What an ask of the request class may have on the node now: what is reserved for the ask itself is not taken from
     it, and a required node ignores aging reservations."""
-    own = ask.reservations.get(node) if ask is not None else None
+    own = next((one for one in node.reservations if one.ask is ask), None)
     if own is not None:
         return node.available.minus(reserved_before(own))
     if request_class.required_node and node.reserved:

@@ -38,7 +38,7 @@ def finding(
     partition: Partition, application: Application, ask: Ask, group: AskGroup, states: set[PendingState], now_ns: int
 ) -> PreemptionFinding:
     """`states` are those of the pending allocations of the ask."""
-    reservations = list(ask.reservations.values())
+    reservations = list(ask.reservations)
     guarantees = _guarantees(application, ask)
     if any(one.victims for one in reservations):
         return PreemptionFinding("victims", "", None, guarantees, [], [])
@@ -68,11 +68,8 @@ def _refusal(partition: Partition, application: Application, ask: Ask, group: As
     """Why the last attempt found nothing, and until when no other is made; ('', 0) without one."""
     if ask.predicate_history is not None and ask.predicate_history.no_preemption:
         return ask.predicate_history.no_preemption, ask.preemption_retry_ns
-    for one in (None, ask):
-        refused = partition.retry_timers.refused.get((application.queue, group.pending_class, one))
-        if refused is not None and ask.spec.priority <= refused.priority:
-            return refused.reason, refused.until_ns
-    return "", 0
+    refused = partition.retry_timers.refused.get((application.queue, group.pending_class))
+    return (refused.reason, refused.until_ns) if refused and ask.spec.priority <= refused.priority else ("", 0)
 
 
 def _guarantees(application: Application, ask: Ask) -> list[Guarantee]:

@@ -21,7 +21,7 @@ ALLOCATIONS_SEEN_MAX = 500
 
 def findings(ask: Ask) -> list[ReservationFinding]:
     """The reservations of the ask, oldest first."""
-    return [_finding(one) for one in islice(ask.reservations.values(), RESERVATIONS_MAX)]
+    return [_finding(one) for one in islice(ask.reservations, RESERVATIONS_MAX)]
 
 
 def _finding(one: Reservation) -> ReservationFinding:
@@ -55,7 +55,7 @@ def reserved_before(one: Reservation) -> Resources:
     earlier one first."""
     before = Resources()
     is_later = False
-    for other in one.node.reservations.values():
+    for other in one.node.reservations:
         is_later = is_later or other is one
         if other is not one and (not is_later if other.is_entitled == one.is_entitled else other.is_entitled):
             before.add(other.items)

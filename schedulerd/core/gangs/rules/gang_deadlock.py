@@ -87,7 +87,7 @@ def _is_within_quotas(
 def _reserved_for_others(partition: Partition, application: Application, node: Node) -> Resources:
     """What is reserved on the node for applications other than this gang and later gangs, which would wait for it."""
     held = Resources()
-    for one in node.reservations.values():
+    for one in node.reservations:
         is_later_gang = one.application in partition.open_gangs and one.application.age > application.age
         if one.application is not application and not is_later_gang:
             held.add(one.items)

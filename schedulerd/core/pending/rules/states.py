@@ -246,9 +246,7 @@ def _checks(ask: Ask) -> list[PredicateCheck]:
 def _reservations(ask: Ask, most: int) -> list[Reservation]:
     """Reservations of the ask, up to `most`, without such a check."""
     waiting = (
-        one
-        for one in ask.reservations.values()
-        if one.predicate_check is None or not one.predicate_check.uses_allocation
+        one for one in ask.reservations if one.predicate_check is None or not one.predicate_check.uses_allocation
     )
     return list(islice(waiting, max(0, most)))
 

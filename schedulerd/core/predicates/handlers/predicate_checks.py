@@ -167,7 +167,7 @@ def return_ask(partition: Partition, predicate_check: PredicateCheck) -> None:
     """After `finish`, if the ask was not allocated: the room is free for all asks, and the ask is pending again."""
     commit_room.note_check_room_free(partition, predicate_check)
     update_predicate_wait(partition, predicate_check.application, predicate_check.ask)
-    for reservation in predicate_check.ask.reservations.values():
+    for reservation in predicate_check.ask.reservations:
         partition.reservations_to_check[reservation.node] = None
     if predicate_check.placeholder is not None:
         note_possible_swap(partition, predicate_check.application)

@@ -188,15 +188,13 @@ def _next_search(context: StepContext, application: Application) -> Search | Non
         return None
     closed = [group for group in application.groups.values() if _is_closed(application, group)]
     for group in sorted(closed, key=AskGroup.key):
-        of_class = timers.refused.get((queue, group.pending_class, None))
+        refused = timers.refused.get((queue, group.pending_class))
         for ask in islice(group.in_order(), ASKS_MAX):
             timers.budget.visits += 1
             if not ask.spec.allow_preempt_other or ask.request_class.required_node:
                 continue
-            if _holds(context, application, of_class, ask):
+            if _holds(context, application, refused, ask):
                 break
-            if _holds(context, application, timers.refused.get((queue, group.pending_class, ask)), ask):
-                continue
             due_ns = preemption_from_ns(application, ask)
             if due_ns > context.now_ns:
                 timers.attempts_due.set_earlier(application, due_ns)
@@ -233,7 +231,7 @@ def _is_closed(application: Application, group: AskGroup) -> bool:
 
 def _may_preempt(context: StepContext, group: AskGroup, ask: Ask) -> bool:
     """Whether the ask has a pending allocation without an entitled reservation."""
-    return ask in group and ask.unchecked > sum(one.is_entitled for one in ask.reservations.values())
+    return ask in group and ask.unchecked > ask.entitled
 
 
 def _is_wanted(context: StepContext, search: Search) -> bool:
@@ -306,8 +304,7 @@ def _refuse(context: StepContext, search: Search) -> None:
     if search.barred:
         _postpone_attempt(partition, search, until_ns, reason)
     else:
-        has_entitled = any(one.is_entitled for one in ask.reservations.values())
-        key = search.queue, search.group.pending_class, ask if has_entitled else None
+        key = search.queue, search.group.pending_class
         partition.retry_timers.refused[key] = Refused(ask.spec.priority, search.moves, until_ns, reason)
     _say_refused(context, search.application, ask, refusal, reason)
 

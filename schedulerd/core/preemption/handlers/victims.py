@@ -26,6 +26,7 @@ def release_victims(context: StepContext, reservation: Reservation, victims: Seq
             node_id=reservation.node.node_id,
             victims=tuple((one.application.queue.path, one.uuid) for one in victims),
             why=why,
+            number=reservation.number,
         )
     )
     message = f"makes room on {reservation.node.node_id} for ask {ask.key} of application {application.application_id}"

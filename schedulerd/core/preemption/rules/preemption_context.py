@@ -125,7 +125,7 @@ class PreemptionContext:
 
     def _may_have_room(self) -> bool:
         """Whether room may become free without victims: by pending releases or by aging reservations."""
-        own = sum(not one.is_entitled for one in self.ask.reservations.values())
+        own = len(self.ask.reservations) - self.ask.entitled
         return self.partition.aging_reservations > own or bool(self.partition.root.leaving)
 
     def _counts_starts(self, queue: Queue) -> bool:

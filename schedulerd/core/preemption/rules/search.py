@@ -228,15 +228,14 @@ class Search:
         context = self._preemption_context
         if context.has_guarantee or context.lacking or not self._may_take(node):
             return False
-        own = self.ask.reservations.get(node)
+        own = self.ask.aging_on(node)
         reserved = node.reserved.minus(dict(own.items)) if own is not None else node.reserved
         if node.shortage(self.ask.request_class.items, reserved):
             return False
         return self.partition.objection_without(self.ask.request_class, node, ()) is None and self._fits_beside(node)
 
     def _may_take(self, node: Node) -> bool:
-        reservation = self.ask.reservations.get(node)
-        return node not in self.barred and node.ordered and not (reservation is not None and reservation.is_entitled)
+        return node not in self.barred and node.ordered
 
     def _fits_beside(self, node: Node) -> bool:
         """Whether no own allocations have to go first: there is no reservation before they are gone (SEMANTICS I9)."""

@@ -44,6 +44,7 @@ def reserve(context: StepContext, application: Application, ask: Ask, node: Node
             node_id=node.node_id,
             resources=ask.request_class.resources,
             entitled=is_entitled,
+            number=reservation.number,
         )
     )
     return reservation
@@ -72,9 +73,6 @@ def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> 
                 ask.no_reservation_before_ns, context.now_ns + context.cluster.timeouts.reservation_delay_ns
             )
     if ask.pending:
-        if reservation.is_entitled and why is ReservationEnd.PLACED:  # the same node may serve its next allocation
-            for one in (None, ask):
-                partition.retry_timers.refused.pop((queue, application.groups[ask.group_key].pending_class, one), None)
         schedule_preemption(partition, application, ask)
     next_ns = partition.retry_timers.next_ns()
     if next_ns is not None and next_ns <= context.now_ns:  # before the running cycle allocates other asks
@@ -90,6 +88,7 @@ def end(context: StepContext, reservation: Reservation, why: ReservationEnd) -> 
             entitled=reservation.is_entitled,
             end=why,
             kept_ns=context.now_ns - reservation.made_at_ns,
+            number=reservation.number,
         )
     )
 
@@ -99,15 +98,16 @@ def trim(context: StepContext, ask: Ask) -> None:
 
     Aging reservations end before entitled ones, and later ones before earlier ones.
     """
-    last_first = list(ask.reservations.values())[::-1]
-    last_first.sort(key=lambda one: one.is_entitled)
-    for reservation in last_first[: max(0, -ask.unreserved)]:
+    if ask.unreserved >= 0:
+        return
+    last_first = sorted(ask.reservations, key=lambda one: (one.is_entitled, -one.number))
+    for reservation in last_first[: -ask.unreserved]:
         end(context, reservation, ReservationEnd.NOT_NEEDED)
 
 
 def end_all(context: StepContext, node: Node) -> None:
     """Ends all reservations on a node that is about to be removed."""
-    for reservation in list(node.reservations.values()):
+    for reservation in list(node.reservations):
         end(context, reservation, ReservationEnd.NODE)
 
 
@@ -141,4 +141,5 @@ def room_made(victim: Allocation, now_ns: int) -> Fact | None:
         allocation_key=reservation.ask.key,
         node_id=reservation.node.node_id,
         waited_ns=now_ns - reservation.asked_to_end_ns,
+        number=reservation.number,
     )

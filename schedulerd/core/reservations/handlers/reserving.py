@@ -214,7 +214,12 @@ def _needs_reservation(application: Application, ask: Ask) -> bool:
 
 def _required_node(partition: Partition, ask: Ask) -> Node | None:
     node = partition.nodes.get(ask.request_class.required_node)
-    if node is None or node in ask.reservations or not node.ready or not node.can_ever_fit(ask.request_class.items):
+    if (
+        node is None
+        or any(one.node is node for one in ask.reservations)
+        or not node.ready
+        or not node.can_ever_fit(ask.request_class.items)
+    ):
         return None
     if ask.predicate_history is not None and ask.predicate_history.is_refused(node):
         return None

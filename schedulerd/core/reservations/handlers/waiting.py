@@ -72,7 +72,7 @@ def allocate_reserved(context: StepContext, partition: Partition) -> bool:
 
 def _in_order(node: Node) -> list[Reservation]:
     """Its reservations as they are served: entitled ones first, and of each kind the earlier one first."""
-    return sorted(node.reservations.values(), key=lambda one: not one.is_entitled)
+    return sorted(node.reservations, key=lambda one: not one.is_entitled)
 
 
 def _reason_to_end(partition: Partition, reservation: Reservation) -> ReservationEnd | None:

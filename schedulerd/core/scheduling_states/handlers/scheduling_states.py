@@ -228,8 +228,8 @@ def _tell_reserved_again(
     context: StepContext, rm: ResourceManager, states: SchedulingStateTracker, partition: Partition
 ) -> None:
     """Tells the reasons of asks whose reservation has other victims than before, or is another one."""
-    for reservation in islice(partition.reservations, PLACES_MAX):
-        application, ask = reservation.application, reservation.ask
+    asks = {one.ask: one.application for one in islice(partition.reservations, PLACES_MAX)}
+    for ask, application in asks.items():
         name = (partition.name, application.application_id, ask.key)
         known = states.told.get(name)
         if known is None or known.state is not SchedulingState.RESERVED or ask.unreserved > 0:

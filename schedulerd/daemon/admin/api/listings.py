@@ -273,7 +273,7 @@ def reservations(
         keeps=lambda one: _keeps_reservation(one, query),
         show=lambda one: projection.reservation(one) if one in found.partition.reservations else None,
         is_current=is_current,
-        order=Order(_reservation_key, (int, str, str, str)),
+        order=Order(_reservation_key, (int, str, str, str, int)),
     )
 
 
@@ -291,7 +291,7 @@ def preemptions(
         keeps=lambda one: True,
         show=lambda one: projection.preemption(one) if one.victim in one.reservation.victims else None,
         is_current=is_current,
-        order=Order(lambda one: (*_reservation_key(one.reservation), one.victim.uuid), (int, str, str, str, str)),
+        order=Order(lambda one: (*_reservation_key(one.reservation), one.victim.uuid), (int, str, str, str, int, str)),
     )
 
 
@@ -366,7 +366,7 @@ def _keeps_reservation(one: Reservation, query: ReservationQuery) -> bool:
 
 
 def _reservation_key(one: Reservation) -> Key:
-    return one.made_at_ns, one.node.node_id, one.application.application_id, one.ask.key
+    return one.made_at_ns, one.node.node_id, one.application.application_id, one.ask.key, one.number
 
 
 def _is_there(found: Place, one: Application) -> bool:

@@ -70,10 +70,10 @@ def view(context: Context) -> Generator[None, None, View]:
     left = len(node.reservations) - RESERVATIONS_SHOWN
     made.put(pods_shown=pods.said, reservations_left_out=f"and {left:,} more" if left > 0 else "")
     made.begin("reservations")
-    for held in islice(list(node.reservations.values()), RESERVATIONS_SHOWN):
+    for held in islice(list(node.reservations), RESERVATIONS_SHOWN):
         made.add(
             "reservations",
-            row_key(held.application.serial, held.ask.serial),
+            row_key(held.application.serial, held.ask.serial, held.number),
             app=held.application.application_id,
             app__href=context.links.application(held.application.application_id),
             ask=pod_of(held.ask) or held.ask.key,
