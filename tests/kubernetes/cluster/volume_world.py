@@ -23,6 +23,8 @@ from tests.kubernetes.storage_builders import claim, storage_class, uses, volume
 
 Stored = TypeVar("Stored", PersistentVolume, PersistentVolumeClaim)
 LOCAL, MADE = "local", "made"
+TOUCHED = 0.14
+"""Chances from 0.1 to this: somebody else writes the object just before the shim does."""
 NODES = tuple(f"n{number}" for number in range(4))
 
 
@@ -162,6 +164,9 @@ class VolumeWorld(ToyWorld):
         if (failed := self._failed(effect, key, chance)) is not None:
             return failed
         there = self.volumes.get(effect.volume)
+        if there is not None and chance < TOUCHED:
+            self._put_volume(there)
+            there = self.volumes[effect.volume]
         if there is None or there.metadata.resource_version != effect.resource_version:
             return self._changed(effect, key)
         assert there.spec.claim_ref is None, f"{effect.volume} is promised to {there.spec.claim_ref}"
@@ -176,6 +181,9 @@ class VolumeWorld(ToyWorld):
         if (failed := self._failed(effect, key, chance)) is not None:
             return failed
         there = self.claims.get(effect.claim.name)
+        if there is not None and chance < TOUCHED:
+            self._put_claim(there)
+            there = self.claims[effect.claim.name]
         if there is None or there.metadata.resource_version != effect.claim.resource_version:
             return self._changed(effect, key)
         version = self._put_claim(annotated(there, {SELECTED_NODE_ANNOTATION: effect.node}))
