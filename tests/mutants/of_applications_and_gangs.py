@@ -31,7 +31,8 @@ from tests.mutants.finders import Simulated, UnitTested
 from tests.mutants.mutant import Mutant
 from tests.mutants.proofs import ANY_WORLD, GANGS, LIMITED_GANGS
 from tests.mutants.rules import Rule
-from tests.unit.core.gangs import test_gang_limits
+from tests.sim.gang_world import GangWorld
+from tests.unit.core.gangs import test_gang_limits, test_lost_gangs
 from tests.unit.core.recovery import test_early
 
 
@@ -135,6 +136,15 @@ MUTANTS = (
         Rule.APPLICATION_STATES,
         Replaced(fsm.move, never_runs_again),
         (ANY_WORLD,),
+    ),
+    Mutant(
+        "an application whose gang lost all placeholders runs with the next ask",
+        Rule.GANG_FIRST,
+        Replaced(application_states._has_gang_to_wait_for, gives(False)),
+        (
+            UnitTested(test_lost_gangs.test_it_starts_when_it_is_complete_and_not_before),
+            Simulated((GangWorld,), says="its gang was never complete").from_seed(10),
+        ),
     ),
     Mutant(
         "idle applications never complete",

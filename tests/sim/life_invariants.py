@@ -42,6 +42,9 @@ def judged(
                 yield f"its gang is given up with style {style!r}, from {fact.old_state} to {fact.state}"
         case ApplicationChanged(old_state=ApplicationState.ACCEPTED, state=ApplicationState.STARTING):
             yield from _started(book, later)
+        case ApplicationChanged(old_state=ApplicationState.COMPLETING, state=ApplicationState.RUNNING):
+            if not (book.spec.placeholder_ask.is_zero() or book.has_run or book.was_complete):
+                yield "runs, and its gang was never complete"
         case ApplicationChanged(state=ApplicationState.COMPLETING):
             if book.resumed:
                 yield "goes on without its gang, and completes before a real ask can come"

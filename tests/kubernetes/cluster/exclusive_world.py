@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.metadata.gangs import is_placeholder
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup
+from schedulerd.kubernetes.shim.application_ids import to_daemon
 from tests.kubernetes import builders as b
 from tests.kubernetes.cluster.core_world import CoreGangWorld
 from tests.kubernetes.cluster.play import own
@@ -25,6 +28,7 @@ EXCLUSIONS: dict[str, dict[str, Any]] = {
     "spread": {"topologySpreadConstraints": [b.spread(HOST, WORKERS)]},
 }
 WAYS = ("pods", "virtual", "podgroup")
+RUN_STATES = (ApplicationState.STARTING, ApplicationState.RUNNING)
 NODES = ("n0", "n1", "n2", "n3")
 
 
@@ -53,6 +57,28 @@ class ExclusiveWorld(CoreGangWorld):
     def empty(self, name: str) -> None:
         if f"fill-{name}" in self.pods:
             self._remove(f"fill-{name}")
+
+    def evict(self) -> None:
+        """A placeholder pod of a gang that has not started is gone. Shim and daemon know the same before and after:
+        room that is lost while the gang becomes complete is lost to a complete gang, which starts all the same."""
+        self._deliver()
+        started = {one.application_id for one in self.core.partition.applications.values() if one.state in RUN_STATES}
+        held = []
+        for uid, pod in self.pods.items():
+            own = self.cluster.model.pods.get(uid) if is_placeholder(pod.metadata) else None
+            if own is not None and own.application is not None and to_daemon(own.application.id) not in started:
+                held.append(uid)
+        if held:
+            self._remove(self.random.choice(sorted(held)))
+            self._deliver()
+
+    def _deliver(self) -> None:
+        while responses := self.core.open_responses():
+            self.core.answer(self.random.choice(responses))
+        while self._watch:
+            self._handle([self._watch.popleft()])
+        while streams := self.core.open_requests():
+            self.core.deliver(self.random.choice(streams))
 
     def add_gang(self, members: int, exclusion: str, way: str, **declared: Any) -> list[str]:
         name = f"g{len(self.gangs)}"
@@ -118,3 +144,5 @@ class ExclusiveWorld(CoreGangWorld):
             self.fill(self.random.choice(sorted(self.nodes)))
         elif chance < 0.6:
             self.empty(self.random.choice(sorted(self.nodes)))
+        elif chance < 0.7:
+            self.evict()

@@ -48,6 +48,21 @@ def test_of_two_gangs_with_room_for_one_the_first_runs_whole(exclusion: str, way
     assert [len(world.bound(members)) for members in both] == [2, 2]
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_a_gang_whose_placeholders_are_evicted_as_they_come_does_not_begin(seed: int) -> None:
+    world = world_of("n0", "n1", "n2", seed=seed)
+    world.fill("n2")
+    world.rest(1)
+    members = world.add_gang(3, "anti", "pods")
+    for _ in range(TURNS):
+        world.random.choice((world.move, world.move, world.move, world.core.cycle, world._pass, world.evict))()
+    world.rest(20)  # its time is over
+    assert world.bound(members) == []
+    world.empty("n2")
+    world.rest(20)
+    assert sorted(world.bound(members)) == ["n0", "n1", "n2"]
+
+
 def play(seed: int) -> ExclusiveWorld:
     world = world_of(*NODES, seed=seed)
     for _ in range(TURNS):

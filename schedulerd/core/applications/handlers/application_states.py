@@ -78,16 +78,28 @@ def fire(context: StepContext, application: Application, trigger: ApplicationTri
         _leave_queue(context, application)
 
 
-def on_ask(context: StepContext, application: Application, *, placeholder: bool = False) -> None:
-    """An ask was added: a New application is accepted, and a Completing one runs again.
+def on_ask(context: StepContext, application: Application, *, placeholder: bool, recovered: bool = False) -> None:
+    """An ask was added, or an existing allocation is about to be: a New application is accepted, and a Completing one
+    runs again, or waits for its gang again.
 
     A recovered placeholder does not make an application run again.
     """
     state = application.state
-    if state is ApplicationState.RUNNING:
-        return
-    if state is ApplicationState.NEW or (state is ApplicationState.COMPLETING and not placeholder):
+    if state is ApplicationState.NEW:
         fire(context, application, ApplicationTrigger.RUN)
+    elif state is ApplicationState.COMPLETING:
+        if _has_gang_to_wait_for(application, placeholder=placeholder):
+            fire(context, application, ApplicationTrigger.RESUME)
+        elif not (placeholder and recovered):
+            fire(context, application, ApplicationTrigger.RUN)
+
+
+def _has_gang_to_wait_for(application: Application, *, placeholder: bool) -> bool:
+    """Whether a Completing application is one with a gang that has never started: otherwise it would run without its
+    gang, only because it lost all placeholders before the last of them was asked for."""
+    has_gang = placeholder or application.gang is not None or not application.spec.placeholder_ask.is_zero()
+    _, before, _ = application.state_log[-2]
+    return has_gang and before is ApplicationState.ACCEPTED
 
 
 def on_placed(context: StepContext, application: Application, allocation: Allocation) -> None:

@@ -189,7 +189,7 @@ def _demand(context: StepContext, partition: Partition, application: Application
         application_states.on_fewer_asks(context, application)
         return
     if application.state is not ApplicationState.RUNNING:
-        application_states.on_ask(context, application)
+        application_states.on_ask(context, application, placeholder=ask.placeholder)
     commit.demand(partition, application, ask, count)
     admit_next(partition, application.queue)
     context.emit(

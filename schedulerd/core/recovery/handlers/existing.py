@@ -205,7 +205,8 @@ def take_over_one(context: StepContext, application: Application, node: Node, ex
             )
         else:  # so a placeholder that is released in a gang deadlock becomes pending again
             ask.spec = replace(ask.spec, max_allocations=ask.placed + 1)
-    application_states.on_ask(context, application, placeholder=existing.placeholder and bool(existing.task_group))
+    is_placeholder = existing.placeholder and bool(existing.task_group)
+    application_states.on_ask(context, application, placeholder=is_placeholder, recovered=True)
     allocation = commit.take_over(
         partition, application, Allocation(existing.uuid, application, ask, node, spec, request_class)
     )

@@ -41,6 +41,7 @@ _CAUSES = {
 _CAUSES_AFTER = {
     (_S.RESUMING, _S.ACCEPTED): "its placeholders are gone, and its asks are placed one by one",
     (_S.COMPLETING, _S.RUNNING): "another ask came",
+    (_S.COMPLETING, _S.ACCEPTED): "another ask came, and its gang is not complete yet",
 }
 """Where the state before says more."""
 

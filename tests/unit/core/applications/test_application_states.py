@@ -125,6 +125,7 @@ STORIES: dict[Cell, Story] = {
     (S.RUNNING, T.COMPLETE): Story((*RUNS, sleeps(TIMES.starting_ns), releases), "completeApplication"),
     (S.RUNNING, T.FAIL): Story((*RUNS, sleeps(TIMES.starting_ns), loses_its_partition), NO_PARTITION, True),
     (S.COMPLETING, T.RUN): Story((*RUNS, releases, asks), "runApplication"),
+    (S.COMPLETING, T.RESUME): Story((half_a_gang("Hard"), takes_its_asks_back, asks), "resumeApplication"),
     (S.COMPLETING, T.COMPLETE): Story((*RUNS, releases, sleeps(TIMES.completing_ns)), "completeApplication"),
     (S.COMPLETED, T.EXPIRE): Story(
         (*RUNS, releases, sleeps(TIMES.completing_ns), sleeps(TIMES.retention_ns)), "expireApplication", True
