@@ -28,6 +28,7 @@ def reserve(
     partition.reservations[reservation] = application.reservations[reservation] = None
     node.reserved.add(reservation.items)
     partition.aging_reservations += not is_entitled
+    ask.entitled += is_entitled
     if is_entitled:
         node.entitled_reserved.add(reservation.items)
         for one in queue.path_to_root:
@@ -45,6 +46,7 @@ def end_reservation(partition: Partition, reservation: Reservation) -> None:
     partition.short_of_quota.pop(reservation, None)
     node.reserved.subtract(reservation.items)
     partition.aging_reservations -= not reservation.is_entitled
+    ask.entitled -= reservation.is_entitled
     if reservation.is_entitled:
         node.entitled_reserved.subtract(reservation.items)
         for one in queue.path_to_root:

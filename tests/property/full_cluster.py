@@ -216,8 +216,9 @@ class Crowd(Conversation):
             assert self.scene.preempts
             exceeds_quota = bench.exceeds_quota(waiting, stays=True)
             assert (fact.refusal is PreemptionRefusal.QUOTA) is exceeds_quota
-            number = bench.number_of(fact.allocation_key)
-            assert exceeds_quota or bench.choices_on(waiting, only, number) == [], "somebody could be ended"
+            numbers = bench.numbers_of(fact.allocation_key)
+            is_hopeless = any(bench.choices_on(waiting, only, number) == [] for number in numbers)
+            assert exceeds_quota or is_hopeless, "somebody could be ended"
             self.seen[f"refused on its only node: {fact.refusal}"] += 1
             return
         assert self._may_attempt(waiting)
@@ -290,8 +291,9 @@ class Crowd(Conversation):
         node_id = required_node(waiting.ask)
         if self.bench.entitled_reserved(waiting.ask.allocation_key, node_id):
             is_settled = not any(one.leaves for one in self.bench.on(node_id))
-            number = self.bench.number_of(waiting.ask.allocation_key)
-            would_help = any(choice.victims for choice in self.bench.choices_on(waiting, node_id, number))
+            numbers = self.bench.numbers_of(waiting.ask.allocation_key)
+            choices = [one for number in numbers for one in self.bench.choices_on(waiting, node_id, number)]
+            would_help = any(choice.victims for choice in choices)
             assert not (is_settled and would_help), f"{waiting.ask.allocation_key} is overlooked"
 
     def check_entitled_asks_are_served(self) -> None:

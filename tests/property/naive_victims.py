@@ -186,9 +186,9 @@ class Bench:
         """Oldest first."""
         return [one for one in self.running.values() if one.node_id == node_id]
 
-    def number_of(self, key: str) -> int:
-        """The lowest number of what is kept firmly for the ask; 0 if nothing is."""
-        return min((number for (one, _, number), entitled in self.kept.items() if entitled and one == key), default=0)
+    def numbers_of(self, key: str) -> list[int]:
+        """The numbers of what is kept firmly for the ask, in order."""
+        return [number for (one, _, number), entitled in self.kept.items() if entitled and one == key]
 
     # rules ----------------------------------------------------------------------------------------------------------
 

@@ -192,8 +192,14 @@ def _refused(moment: Moment, fact: PreemptionRefused) -> Iterator[str]:
     if ask is None or application is None or not isinstance(moment.command, RunCycle):
         yield f"nobody asked: {ask}"
         return
-    own = next(iter(moment.book.places(fact.application_id, fact.allocation_key)), None) if ask.required_node else None
-    entitlement = BookedEntitlement(moment.books, moment.book, moment.after, ask, fact.queue, own)
+    owns: Sequence[Place | None] = [None]
+    if ask.required_node:
+        owns = moment.book.places(fact.application_id, fact.allocation_key)
+    entitlements = [BookedEntitlement(moment.books, moment.book, moment.after, ask, fact.queue, own) for own in owns]
+    if not entitlements:
+        yield "no room is kept for it on its node"
+        return
+    entitlement = entitlements[0]
     if fact.refusal is PreemptionRefusal.QUOTA and (ask.required_node or not entitlement.is_beyond_its_leaf):
         accounts = Accounts(moment.after)
         is_limited = accounts.limited(application, ask.resources) or _reserved_under_limit(moment, entitlement)
@@ -203,9 +209,9 @@ def _refused(moment: Moment, fact: PreemptionRefused) -> Iterator[str]:
         return
     if moment.searched == (fact.application_id, fact.allocation_key):
         return  # a search that takes several steps says what it saw, and is made again soon if that has changed
-    best = entitlement.best(moment.after.nodes) if entitlement.is_entitled else None
-    if best is not None and (best[1] or fact.refusal is PreemptionRefusal.NO_NODE):
-        yield f"is {fact.refusal}, and {best} would have been enough"
+    found = [one.best(moment.after.nodes) if one.is_entitled else None for one in entitlements]
+    if all(best is not None and (best[1] or fact.refusal is PreemptionRefusal.NO_NODE) for best in found):
+        yield f"is {fact.refusal}, and {found} would have been enough"
 
 
 def _reserved_under_limit(moment: Moment, entitlement: BookedEntitlement) -> bool:

@@ -24,7 +24,7 @@ from tests.sim import (
 from tests.sim.booked_entitlement import BookedEntitlement
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.moment import Moment
-from tests.sim.room_books import PartitionName, RoomBook, RoomBooks
+from tests.sim.room_books import PartitionName, Place, RoomBook, RoomBooks
 from tests.sim.storms import Storms
 
 
@@ -102,16 +102,18 @@ class RoomInvariants:
             return None
         if not own_room_invariants.fits_for_certain(book, item):
             return None
-        own = None
+        owns: Sequence[Place | None] = [None]
         if ask.required_node:
-            own = next(iter(book.places(item.application_id, ask.allocation_key)), None)
-            if own is None or book.reservations[own].victims:
-                return None
+            places = book.places(item.application_id, ask.allocation_key)
+            owns = [one for one in places if not book.reservations[one].victims]
         elif ask.pending <= book.entitled_reservations(item.application_id, ask.allocation_key):
             return None
-        entitlement = BookedEntitlement(self._books, book, partition, ask, item.queue, own)
-        best = entitlement.best(partition.nodes) if entitlement.is_entitled else None
-        return best if best is not None and best[1] else None
+        for own in owns:
+            entitlement = BookedEntitlement(self._books, book, partition, ask, item.queue, own)
+            best = entitlement.best(partition.nodes) if entitlement.is_entitled else None
+            if best is not None and best[1]:
+                return best
+        return None
 
 
 def _overdue(book: RoomBook, now_ns: int) -> list[str]:

@@ -25,6 +25,7 @@ class Ask:
     __slots__ = (
         "allocations",
         "asked_at_ns",
+        "entitled",
         "group",
         "key",
         "no_reservation_before_ns",
@@ -64,6 +65,8 @@ class Ask:
         pending."""
         self.reservations: dict[Reservation, None] = {}
         """Its reservations in the order in which they were made; each is for one pending allocation."""
+        self.entitled = 0
+        """How many of them are entitled."""
         self.no_reservation_before_ns = 0
         """Until this time it gets no reservation, because one expired or the RM refused it."""
         self.preemption_retry_ns = 0
@@ -84,11 +87,6 @@ class Ask:
     def unreserved(self) -> int:
         """How many of its pending allocations have no reservation."""
         return self.pending - len(self.reservations)
-
-    @property
-    def entitled(self) -> int:
-        """How many of its pending allocations have an entitled reservation."""
-        return sum(one.is_entitled for one in self.reservations)
 
     def aging_on(self, node: Node) -> Reservation | None:
         """Its aging reservation on the node, which has no other one then."""

@@ -22,6 +22,10 @@ HOSTNAME_ATTRIBUTES = ("si/hostname", "hostname")
 """SI constant `HostName`, and its name in an example of SI 2021-02. For a node without it, the node id counts."""
 
 
+RESERVATIONS_MAX = 250
+"""Maximum number of reservations on one node; all of them are looked at whenever something changes there."""
+
+
 class Scoring:
     """How the nodes of a partition are ordered (`nodesortpolicy`): lowest score first.
 
@@ -160,6 +164,11 @@ class Node:
     def can_ever_fit(self, items: Items) -> bool:
         """Whether `items` would fit if nothing ran here."""
         return self.capacity.minus(self.occupied).lacks(items) is None
+
+    @property
+    def is_reservable(self) -> bool:
+        """Whether the number of reservations allows one more."""
+        return len(self.reservations) < RESERVATIONS_MAX
 
     def offer(self, capacity: Resources | None, occupied: Resources | None) -> None:
         """Takes over what the resource manager reports; None leaves that part unchanged."""

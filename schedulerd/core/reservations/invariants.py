@@ -29,6 +29,9 @@ def reservations(partition: Partition) -> Iterator[str]:
     for ask in asks:
         if ask.unreserved < 0:
             yield f"ask {ask.key} has {len(ask.reservations)} reservations, and {ask.pending} pending"
+        entitled = sum(one.is_entitled for one in ask.reservations)
+        if ask.entitled != entitled:
+            yield f"ask {ask.key} counts {ask.entitled} entitled reservations, and has {entitled}"
     aging = sum(not one.is_entitled for one in known)
     if partition.aging_reservations != aging:
         yield f"{partition.aging_reservations} aging reservations are counted, there are {aging}"

@@ -235,7 +235,7 @@ class Search:
         return self.partition.objection_without(self.ask.request_class, node, ()) is None and self._fits_beside(node)
 
     def _may_take(self, node: Node) -> bool:
-        return node not in self.barred and node.ordered
+        return node not in self.barred and node.ordered and node.is_reservable
 
     def _fits_beside(self, node: Node) -> bool:
         """Whether no own allocations have to go first: there is no reservation before they are gone (SEMANTICS I9)."""

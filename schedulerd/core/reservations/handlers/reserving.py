@@ -21,7 +21,7 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending.parent_entity import ParentEntity
 from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.quotas.rules import blocked_by_limits
+from schedulerd.core.quotas.rules import blocked_by_limits, highest_blocked
 from schedulerd.core.reservations.handlers import reservations
 from schedulerd.core.step_context import StepContext
 
@@ -102,7 +102,7 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
         if _needs_reservation(application, ask):
             required = _required_node(partition, ask)
             if required is not None:
-                _reserve(context, application, ask, required)
+                _reserve_required(context, application, ask, required)
                 return True
             timers.unreservable[application.groups[ask.group_key].pending_class] = None
     while partition.reservable_nodes > 0 and (timers.to_reserve or timers.overflow):
@@ -135,11 +135,31 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
 
 
 def _reserve(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
-    """At once, or when the resource manager agrees where it has a say. Entitled if the ask may run nowhere else."""
-    if context.partition_of(application).wants_predicates(ask.request_class):
-        predicate_checks.begin(context, predicate_checks.new_check(context, application, ask, node, Purpose.RESERVE))
-    else:
-        reservations.reserve(context, application, ask, node, is_entitled=bool(ask.request_class.required_node))
+    """At once, or when the resource manager agrees where it has a say."""
+    if not _asks_to_reserve(context, application, ask, node):
+        reservations.reserve(context, application, ask, node, is_entitled=False)
+
+
+def _reserve_required(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
+    """Likewise on the required node, for all pending allocations that it could hold and quotas let in together."""
+    if not _asks_to_reserve(context, application, ask, node):
+        _reserve_all(context, application, ask, node)
+
+
+def _asks_to_reserve(context: StepContext, application: Application, ask: Ask, node: Node) -> bool:
+    if not context.partition_of(application).wants_predicates(ask.request_class):
+        return False
+    predicate_checks.begin(context, predicate_checks.new_check(context, application, ask, node, Purpose.RESERVE))
+    return True
+
+
+def _reserve_all(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
+    """The first whatever quotas say. With more than they let in, all would wait for what is reserved for the others."""
+    partition, pending_class = context.partition_of(application), application.groups[ask.group_key].pending_class
+    while ask.unreserved > 0 and _required_node(partition, ask) is node:
+        if ask.reservations and highest_blocked(application.queue, pending_class.items, pending_class.quota_key):
+            return
+        reservations.reserve(context, application, ask, node, is_entitled=True)
 
 
 def reserve_agreed(context: StepContext, predicate_check: PredicateCheck) -> None:
@@ -149,8 +169,7 @@ def reserve_agreed(context: StepContext, predicate_check: PredicateCheck) -> Non
     if not _needs_reservation(application, ask):
         return
     if ask.request_class.required_node:
-        if _required_node(partition, ask) is node:
-            reservations.reserve(context, application, ask, node, is_entitled=True)
+        _reserve_all(context, application, ask, node)
         return
     is_within = partition.reservable_nodes > 0 and _is_within_quotas(partition, application, ask)
     is_good = partition.nodes.get(node.node_id) is node and _may_reserve(context, partition, ask, node)
@@ -213,13 +232,12 @@ def _needs_reservation(application: Application, ask: Ask) -> bool:
 
 
 def _required_node(partition: Partition, ask: Ask) -> Node | None:
+    """The required node of the ask, if one more reservation there makes sense: with all others of the ask it would fit
+    if nothing ran there."""
     node = partition.nodes.get(ask.request_class.required_node)
-    if (
-        node is None
-        or any(one.node is node for one in ask.reservations)
-        or not node.ready
-        or not node.can_ever_fit(ask.request_class.items)
-    ):
+    if node is None or not node.ready or not node.is_reservable:
+        return None
+    if not node.can_ever_fit(ask.request_class.resources.times(len(ask.reservations) + 1).canonical()):
         return None
     if ask.predicate_history is not None and ask.predicate_history.is_refused(node):
         return None
