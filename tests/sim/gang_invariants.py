@@ -247,8 +247,8 @@ class GangInvariants:
                 del self._returning[uuid]
         if book.began_ns is None or now_ns < book.began_ns + life_invariants.timeout_ns(book.spec):
             yield f"is out of time, though its gang began {book.began_ns}"
-        if fact.state is ApplicationState.ACCEPTED:
-            yield "is out of time and still Accepted"
+        if fact.state in PLACEABLE_STATES and not book.has_run:
+            yield f"is out of time and still {fact.state}, and nothing of it has run"
         idle = [one.uuid for one in book.placeholders.values() if one.uuid not in book.leaving]
         if idle or book.pending:
             yield f"is out of time, with placeholders {idle} not asked to go and {book.pending} pending"

@@ -37,7 +37,7 @@ def judged(
             pass  # it says why it failed as it did when it began to
         case ApplicationChanged(cause=cause) if cause.startswith(GANG_TIMEOUT):
             given_up = ApplicationState.FAILING if book.spec.gang_style == "Hard" else ApplicationState.RESUMING
-            if (fact.old_state, fact.state) != (ApplicationState.ACCEPTED, given_up):
+            if fact.old_state not in PLACEABLE_STATES or book.has_run or fact.state is not given_up:
                 style = book.spec.gang_style
                 yield f"its gang is given up with style {style!r}, from {fact.old_state} to {fact.state}"
         case ApplicationChanged(old_state=ApplicationState.ACCEPTED, state=ApplicationState.STARTING):

@@ -20,7 +20,7 @@ from schedulerd.core.gangs.handlers import gang_time
 from schedulerd.core.gangs.rules.gang_deadlock import gangs_to_release
 from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
+from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.gang import Gang, TaskGroup
 from schedulerd.core.model.node import Node
@@ -293,13 +293,15 @@ def on_deadlock_timeout(context: StepContext, application: Application) -> None:
 def on_timeout(context: StepContext, application: Application) -> None:
     """The gang timed out.
 
-    An application that waited for its gang fails (`Hard`) or resumes without it (`Soft`). An application that runs
-    already only loses its unused placeholders. The RM is told of each placeholder's ask that it has timed out, also of
-    one that was allocated: so it does not take the release of one for an ordinary loss, after which it would ask again.
-    No room is freed before the RM confirms.
+    An application that waited for its gang fails (`Hard`) or resumes without it (`Soft`), also one that was Starting or
+    Running because its gang was complete once, and lost placeholders before anything real was allocated. An application
+    that has run only loses its unused placeholders.
+
+    The RM is told of each placeholder's ask that it has timed out, also of one that was allocated: so it does not take
+    the release of one for an ordinary loss, after which it would ask again. No room is freed before the RM confirms.
     """
     partition = context.partition_of(application)
-    gave_up = application.state is ApplicationState.ACCEPTED
+    gave_up = application.state in SCHEDULABLE_STATES and not application.has_run
     had_ns = gang_time.timeout_ns(context.cluster.timeouts, application)
     why = (
         gang_words.timed_out(partition, application, had_ns) if gave_up else ""

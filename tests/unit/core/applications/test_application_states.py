@@ -72,6 +72,17 @@ def half_a_gang(style: str) -> Moves:
     return submit
 
 
+def a_soft_gang(talk: Conversation) -> list[Fact]:
+    """A complete one of two, which may take two seconds when it is incomplete again."""
+    talk.apps(a_gang("job", 20, gang_style="Soft", execution_timeout_ms=2_000))
+    return talk.asks(a_placeholder("p", 10, 2, "job")) + talk.schedule()
+
+
+def asks_for_another_member(talk: Conversation) -> list[Fact]:
+    """One that has no room."""
+    return talk.asks(a_placeholder("q", 500, 1, "job"))
+
+
 def limited_run(talk: Conversation) -> list[Fact]:
     """It may run for two seconds."""
     return talk.apps(an_app("job", execution_timeout_ms=2_000))
@@ -122,8 +133,12 @@ STORIES: dict[Cell, Story] = {
     (S.STARTING, T.RUN): Story((*RUNS, sleeps(TIMES.starting_ns)), "runApplication"),
     (S.STARTING, T.COMPLETE): Story((*RUNS, releases), "completeApplication"),
     (S.STARTING, T.FAIL): Story(LIMITED, RUN_TIMEOUT),
+    (S.STARTING, T.RESUME): Story((a_soft_gang, asks_for_another_member, sleeps(LIMIT_NS)), GANG_TIMEOUT),
     (S.RUNNING, T.COMPLETE): Story((*RUNS, sleeps(TIMES.starting_ns), releases), "completeApplication"),
     (S.RUNNING, T.FAIL): Story((*RUNS, sleeps(TIMES.starting_ns), loses_its_partition), NO_PARTITION, True),
+    (S.RUNNING, T.RESUME): Story(
+        (a_soft_gang, sleeps(TIMES.starting_ns), asks_for_another_member, sleeps(LIMIT_NS)), GANG_TIMEOUT
+    ),
     (S.COMPLETING, T.RUN): Story((*RUNS, releases, asks), "runApplication"),
     (S.COMPLETING, T.RESUME): Story((half_a_gang("Hard"), takes_its_asks_back, asks), "resumeApplication"),
     (S.COMPLETING, T.COMPLETE): Story((*RUNS, releases, sleeps(TIMES.completing_ns)), "completeApplication"),

@@ -9,7 +9,7 @@ from schedulerd.core.facts import ReleaseCause, ReleaseRequested
 from schedulerd.core.gangs.facts import GangTimedOut
 from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MINUTE_NS, QueueSpec, Timeouts
+from schedulerd.core.specs import MINUTE_NS, SECOND_NS, QueueSpec, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_node,
@@ -23,6 +23,7 @@ from tests.unit.core.builders import (
 )
 from tests.unit.core.configurations import reload
 from tests.unit.core.gang_builders import a_full_gang, a_swap, asked_to_release, confirm, real
+from tests.unit.core.heard import updated
 
 S = ApplicationState
 TIMES = Timeouts(gang_deadlock_timeout_ns=0)
@@ -59,6 +60,34 @@ def test_a_gang_that_loses_what_it_announced_before_it_ran_is_not_complete() -> 
     talk.release(application_id="gang", uuid=talk.app("gang").allocations[0].uuid)
     assert talk.app("gang").gang_deadline_ns == talk.now_ns + GANG_NS
     assert only(GangTimedOut, talk.sleep(GANG_NS)).wanted == 2
+
+
+@pytest.mark.parametrize("state", [S.STARTING, S.RUNNING])
+@pytest.mark.parametrize(("style", "end"), [("Hard", [S.FAILING, S.FAILED]), ("Soft", [S.RESUMING, S.ACCEPTED])])
+def test_it_ends_by_its_style_when_that_time_is_over(
+    style: str, end: list[ApplicationState], state: ApplicationState
+) -> None:
+    """Members that start then would start without the others."""
+    talk = complete(gang_style=style, execution_timeout_ms=1_000)
+    if state is S.RUNNING:
+        talk.sleep(TIMES.starting_ns)
+    talk.asks(a_placeholder("more", 500, app="gang"))
+    talk.release(application_id="gang", uuid=talk.app("gang").allocations[0].uuid)
+    assert talk.app("gang").state == state
+    facts = talk.sleep(SECOND_NS)
+    assert states(facts, "gang") == end[:1]
+    message = updated(facts)[0][3]
+    assert "task group group has 1 of 3 placeholders: the next one wants memory 500" in message
+    assert states(confirm(talk, only(ReleaseRequested, facts)), "gang") == end[1:]
+
+
+def test_one_that_has_run_only_loses_its_placeholders() -> None:
+    talk = complete(3, gang_style="Hard")
+    confirm(talk, a_swap(talk))
+    talk.asks(a_placeholder("more", 500, app="gang"))
+    facts = talk.sleep(GANG_NS)
+    assert asked_to_release(facts) == [("p", "TIMEOUT")] * 2
+    assert [one for one in states(facts, "gang") if one is not S.RUNNING] == []
 
 
 def test_a_gang_that_asks_for_more_before_it_ran_has_its_full_time_again() -> None:
