@@ -37,15 +37,15 @@ def ask_summary(found: AskExplanation) -> list[str]:
     if not found.waiting:
         count = found.allocated
         return ["Nothing of it waits: " + (f"it is allocated ({count})." if count > 1 else "it is allocated.")]
-    said = []
+    counts: dict[str, int] = {}
     for one in found.waiting:
         sentence = cause_sentence(one.state, one.cause, found.now_ns)
         if one.state == "ready" and found.position is not None:
             sentence = _turn(found.position, found.queue)
         elif one.state == "unschedulable" and found.nodes is not None:
             sentence = f"waits for a node with room: {_counts(found.nodes)}"
-        said.append(_counted(one.allocations, sentence, found.pending))
-    return said
+        counts[sentence] = counts.get(sentence, 0) + one.allocations
+    return [_counted(count, sentence, found.pending) for sentence, count in counts.items()]
 
 
 def ask_details(found: AskExplanation, *, is_listed: bool = False) -> list[str]:
@@ -56,7 +56,7 @@ def ask_details(found: AskExplanation, *, is_listed: bool = False) -> list[str]:
     for one in found.waiting:
         if isinstance(one.cause, RuleCause):
             said += rules_details(one.cause, found.also_blocked_by)
-    said += [_reservation(one, found.now_ns) for one in found.reservations]
+    said += _reservations(found.reservations, found.now_ns)
     if found.nodes is not None and states & {"unschedulable", "reserved", "predicate_failed"}:
         said += _nodes(found.nodes, in_summary="unschedulable" in states, is_listed=is_listed)
     elif found.nodes is not None and not _fits_somewhere(found.nodes):
@@ -281,11 +281,21 @@ def _lack(one: Lack) -> str:
     return f"{one.resource} {amount_text(one.resource, one.missing)} ({free} free)"
 
 
-def _reservation(one: ReservationFinding, now_ns: int) -> str:
+def _reservations(found: Sequence[ReservationFinding], now_ns: int) -> list[str]:
+    """A sentence about each, or about all of which the same is to be said."""
+    alike: dict[str, list[ReservationFinding]] = {}
+    for one in found:
+        alike.setdefault(_reservation(one, 1, now_ns), []).append(one)
+    return [_reservation(same[0], len(same), now_ns) for same in alike.values()]
+
+
+def _reservation(one: ReservationFinding, allocations: int, now_ns: int) -> str:
     count = len(one.victims) + one.victims_left_out
-    said = f"Room is reserved for it on node {one.node_id} since {duration(now_ns - one.since_ns)}"
+    what = "Room is reserved for it" if allocations == 1 else f"Room is reserved for {allocations} of its allocations"
+    said = f"{what} on node {one.node_id} since {duration(now_ns - one.since_ns)}"
     if count:
         said += f", where {count} preempted {'allocation has' if count == 1 else 'allocations have'} to end first"
+        said += " for each" if allocations > 1 else ""
     match one.expected:
         case "now":
             said += "; the room is free"

@@ -312,6 +312,19 @@ def test_victims_that_have_to_end_first() -> None:
     ]
 
 
+def test_what_is_reserved_alike_for_several_allocations_is_said_once() -> None:
+    talk = full_nodes(n1=[10, 10, 10])
+    talk.asks(an_entitled_ask(count=2))
+    wait(talk, 30 * SECOND_NS)
+    assert story(talk, "c", "claimer")[:2] == [
+        "All 2: waits for the room that is reserved for it on node n1.",
+        (
+            "Room is reserved for 2 of its allocations on node n1 since 0 s, where 1 preempted allocation has to end "
+            "first for each; it is there when what is being released has ended. The reservation ends in 5 min."
+        ),
+    ]
+
+
 def test_an_application_that_is_given_up() -> None:
     talk = a_conversation(a_node("n1", ROOM))
     talk.apps(a_gang(memory=1_000, gang_style="Hard"))
