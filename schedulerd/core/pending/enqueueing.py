@@ -314,12 +314,13 @@ def admit_next(partition: Partition, queue: Queue) -> None:
     """
     if queue.properties.application_order is not ApplicationOrder.STATE_AWARE:
         return
+    for one in queue.applications.values():
+        if one.lets_next_start and not holds_nothing(one):
+            one.lets_next_start = False
     starting = next_to_start(queue)
     if starting and starting[-1].start_alarm is None and not starting[-1].lets_next_start:
         partition.may_start_next[starting[-1]] = None
     for one in list(queue.applications.values()):
-        if one.lets_next_start and not holds_nothing(one):
-            one.lets_next_start = False
         waits = one.state is ApplicationState.ACCEPTED and one not in starting
         if waits != one.awaits_start:
             one.awaits_start = waits

@@ -120,7 +120,7 @@ def on_placed(context: StepContext, application: Application, allocation: Alloca
     gang_time.tell_if_complete(context, application)
     if application.state is ApplicationState.ACCEPTED and gang_time.has_whole_gang(application):
         fire(context, application, ApplicationTrigger.RUN)
-    elif not application.groups:
+    elif not application.groups or application.lets_next_start:
         admit_next(context.partition_of(application), application.queue)
 
 

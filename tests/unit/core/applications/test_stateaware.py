@@ -16,6 +16,7 @@ from tests.unit.core.builders import (
     an_ask,
     placed,
 )
+from tests.unit.core.gang_builders import a_held_place
 
 TIMEOUT_NS = 10 * SECOND_NS
 
@@ -66,6 +67,20 @@ def test_a_gang_that_holds_a_placeholder_holds_the_leaf() -> None:
     talk.asks(a_placeholder("p", 25, 4, app="gang"), an_ask("k", 5, app="next"))
     assert after(talk, 3 * TIMEOUT_NS) == ["gang"]
     assert after(talk, 10 * 60 * SECOND_NS) == []
+
+
+def test_a_gang_of_which_a_placeholder_is_reported_holds_the_leaf() -> None:
+    talk = a_talk()
+    talk.apps(an_app("gang", "root.leaf", placeholder_ask=Resources(memory=1000)), an_app("next", "root.leaf"))
+    talk.asks(a_placeholder("p", 500, 2, app="gang"))
+    talk.sleep(TIMEOUT_NS)
+    talk.schedule()
+    talk.sleep(TIMEOUT_NS)
+    assert talk.app("gang").lets_next_start
+    talk.nodes(a_node("n2", {"memory": 10}, a_held_place(key="q")))
+    assert not talk.app("gang").lets_next_start
+    talk.asks(an_ask("k", 5, app="next"))
+    assert after(talk, 10 * SECOND_NS) == []
 
 
 def test_one_that_could_start_lets_no_other_start() -> None:
