@@ -318,7 +318,7 @@ MUTANTS = (
         "nobody is preempted for a required node",
         Rule.PREEMPTED,
         Replaced(preemption.for_required_node, gives(False)),
-        (contested("room that others would make").from_seed(14),),
+        (PREEMPTION,),
     ),
     Mutant(
         "no victim is found",
