@@ -419,7 +419,7 @@ class Settings(BaseModel):
         default=2,
         ge=0,
         le=3_600,
-        description="Seconds that an item waits for the application or node it refers to, which may arrive later "
+        description="Seconds that an item waits for the application it refers to, which may arrive later "
         "on another stream. 0: it is rejected at once.",
     )
     predicates_timeout_s: Seconds = Field(

@@ -1,7 +1,8 @@
 """What has become of asks and applications that the scheduler has no longer: for people who ask about them later.
 
 The state keeps terminated applications for a while, and nothing of asks that have gone. Here the last of both are
-remembered, of all resource managers, so that "not known" is said of what was never seen only.
+remembered, of all resource managers, so that "not known" is said only of what was never seen, or is no longer
+remembered.
 """
 
 from __future__ import annotations

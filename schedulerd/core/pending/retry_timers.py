@@ -16,6 +16,7 @@ from schedulerd.core.model.due import Due
 from schedulerd.core.model.work_budget import WorkBudget
 from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.resources import Resources
+from schedulerd.core.specs import WithinQueue
 
 if TYPE_CHECKING:
     from schedulerd.core.model.allocation import Ask
@@ -87,8 +88,8 @@ class RetryTimers:
         self.search: Any = None
         """The search for victims for the first of `preemptors`, while it goes on. Any, because a `Search` refers to the
         partition, and so to these timers."""
-        self.refused: dict[tuple[Queue, PendingClass], Refused] = {}
-        """Failed preemption attempts by leaf queue and pending class."""
+        self.refused: dict[tuple[Queue | Application, PendingClass], Refused] = {}
+        """Failed preemption attempts by `attempts_of`."""
         self.changed: dict[Node, None] = {}
         """Nodes that changed in this step, while there are `unreservable` classes or applications not helped."""
         self.changed_due_ns = 0
@@ -236,3 +237,11 @@ class RetryTimers:
             self.preemptors, self.refused, self.waiting_for_change, self.not_helped_by_reservation
         )
         yield from self.attempts_due.dismantle()
+
+
+def attempts_of(application: Application, pending_class: PendingClass) -> tuple[Queue | Application, PendingClass]:
+    """Of which asks a failed preemption attempt speaks: of all asks of the class in the leaf queue. Where asks preempt
+    others in their own leaf, of those of the application alone: its own allocations are no victims."""
+    queue = application.queue
+    is_within = queue.properties.preemption_within_queue is WithinQueue.PRIORITY
+    return application if is_within else queue, pending_class

@@ -13,6 +13,7 @@ from schedulerd.core.model.application import Application
 from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.request_class import RequestClass
+from schedulerd.core.pending.retry_timers import attempts_of
 from schedulerd.core.pending.rules.states import Cause, PendingState, group_state
 from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.quotas.sentences import sentence
@@ -84,7 +85,7 @@ class Explanation:
             return "the ask may not preempt others (allowPreemptOther)"
         if ask.predicate_history is not None and ask.predicate_history.no_preemption:
             return ask.predicate_history.no_preemption
-        refused = self._partition.retry_timers.refused.get((app.queue, app.groups[ask.group_key].pending_class))
+        refused = self._partition.retry_timers.refused.get(attempts_of(app, app.groups[ask.group_key].pending_class))
         if refused is not None and ask.spec.priority <= refused.priority:
             return refused.reason
         delay_s = app.queue.properties.preemption_delay_ns / SECOND_NS

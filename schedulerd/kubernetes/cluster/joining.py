@@ -23,8 +23,9 @@ from schedulerd.kubernetes.metadata.pods import NOBODY, User, default_applicatio
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
 _SERVICE_ACCOUNT = "system:serviceaccount"
-_NAMESPACE_ID = re.compile(r"yunikorn-(.+-autogen|.{47,})")
-"""Ids of applications of whole namespaces; those of long names are cut."""
+_NAMESPACE_ID = re.compile(r"yunikorn-(.+-autogen|.{52,54})")
+"""Ids of applications of whole namespaces; those of long names are cut at 63 characters, and lose what no label may
+end with."""
 _UID_LENGTH = 36
 
 

@@ -20,9 +20,9 @@ has placed it, the first ones count."""
 NODE_TERMS_MAX = 1_000
 CONSTRAINTS_MAX = 32
 EXPRESSIONS_MAX = 1_000
-"""In all selectors together, a label that is to have one value included."""
+"""Of one field (affinity, spread constraints, node selector), a label that is to have one value included."""
 VALUES_MAX = 10_000
-"""In all selectors together, and names of namespaces."""
+"""Of one field, names of namespaces included."""
 TOLERATIONS_MAX = 1_000
 HOST_PORTS_MAX = 2_000
 VOLUMES_MAX = 1_000

@@ -61,7 +61,7 @@ class Scrapes:
 def bare(query: str) -> str:
     """What a query measures: without the zero that stands for nothing, and without what an alert compares with."""
     query = " ".join(query.split()).removesuffix(" or vector(0)")
-    return re.sub(r" (?:>|<|==) [\d.]+(?: [*] \d+)?(?= or |$)", "", query)
+    return re.sub(r" (?:>|<|==) [\d.]+(?: [*] \d+)?(?= or | and |$)", "", query)
 
 
 def check_data(queries: Iterable[str], scrapes: Scrapes, folder: Path, *, above_zero: bool = False) -> None:

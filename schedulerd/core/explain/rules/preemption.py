@@ -13,6 +13,7 @@ from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.work_budget import WorkBudget
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import preemption_from_ns
+from schedulerd.core.pending.retry_timers import attempts_of
 from schedulerd.core.pending.rules.states import PendingState
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext, in_use
 from schedulerd.core.resources import Resources
@@ -68,7 +69,7 @@ def _refusal(partition: Partition, application: Application, ask: Ask, group: As
     """Why the last attempt found nothing, and until when no other is made; ('', 0) without one."""
     if ask.predicate_history is not None and ask.predicate_history.no_preemption:
         return ask.predicate_history.no_preemption, ask.preemption_retry_ns
-    refused = partition.retry_timers.refused.get((application.queue, group.pending_class))
+    refused = partition.retry_timers.refused.get(attempts_of(application, group.pending_class))
     return (refused.reason, refused.until_ns) if refused and ask.spec.priority <= refused.priority else ("", 0)
 
 

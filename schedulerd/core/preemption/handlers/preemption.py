@@ -19,7 +19,7 @@ from schedulerd.core.model.predicate_check import PredicateCheck, VictimsAnswer
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import preemption_from_ns, schedule_preemption
-from schedulerd.core.pending.retry_timers import Refused
+from schedulerd.core.pending.retry_timers import Refused, attempts_of
 from schedulerd.core.plans.handlers import commit_plan
 from schedulerd.core.plans.plan import Plan, PlannedPreemption
 from schedulerd.core.predicates.handlers import predicate_checks
@@ -181,14 +181,14 @@ def refused(partition: Partition, predicate_check: PredicateCheck, reason: str) 
 
 def _next_search(context: StepContext, application: Application) -> Search | None:
     """A search for the first ask of the application that may preempt now. If there is none, notes when one may."""
-    partition, queue = context.partition_of(application), application.queue
+    partition = context.partition_of(application)
     timers = partition.retry_timers
     if not gang_fits(partition, application):
         timers.waiting_for_change[application] = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
         return None
     closed = [group for group in application.groups.values() if _is_closed(application, group)]
     for group in sorted(closed, key=AskGroup.key):
-        refused = timers.refused.get((queue, group.pending_class))
+        refused = timers.refused.get(attempts_of(application, group.pending_class))
         for ask in islice(group.in_order(), ASKS_MAX):
             timers.budget.visits += 1
             if not ask.spec.allow_preempt_other or ask.request_class.required_node:
@@ -295,7 +295,7 @@ def refuse_required_node(
 
 
 def _refuse(context: StepContext, search: Search) -> None:
-    """Records that nothing is preempted for the ask, nor for equal asks in the leaf queue with the same or a lower
+    """Records that nothing is preempted for the ask, nor for equal asks (`attempts_of`) with the same or a lower
     priority, until the retry time."""
     partition, ask = search.partition, search.ask
     until_ns = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
@@ -304,7 +304,7 @@ def _refuse(context: StepContext, search: Search) -> None:
     if search.barred:
         _postpone_attempt(partition, search, until_ns, reason)
     else:
-        key = search.queue, search.group.pending_class
+        key = attempts_of(search.application, search.group.pending_class)
         partition.retry_timers.refused[key] = Refused(ask.spec.priority, search.moves, until_ns, reason)
     _say_refused(context, search.application, ask, refusal, reason)
 

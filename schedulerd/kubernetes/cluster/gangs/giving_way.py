@@ -42,6 +42,8 @@ def check(model: Model) -> None:
     if stuck and len(gangs) > 1:
         placeholder_refused(model)
     for application in stuck[:GANGS_MAX]:
+        if _is_enough(model, application, []):
+            continue  # it needs nobody's room
         later = [one for one in gangs[gangs.index(application) + 1 :] if _held(one)][-GANGS_MAX:]
         for count in range(1, len(later) + 1):
             giving = later[-count:]

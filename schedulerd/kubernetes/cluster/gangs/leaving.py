@@ -1,7 +1,8 @@
 """A member that no node of a placeholder of its task group takes may go elsewhere, and a placeholder goes for it.
 
-That must not strand another member: then the gang would run in part. So the member waits, unless all others would find
-a place as well: in the room of the placeholders that are left, or on other nodes.
+That must not strand another member: then the gang would run in part. So the member waits, unless the others of its task
+group, of which 20 are looked at, would find a place as well: in the room of the placeholders that are left, or on other
+nodes.
 """
 
 from __future__ import annotations

@@ -140,6 +140,15 @@ def test_priority_is_no_right_to_room_that_is_about_to_be_free() -> None:
     assert decide(talk, priority=9) is NO_NODE
 
 
+def test_what_is_refused_to_one_application_may_be_right_for_another() -> None:
+    """The only victim is of the application that is tried first."""
+    talk = a_talk(within(), capacity=memory(10))
+    talk.apps(an_app("first", "root.c"), an_app("second", "root.c"))
+    run(talk, "root.c", "low", app="first")
+    talk.asks(an_entitled_ask("a", app="first", priority=5), an_entitled_ask("b", app="second", priority=5))
+    assert preempted(wait(talk, 60 * SECOND_NS)) == ["low"]
+
+
 def test_not_for_a_smaller_part_of_a_gang() -> None:
     talk = a_talk(within(), capacity=memory(20))
     run(talk, "root.c", "low1")
