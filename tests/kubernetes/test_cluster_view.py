@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -220,12 +221,15 @@ def executed_lines(call: Callable[[], object]) -> int:
         lines += kind == "line"
         return trace
 
-    before = sys.gettrace()
+    before, had_collector = sys.gettrace(), gc.isenabled()
+    gc.disable()  # what it calls back is not part of the call
     sys.settrace(trace)
     try:
         call()
     finally:
         sys.settrace(before)
+        if had_collector:
+            gc.enable()
     return lines
 
 

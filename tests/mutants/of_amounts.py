@@ -115,7 +115,7 @@ def configured_with(**kept: Any) -> By:
     return broken
 
 
-STOPPED_QUEUES = Simulated((StoppingWorld,), steps=300, seeds=5)
+STOPPED_QUEUES = Simulated((StoppingWorld,), steps=300, seeds=40)
 
 
 def started(original: By, queue: Queue, spec: QueueSpec) -> None:
