@@ -121,7 +121,7 @@ MUTANTS = (
         "what runs on a node does not move to its new group",
         Rule.AFFINITY,
         Replaced(Constraints._count_there, leaves_but_does_not_come),
-        (ANY_WORLD.from_seed(19),),
+        (CONSTRAINED,),
     ),
     Mutant(
         "groups that open wake nobody",
