@@ -27,13 +27,13 @@ from schedulerd.core.recovery.handlers import existing, unclaimed
 from schedulerd.core.views import view
 from schedulerd.core.views.values import AskView, NodeView
 from tests.mutants.changes import By, Compares, Constant, Replaced, Within, gives, left_out, nothing, while_
-from tests.mutants.finders import Simulated, UnitTested
+from tests.mutants.finders import Simulated, TestsOf, UnitTested
 from tests.mutants.mutant import Mutant
 from tests.mutants.proofs import ANY_WORLD, GANGS, LIMITED_GANGS
 from tests.mutants.rules import Rule
 from tests.sim.gang_world import GangWorld
 from tests.unit.core.gangs import test_gang_limits, test_lost_gangs
-from tests.unit.core.recovery import test_early
+from tests.unit.core.recovery import test_early, test_existing_in_updates
 
 
 def never_runs_again(original: By, table: Any, state: Any, trigger: Any) -> Any:
@@ -300,7 +300,7 @@ MUTANTS = (
         "an allocation is taken over twice",
         Rule.RECOVERY,
         Replaced(existing._contradiction, knows_no_allocation),
-        (ANY_WORLD.from_seed(6),),
+        (TestsOf(test_existing_in_updates),),
     ),
     Mutant(
         "an unclaimed allocation still uses its node when it has joined its application",

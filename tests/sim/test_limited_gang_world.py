@@ -8,7 +8,7 @@ from tests.sim.limited_gang_world import LimitedGangWorld
 from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, History, new_scheduler, simulate
 
-SEEDS = range(1, 4)
+SEEDS = range(1, 8)
 STEPS = 300
 
 
@@ -29,5 +29,5 @@ def test_nothing_goes_wrong() -> None:
                 for partition in rm.partitions:
                     reasons = [ask.waiting_for for app in partition.applications for ask in app.asks]
                     at_the_gate += any("for the whole gang is more than maxresources" in one for one in reasons)
-    assert at_the_gate > 5
+    assert at_the_gate > 2
     assert complete > 3
