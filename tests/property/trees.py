@@ -89,6 +89,8 @@ class _Grower:
             max_applications=pick((0, 0, 0, 1, 2)),
             properties=QueueProperties(
                 application_order=pick((ApplicationOrder.FIFO, ApplicationOrder.FAIR, *ApplicationOrder)),
+                # None lets the next one start: that depends on when blocked asks were looked at, as after a reload.
+                stateaware_timeout_ns=10**18,
                 queue_order=pick(tuple(QueueOrder)),
                 priority_sort=self._flip(),
                 priority_policy=pick((PriorityPolicy.DEFAULT, *PriorityPolicy)),
