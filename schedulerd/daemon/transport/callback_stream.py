@@ -30,7 +30,7 @@ from schedulerd.wire.callback import Hello, HelloInvalid, NoStateDump, read_hell
 
 METHOD = "Connect"
 POD_SECONDS = 5.0
-"""How long somebody who asks about a pod waits for the RM."""
+"""Maximum time that an explanation of a pod waits for the answer of the RM."""
 
 
 class Directory(Protocol):

@@ -269,7 +269,7 @@ def _tags(model: Model, own: OwnPod) -> dict[str, str]:
     if node:
         tags[REQUIRED_NODE_TAG] = node  # one class per node would be too many, so the node is asked about
         if pod.metadata.namespace not in model.settings.daemon_set_namespaces:
-            tags[VICTIMS_TAG] = LOWER_PRIORITY  # whoever may make DaemonSets need not own the pods of others
+            tags[VICTIMS_TAG] = LOWER_PRIORITY  # the right to make DaemonSets is none to the room of others
     else:
         selector, has_class = _selector(model, own)
         needs_callback = needs_callback or not has_class

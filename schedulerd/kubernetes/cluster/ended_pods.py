@@ -1,4 +1,4 @@
-"""The last pods that have ended, by name: so that somebody who asks about one is not told that it is unknown."""
+"""The last pods that have ended, by name: an explanation of such a pod does not say that it is unknown."""
 
 from __future__ import annotations
 

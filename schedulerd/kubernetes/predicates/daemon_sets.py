@@ -1,7 +1,7 @@
 """Which pods are those of a DaemonSet: such a pod is for one node, and others are preempted for it there.
 
 A pod is one if its controller reference names a DaemonSet that exists in its namespace with that uid. The reference
-alone proves nothing: whoever may create pods may write any.
+alone proves nothing: every account that may create pods can write any reference.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ def _reserve(context: StepContext, application: Application, ask: Ask, node: Nod
 
 
 def _reserve_required(context: StepContext, application: Application, ask: Ask, node: Node) -> None:
-    """Likewise on the required node, for all pending allocations that it could hold and quotas let in together."""
+    """Reserves room on the required node for all pending allocations that it could hold and quotas let in together."""
     if not _asks_to_reserve(context, application, ask, node):
         _reserve_all(context, application, ask, node)
 
