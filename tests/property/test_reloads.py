@@ -18,7 +18,17 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.reservations.facts import Reserved
 from schedulerd.core.specs import NodeOrder, PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.views.values import AskView, PartitionView
-from tests.property.story import MEMBERSHIPS, PAUSES_NS, SHAPES, Move, Story, moves, plans, several_trees
+from tests.property.story import (
+    MEMBERSHIPS,
+    PAUSES_NS,
+    SHAPES,
+    Move,
+    Story,
+    moves,
+    plans,
+    several_trees,
+    trees_without_start_timeouts,
+)
 from tests.property.trees import USERS, Tree, changed, seeds, trees
 from tests.unit.core.builders import RM, Conversation, a_node, a_scheduler, an_app, an_ask, of
 
@@ -278,6 +288,6 @@ def test_the_same_file_again_changes_nothing_now_or_later(choice: list[Tree], pl
     check_same_file(choice, plan)
 
 
-@given(several_trees, plans)
+@given(trees_without_start_timeouts, plans)
 def test_positioning_all_entities_anew_changes_nothing_now_or_later(choice: list[Tree], plan: list[Move]) -> None:
     check_lining_up_anew(choice, plan)

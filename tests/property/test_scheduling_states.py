@@ -10,7 +10,7 @@ from schedulerd.core.pending.rules.states import PendingState, group_state
 from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
 from schedulerd.core.specs import SECOND_NS
-from tests.property.story import Move, Story, plans, several_trees
+from tests.property.story import Move, Story, plans, several_trees, trees_without_start_timeouts
 from tests.property.test_outstanding import unplaceable
 from tests.property.trees import Tree
 from tests.unit.core.builders import RM
@@ -83,7 +83,7 @@ class ReasonListener(Story):
                 raise AssertionError("it was not asked for")
 
 
-@given(several_trees, plans)
+@given(trees_without_start_timeouts, plans)
 def test_every_ask_is_told_the_state_in_which_it_is(files: list[Tree], plan: list[Move]) -> None:
     """Also those that are in no line: their application or gang has not started."""
     story = ReasonListener(files)
