@@ -41,7 +41,7 @@ check: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python protos/generate.py --check
 	$(BIN)/mypy
-	$(PYTEST) -rs
+	$(PYTEST) -rsfE
 
 # The recorded scenarios of YuniKorn: make conformance ARGS="sort_fifo_basic --level order -v"
 conformance: $(READY)

@@ -15,6 +15,7 @@ from schedulerd.config.policy_groups import (
     QueueFileUnreadable,
     policy_groups_with_file,
     queue_file_paths,
+    queue_file_source,
     read_policy_group,
 )
 from schedulerd.config.queue_file import QueueFile, QueueFileInvalid, load_queue_file
@@ -48,6 +49,7 @@ __all__ = [
     "names_meant",
     "policy_groups_with_file",
     "queue_file_paths",
+    "queue_file_source",
     "read_file",
     "read_policy_group",
     "shorten",

@@ -28,7 +28,11 @@ class PolicyGroupUnknown(ValueError):
 
 
 class QueueFileUnreadable(PolicyGroupUnknown):
-    """The policyGroup has a queue file, which cannot be read."""
+    """The policyGroup has a queue file, which cannot be read. `reason` follows its name: "cannot be read: ..."."""
+
+    def __init__(self, group: str, source: str, reason: str) -> None:
+        super().__init__(f"the queue file {source} of policyGroup {group!r} {reason}")
+        self.source = source
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +47,31 @@ class QueueFileText:
 def read_policy_group(settings: Settings, policy_group: str) -> QueueFileText:
     """The text of the queue file of `policy_group`. Raises PolicyGroupUnknown."""
     group = policy_group or DEFAULT_GROUP
-    if not _GROUP_NAME.fullmatch(group):
-        raise PolicyGroupUnknown(
-            f"policyGroup {shorten(group)!r} is not a name: write 1 to 64 letters, digits and . _ -, no dot first"
-        )
+    path = _expected(settings, group)
     try:
-        path = _path(settings, group)
-        known = _known(settings) if path is None else []
+        is_there = path is not None and (path is settings.config or path.exists())
+        known = [] if is_there else _known(settings)
     except OSError as error:
         raise PolicyGroupUnknown(
             f"policy_groups_dir {settings.policy_groups_dir} cannot be read: {error.strerror}"
         ) from error
-    if path is not None:
+    if path is not None and is_there:
         return QueueFileText(_read(path, group), str(path))
     if group == DEFAULT_GROUP:
         return QueueFileText(default_queue_file_text(), SHIPPED)
     raise PolicyGroupUnknown(f"policyGroup {group!r} has no queue file; known are {', '.join(known)}")
+
+
+def queue_file_source(settings: Settings, policy_group: str) -> str:
+    """Source of the queue file of `policy_group`, if there is such a file: no disk is asked.
+
+    Raises PolicyGroupUnknown if the settings name no place for it.
+    """
+    group = policy_group or DEFAULT_GROUP
+    path = _expected(settings, group)
+    if path is None and group != DEFAULT_GROUP:
+        raise PolicyGroupUnknown(f"policyGroup {group!r} has no queue file; known are {DEFAULT_GROUP}")
+    return SHIPPED if path is None else str(path)
 
 
 def queue_file_paths(settings: Settings) -> list[Path]:
@@ -76,13 +89,15 @@ def policy_groups_with_file(settings: Settings) -> list[str]:
     return sorted(name for name in names if name != DEFAULT_GROUP and _GROUP_NAME.fullmatch(name))
 
 
-def _path(settings: Settings, group: str) -> Path | None:
+def _expected(settings: Settings, group: str) -> Path | None:
+    """Where the settings expect the file of the group. Raises PolicyGroupUnknown for a text that is no name."""
+    if not _GROUP_NAME.fullmatch(group):
+        raise PolicyGroupUnknown(
+            f"policyGroup {shorten(group)!r} is not a name: write 1 to 64 letters, digits and . _ -, no dot first"
+        )
     if group == DEFAULT_GROUP and settings.config is not None:
         return settings.config
-    if settings.policy_groups_dir is None:
-        return None
-    path = settings.policy_groups_dir / f"{group}.yaml"
-    return path if path.exists() else None
+    return None if settings.policy_groups_dir is None else settings.policy_groups_dir / f"{group}.yaml"
 
 
 def _known(settings: Settings) -> list[str]:
@@ -94,4 +109,4 @@ def _read(path: Path, group: str) -> str:
     try:
         return read_text_file(path)
     except FileUnusable as error:
-        raise QueueFileUnreadable(f"the queue file {path} of policyGroup {group!r} {error}") from error
+        raise QueueFileUnreadable(group, str(path), str(error)) from error

@@ -32,6 +32,7 @@ from schedulerd.config import (
     matches,
     policy_groups_with_file,
     queue_file_paths,
+    queue_file_source,
     read_policy_group,
 )
 from schedulerd.core.scheduler import Scheduler
@@ -116,7 +117,7 @@ def serve(settings: Settings) -> int:
 
 async def _serve(settings: Settings, log_level: LogLevel) -> int:
     # The watch is created first, so that a change during the read below counts as a change.
-    watch = FileWatch(lambda: queue_file_paths(settings), settings.queue_file_poll_s)
+    watch = await FileWatch.begin(lambda: queue_file_paths(settings), settings.queue_file_poll_s)
     own = await _own_queue_file(settings)
     reader = TextReader("registrations", waiting_max=settings.resource_managers_max)
     validator = TextReader("validations", waiting_max=VALIDATIONS_WAITING_MAX, niceness=VALIDATION_NICENESS)
@@ -138,7 +139,7 @@ async def _own_queue_file(settings: Settings) -> LoadedQueueFile | None:
         return load_queue_file(text, source)  # blocks the loop, but no client is served yet
 
     try:
-        own = await QueueFiles(lambda group: read_policy_group(settings, group), load).of_group(DEFAULT_GROUP)
+        own = await _queue_files(settings, load).of_group(DEFAULT_GROUP)
     except (PolicyGroupUnknown, QueueFileInvalid) as error:
         if settings.wait_for_queue_file:
             return None
@@ -150,6 +151,16 @@ async def _own_queue_file(settings: Settings) -> LoadedQueueFile | None:
         raise StartupFailed(f"{error.headline}; {hint}", ExitCode.CONFIG) from error
     log_warnings(own)
     return own
+
+
+def _queue_files(settings: Settings, load: Load) -> QueueFiles:
+    return QueueFiles(
+        lambda group: read_policy_group(settings, group),
+        load,
+        settings.resource_managers_max,
+        lambda: policy_groups_with_file(settings),
+        lambda group: queue_file_source(settings, group),
+    )
 
 
 class Daemon:
@@ -170,11 +181,7 @@ class Daemon:
         they were before `own` was read.
         """
         self._settings = settings
-        wanted_max = settings.resource_managers_max
-        queue_files = QueueFiles(
-            lambda group: read_policy_group(settings, group),
-            *(reader.load, wanted_max, lambda: policy_groups_with_file(settings)),
-        )
+        queue_files = _queue_files(settings, reader.load)
         if own is not None:
             queue_files.in_force.read(DEFAULT_GROUP, own)
         self._not_ready_because = STARTING if own is not None else "no valid queue file has been read yet"

@@ -7,6 +7,7 @@ some have time stamps too coarse to tell two writes apart. Each file has at most
 every few seconds in a thread costs next to nothing.
 
 A change counts when two checks in a row have seen the same contents, so that a file is not taken while it is written.
+That the disk does not answer counts as contents, so that the files are read again then, and named as unreadable.
 """
 
 from __future__ import annotations
@@ -25,6 +26,9 @@ LOOK_SECONDS_MAX = 10.0
 
 Contents: TypeAlias = tuple[tuple[str, str], ...]
 """Path and digest of each file; the error instead of the digest, if the file cannot be read."""
+
+NO_ANSWER: Contents = (("", "no answer in time"),)
+"""Contents of any files while the disk does not answer, or cannot list them."""
 
 
 def contents(paths: Iterable[Path]) -> Contents:
@@ -57,26 +61,32 @@ class Settling:
 class FileWatch:
     """Checks the files that `paths` returns, every `poll_s` seconds. Their contents at construction count as known."""
 
-    def __init__(self, paths: Callable[[], Iterable[Path]], poll_s: float) -> None:
+    def __init__(self, paths: Callable[[], Iterable[Path]], poll_s: float, known: Contents | None = None) -> None:
+        """Reads the files now, on the caller's thread, unless their contents are `known`."""
         self._paths = paths
         self._poll_s = poll_s
-        self._settling = Settling(self._contents())
-        self._workers = Workers("checks of files", threads=1, waiting_max=0, seconds_max=LOOK_SECONDS_MAX)
+        self._settling = Settling(contents(paths()) if known is None else known)
+        self._workers = _workers()
+
+    @classmethod
+    async def begin(cls, paths: Callable[[], Iterable[Path]], poll_s: float) -> FileWatch:
+        """A watch of files that the daemon may start without: it also begins if the disk does not answer."""
+        return cls(paths, poll_s, await _seen(_workers(), paths))
 
     async def run(self, changed: Callable[[], None]) -> None:
         """Calls `changed` after each complete change, forever."""
         while True:
             await asyncio.sleep(self._poll_s)
-            try:
-                seen = await self._workers.run(self._contents)
-            except (
-                Busy,
-                TooSlow,
-                OSError,
-            ):  # the disk does not answer, or with errors: check again later
-                continue
-            if self._settling.look(seen):
+            if self._settling.look(await _seen(self._workers, self._paths)):
                 changed()
 
-    def _contents(self) -> Contents:
-        return contents(self._paths())
+
+def _workers() -> Workers:
+    return Workers("checks of files", threads=1, waiting_max=0, seconds_max=LOOK_SECONDS_MAX)
+
+
+async def _seen(workers: Workers, paths: Callable[[], Iterable[Path]]) -> Contents:
+    try:
+        return await workers.run(lambda: contents(paths()))
+    except (Busy, TooSlow, OSError):  # Busy: the check before still waits for the disk
+        return NO_ANSWER

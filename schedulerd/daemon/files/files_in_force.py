@@ -21,6 +21,10 @@ from schedulerd.config import (
 from schedulerd.core.specs import ConfigurationText, PartitionSpec
 from schedulerd.settings.problems import Problem
 
+GROUPS_MAX = 1_000
+"""Maximum number of policy groups whose files are read before a resource manager wants them, and of broken files
+without a valid text that are remembered."""
+
 
 @dataclass(frozen=True, slots=True)
 class LoadedQueueFile:
@@ -90,8 +94,7 @@ class FilesInForce:
         """The default group without a file means the shipped file, but not if it had a file before."""
         known = self._valid.get(group)
         if known is not None and found.source == SHIPPED and known.configuration.source != SHIPPED:
-            path = known.configuration.source
-            raise QueueFileUnreadable(f"the queue file {path} of policyGroup {group!r} is not there any longer")
+            raise QueueFileUnreadable(group, known.configuration.source, "is not there any longer")
 
     def read(self, group: str, loaded: LoadedQueueFile) -> None:
         """A valid file was read."""
@@ -99,11 +102,17 @@ class FilesInForce:
         self._broken.pop(group, None)
 
     def failed(self, group: str, error: PolicyGroupUnknown | QueueFileInvalid) -> None:
-        """The file could not be used. A group that has never had a file is no broken file but an unknown name."""
+        """The file could not be used. A group that has never had a file is no broken file but an unknown name.
+
+        While a disk does not answer, names that clients make up cannot be told from others: so many are remembered, up
+        to the first read that tells.
+        """
         known = self._valid.get(group)
         has_file = isinstance(error, QueueFileInvalid | QueueFileUnreadable)
         if not has_file and known is None and group != DEFAULT_GROUP:
             self._broken.pop(group, None)
+            return
+        if known is None and group not in {*self._broken, DEFAULT_GROUP} and len(self._broken) >= GROUPS_MAX:
             return
         if isinstance(error, QueueFileInvalid):
             first = error.problems[0]
@@ -113,5 +122,7 @@ class FilesInForce:
                 problem, shown = problem + more, shown + more
         else:
             source = group if known is None else known.configuration.source
+            if isinstance(error, QueueFileUnreadable):
+                source = error.source
             problem = shown = str(error)
         self._broken[group] = BrokenFile(group, source, problem, known is not None, shown)

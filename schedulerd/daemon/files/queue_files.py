@@ -18,11 +18,11 @@ from schedulerd.config import (
     QueueFile,
     QueueFileInvalid,
     QueueFileText,
+    QueueFileUnreadable,
     ShownConfiguration,
-    shorten,
 )
 from schedulerd.core.specs import ConfigurationText
-from schedulerd.daemon.files.files_in_force import FilesInForce, LoadedQueueFile
+from schedulerd.daemon.files.files_in_force import GROUPS_MAX, FilesInForce, LoadedQueueFile
 from schedulerd.daemon.files.reading_process import ReadingProcess
 from schedulerd.daemon.runtime.shares import NoneLeft, Turns
 from schedulerd.daemon.runtime.workers import Busy, TooSlow, Workers
@@ -35,8 +35,6 @@ FILE_SECONDS_MAX = 10.0
 FILES_WAITING_MAX = 1_000
 """Maximum number of registrations and reloads that wait for a thread that reads files."""
 NO_PARTITIONS = "there are no partitions, so nothing could be scheduled; a truncated file looks like that"
-GROUPS_MAX = 1_000
-"""Maximum number of policy groups whose files are read before a resource manager wants them."""
 _FILE_THREADS = 4
 """This many files may be stuck on a network that does not answer before other files have to wait."""
 
@@ -82,13 +80,18 @@ class QueueFiles:
         load: Load,
         waiting_max: int = 1_000,
         groups_with_file: Callable[[], list[str]] = list,
+        source_of: Callable[[str], str] = str,
     ) -> None:
         """At most `waiting_max` queue files may be requested at a time, a quarter of them by one client.
 
-        `groups_with_file` lists the policy groups that have a file; it may raise `OSError`.
+        `groups_with_file` lists the policy groups that have a file; it may raise `OSError`. `source_of` names the file
+        of a policy group without reading anything; it may raise `PolicyGroupUnknown`.
         """
         self.in_force = FilesInForce()
         self._groups_with_file = groups_with_file
+        self._source_of = source_of
+        self._unlisted = ""
+        """Why the groups with a file could not be listed at the last attempt."""
         self._read_policy_group = read_policy_group
         self._load_text = load
         self._turns = Turns(waiting_max, "queue files are wanted")
@@ -148,8 +151,7 @@ class QueueFiles:
         try:
             found = await self._files.run(self._read_policy_group, group)
         except TooSlow as error:
-            reason = f"the queue file of policyGroup {shorten(group)!r} cannot be read: {error}"
-            raise PolicyGroupUnknown(reason) from error
+            raise QueueFileUnreadable(group, self._source_of(group), f"cannot be read: {error}") from error
         self.in_force.check_not_removed(group, found)
         return found
 
@@ -157,14 +159,11 @@ class QueueFiles:
         """Reads the files of all groups, so that each has a text in force when a resource manager wants it.
 
         A replica that stands by has no resource manager that would have made it read them. `except_for`: groups whose
-        file was read just now. What is wrong is logged when it is new.
+        file was read just now. What is wrong is logged when it is new. The next check tries again what cannot be read
+        now.
         """
-        try:
-            groups = await self._files.run(self._groups_with_file)
-        except (Busy, TooSlow, OSError):  # the directory cannot be read now: the next check tries again
-            return
-        known = self.in_force.validity
-        for group in sorted({*groups[:GROUPS_MAX], *known} - set(except_for)):
+        hanging = 0
+        for group in sorted({*await self._listed(), *self.in_force.validity} - set(except_for)):
             before = {one.policy_group: one.problem for one in self.in_force.broken}
             try:
                 await self.of_group(group)
@@ -172,8 +171,24 @@ class QueueFiles:
                 broken = next((one for one in self.in_force.broken if one.policy_group == group), None)
                 if broken is not None and before.get(group) != broken.problem:
                     log.error("queue file cannot be used", source=broken.source, reasons=reasons_of(error))
-            except Busy:  # the next check tries again
+                hanging += isinstance(error.__cause__, TooSlow)
+                if hanging == _FILE_THREADS:  # each further file would take its full time, for nothing
+                    return
+            except Busy:
                 return
+
+    async def _listed(self) -> list[str]:
+        """The policy groups that have a file, up to `GROUPS_MAX`. None if they cannot be listed, which is logged."""
+        try:
+            groups = await self._files.run(self._groups_with_file)
+        except (Busy, TooSlow, OSError) as error:
+            reason = str(error)
+            if reason != self._unlisted:
+                log.error("queue files of policy groups cannot be listed", reason=reason)
+            self._unlisted = reason
+            return []
+        self._unlisted = ""
+        return groups[:GROUPS_MAX]
 
     async def _load(self, found: QueueFileText, policy_group: str | None) -> LoadedQueueFile:
         queue_file = await self._load_text(found.text, found.source)

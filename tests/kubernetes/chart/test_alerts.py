@@ -72,8 +72,20 @@ CASES: dict[str, tuple[Series, Series]] = {
         {**UP, f"schedulerd_kubernetes_lease_transitions{{{IN_POD}}}": "7x20 8x70"},
     ),
     "SchedulerdQueueFileInvalid": (
-        {**UP, f'schedulerd_config_last_reload_successful{{{IN_POD},rm=""}}': "1x30 0x60"},
-        {**UP, f'schedulerd_config_last_reload_successful{{{IN_POD},rm=""}}': "0x30 1x60"},
+        {
+            **UP,
+            f'schedulerd_queue_file_valid{{{IN_POD},group="queues"}}': "1x30 0x60",
+            f'schedulerd_config_last_reload_successful{{{IN_POD},rm="k"}}': "1x30 0x60",
+        },
+        {**UP, f'schedulerd_queue_file_valid{{{IN_POD},group="queues"}}': "0x30 1x60"},
+    ),
+    "SchedulerdQueueFileRefused": (
+        {
+            **UP,
+            f'schedulerd_queue_file_valid{{{IN_POD},group="queues"}}': "1x90",
+            f'schedulerd_config_last_reload_successful{{{IN_POD},rm="k"}}': "1x30 0x60",
+        },
+        {**UP, f'schedulerd_config_last_reload_successful{{{IN_POD},rm="k"}}': "0x30 1x60"},
     ),
     "SchedulerdNoReplacement": (
         replicas(ready="10", leads="10")

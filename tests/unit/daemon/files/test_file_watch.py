@@ -6,19 +6,17 @@ import asyncio
 import errno
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
 
 from schedulerd.config import Settings, queue_file_paths
-from schedulerd.daemon.files.file_watch import FileWatch, Settling, contents
-from schedulerd.daemon.runtime.workers import TooSlow, Workers
+from schedulerd.daemon.files.file_watch import LOOK_SECONDS_MAX, NO_ANSWER, FileWatch, Settling, contents
 from tests.config_map import ConfigMap
-
-ResultT = TypeVar("ResultT")
+from tests.unit import virtual_loop
 
 
 def looks(settling: Settling, *digests: str) -> list[bool]:
@@ -110,21 +108,6 @@ def test_it_looks_again_and_again(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-class Impatient(Workers):
-    """Tells when it has given up."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.has_given_up = asyncio.Event()
-
-    async def run(self, function: Callable[..., ResultT], *arguments: object) -> ResultT:
-        try:
-            return await super().run(function, *arguments)
-        except TooSlow:
-            self.has_given_up.set()
-            raise
-
-
 def test_a_look_that_fails_is_made_again_later(tmp_path: Path) -> None:
     path = tmp_path / "queues.yaml"
     path.write_text("before")
@@ -149,29 +132,62 @@ def test_a_look_that_fails_is_made_again_later(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_a_look_that_hangs_is_given_up_and_the_next_is_made_later(tmp_path: Path) -> None:
-    path = tmp_path / "queues.yaml"
-    path.write_text("before")
-    go_on = threading.Event()
-    looks = itertools.count()
+class DeadDisk:
+    """Answers the first so many checks; each later check waits for the end of the test."""
 
-    def paths() -> list[Path]:
-        if next(looks) == 1:
-            assert go_on.wait(10)
-        return [path]
+    def __init__(self, answers: int) -> None:
+        self._checks = itertools.count()
+        self._answers = answers
+        self.end = threading.Event()
 
-    async def play() -> None:
-        changed = asyncio.Event()
-        watch = FileWatch(paths, 0.001)
-        watch._workers = workers = Impatient("looks at files", threads=1, waiting_max=0, seconds_max=0.01)
+    def paths(self) -> list[Path]:
+        if next(self._checks) >= self._answers:
+            self.end.wait()
+        return []
+
+    def play(self, story: Coroutine[Any, Any, None]) -> None:
+        try:
+            virtual_loop.run(story)
+        finally:
+            self.end.set()
+
+
+def test_a_disk_that_does_not_answer_is_told_once() -> None:
+    """The first check is given up; each later one finds its thread occupied."""
+    disk = DeadDisk(answers=1)
+
+    async def story() -> None:
+        loop, told_at = asyncio.get_running_loop(), list[float]()
+        watching = asyncio.create_task(FileWatch(disk.paths, 5).run(lambda: told_at.append(loop.time())))
         with capture_logs() as lines:
-            watching = asyncio.create_task(watch.run(changed.set))
-            await workers.has_given_up.wait()
-        path.write_text("after")
-        go_on.set()
+            await asyncio.sleep(60)
+        watching.cancel()
+        assert told_at == [5 + LOOK_SECONDS_MAX + 5]
+        assert [line["event"] for line in lines] == ["work given up"]
+
+    disk.play(story())
+
+
+def test_a_watch_begins_although_the_disk_does_not_answer() -> None:
+    disk = DeadDisk(answers=0)
+
+    async def story() -> None:
+        watch = await FileWatch.begin(disk.paths, 5)
+        assert asyncio.get_running_loop().time() == LOOK_SECONDS_MAX
+        assert not watch._settling.look(NO_ANSWER)
+
+    disk.play(story())
+
+
+def test_the_answer_of_a_disk_is_a_change(tmp_path: Path) -> None:
+    (tmp_path / "queues.yaml").write_text("text")
+
+    async def story() -> None:
+        changed = asyncio.Event()
+        watch = FileWatch(lambda: [tmp_path / "queues.yaml"], 0.001, NO_ANSWER)
+        watching = asyncio.create_task(watch.run(changed.set))
         async with asyncio.timeout(10):
             await changed.wait()
         watching.cancel()
-        assert [line["event"] for line in lines] == ["work given up"]
 
-    asyncio.run(play())
+    asyncio.run(story())

@@ -289,7 +289,7 @@ def test_a_file_that_is_not_read_in_time_cannot_be_read() -> None:
 
     lines = World().play(play)
     (line,) = [line for line in lines if line["event"] == "queue file not reloaded: nothing changed"]
-    assert line["reasons"] == ["the queue file of policyGroup 'queues' cannot be read: took longer than 0.01 s"]
+    assert line["reasons"] == ["the queue file queues of policyGroup 'queues' cannot be read: took longer than 0.01 s"]
 
 
 def test_a_reload_that_is_turned_away_is_told() -> None:
