@@ -34,7 +34,8 @@ kubernetes: $(READY)
 test: $(READY)
 	$(PYTEST) -m "not slow" --hypothesis-profile=short $(ARGS)
 
-# What CI runs, the fastest checks first. Tests that are skipped are listed with the reason.
+# What CI runs, the fastest checks first. Tests that are skipped are listed with the reason, then those that failed:
+# only the end of the output is shown.
 check: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .

@@ -207,12 +207,15 @@ LAST_RELOAD = _gauge(
     "config_last_reload_timestamp_seconds", ("rm",), "Time at which the queue file was last read, in Unix time."
 )
 LAST_RELOAD_SUCCESSFUL = _gauge(
-    "config_last_reload_successful", ("rm",), "Whether the queue file read last, or the text sent last, took effect: 1 or 0."
+    "config_last_reload_successful",
+    ("rm",),
+    "Whether the queue file read last, or the text sent last, took effect: 1 or 0.",
 )
 QUEUE_FILE_VALID = _gauge(
     "queue_file_valid",
     ("group",),
-    "Whether the present queue file of a policy group can be used: 1 or 0. At 0 its last valid text stays in force, if there was one.",
+    "Whether the present queue file of a policy group can be used: 1 or 0. At 0 its last valid text stays in force, if "
+    "there was one.",
 )
 CONFIG_INFO = _gauge(
     "config_info", ("rm", "checksum"), "Always 1; the label has the checksum of the queue file in effect."
