@@ -162,6 +162,7 @@ class _Replay:
         while (step := self._unnoted.popleft())["op"] != "dump":
             causes.note(self._facts, step)
         partitions = list(self._world.scheduler.cluster.partitions())
+        self._facts.partitions = {one.name for one in partitions}
         self._facts.active = {name for one in partitions for name in one.applications}
         nodes = [node for one in partitions for node in one.nodes.values() if node.node_id in self._with_unclaimed]
         self._facts.kept_nodes = {node.node_id: dict(node.capacity) for node in nodes}

@@ -322,9 +322,10 @@ def _limits_of_partition(difference: Difference, pair: Pair, facts: Facts) -> bo
     return "/usage/" in pair.path and _at(r"^(/[^/]+)?/queues/(maxApplications|maxResources)$")(difference)
 
 
-def _usage_of_no_partition(_difference: Difference, pair: Pair, _facts: Facts) -> bool:
+def _usage_of_no_partition(_difference: Difference, pair: Pair, facts: Facts) -> bool:
     is_told = isinstance(pair.actual, dict) and pair.actual.get("message") == "Partition not found"
-    return pair.status == 404 and "/usage/" in pair.path and is_told
+    found = re.fullmatch(r"/ws/v1/partition/([^/]*)/usage/.*", pair.path)
+    return pair.status == 404 and is_told and found is not None and found[1] not in facts.partitions
 
 
 def _kept_node(difference: Difference, pair: Pair, facts: Facts) -> bool:
@@ -346,8 +347,10 @@ def _kept_node(difference: Difference, pair: Pair, facts: Facts) -> bool:
         return False
     if name in ("totalNodes", "numOfNodes"):
         return there < ours <= there + len(kept)
-    is_sum = field in ("capacity", "headroom", "maxResource")
-    return is_sum and there < ours <= there + sum(one.get(name, 0) for one in kept.values())
+    most = there + sum(one.get(name, 0) for one in kept.values())
+    if field == "capacity":
+        return there < ours == most
+    return field in ("headroom", "maxResource") and there < ours <= most  # a quota may let in less
 
 
 EXCUSES = (

@@ -217,6 +217,7 @@ ONE_MORE = Facts(duplicates=Counter({"app": 1}))
         (Difference("/default/totalNodes", 1, 3), PARTITIONS, KEPT, []),
         (Difference("/default/capacity/capacity/vcore", 8, 16), PARTITIONS, KEPT, ["unclaimed"]),
         (Difference("/default/capacity/capacity/vcore", 8, 17), PARTITIONS, KEPT, []),
+        (Difference("/default/capacity/capacity/vcore", 8, 15), PARTITIONS, KEPT, []),
         (Difference("/children/a/headroom/vcore", 8, 12), QUEUES, KEPT, ["unclaimed"]),
         (Difference("/children/a/headroom/vcore", 8, 7), QUEUES, KEPT, []),
         (Difference("/children/a/headroom/memory", 8, 9), QUEUES, KEPT, []),
@@ -290,8 +291,10 @@ def test_objects_of_1_4_as_head_gives_them() -> None:
         ("Partition not found", "/ws/v1/partition/nope/usage/user/ann", True),
         ("User not found", "/ws/v1/partition/nope/usage/user/ann", False),
         ("Partition not found", "/ws/v1/partition/nope/queues", False),
+        ("Partition not found", "/ws/v1/partition/default/usage/users", False),
     ],
 )
 def test_the_usage_of_a_partition_that_does_not_exist_is_a_404(message: str, path: str, is_excused: bool) -> None:
     pair = Pair("", path, [], {"status_code": 404, "message": message}, status=404)
-    assert ("no partition" in excused(Difference("status", 200, 404), pair)) is is_excused
+    facts = Facts(partitions={"default"})
+    assert ("no partition" in excused(Difference("status", 200, 404), pair, facts)) is is_excused

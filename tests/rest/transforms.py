@@ -46,6 +46,8 @@ class Facts:
     nodes: set[str] = field(default_factory=set)
     ghosts: int = 0
     """Allocations that were reported as existing, of applications that nobody has submitted, or on unknown nodes."""
+    partitions: set[str] = field(default_factory=set)
+    """Partitions that exist now."""
     kept_nodes: dict[str, dict[str, int]] = field(default_factory=dict)
     """Capacities of the nodes that came with unclaimed allocations and are registered here, by node."""
     failures: Counter[str] = field(default_factory=Counter)
