@@ -86,6 +86,10 @@ class NoStateDump(Exception):
     """The RM gave no state dump; the text says why."""
 
 
+class NoPodAnswer(Exception):
+    """The RM could not be asked about a pod, or did not answer; the text says why."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hello:
     """First message of an RM on its callback stream."""

@@ -26,7 +26,7 @@ from schedulerd.daemon.sessions.rm_sessions import RmSessions
 from schedulerd.daemon.transport.calls import PODS_ASKED_MAX, Calls
 from schedulerd.daemon.transport.stream_call import Parse, ServicerContext, StreamCall
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
-from schedulerd.wire.callback import Hello, HelloInvalid, NoStateDump, read_hello, results_in
+from schedulerd.wire.callback import Hello, HelloInvalid, NoPodAnswer, NoStateDump, read_hello, results_in
 
 METHOD = "Connect"
 POD_SECONDS = 5.0
@@ -89,14 +89,17 @@ class CallbackStream(StreamCall):
             raise NoStateDump(f"no answer of the resource manager within {timeout_seconds:g} s") from error
 
     async def pod_said(self, namespace: str, name: str) -> str:
-        """What the RM says of a pod; '' if it does not know it, serves no such calls, or does not answer in time."""
+        """What the RM says of a pod; '' if it does not know it.
+
+        Raises `NoPodAnswer` if it serves no such calls, has too many of them, or does not answer in time.
+        """
         if not self.hello.pods:
-            return ""
+            raise NoPodAnswer("it does not answer questions about pods")
         try:
             async with asyncio.timeout(POD_SECONDS):
                 return await self.calls.pod_said(namespace, name)
-        except TimeoutError:
-            return ""
+        except TimeoutError as error:
+            raise NoPodAnswer(f"it gave no answer within {POD_SECONDS:g} s; try again") from error
 
     async def _read_all(self) -> None:
         message = await self._read()

@@ -29,7 +29,7 @@ from schedulerd.daemon.sessions.rm_sessions import RmSessions
 from schedulerd.daemon.transport.callback_stream import CallbackStream
 from schedulerd.instant import Instant
 from schedulerd.observe.callback_tally import CallbackTally
-from schedulerd.wire.callback import EventMessage, InterfaceVersion, NoStateDump
+from schedulerd.wire.callback import EventMessage, InterfaceVersion, NoPodAnswer, NoStateDump
 
 GRACE_SECONDS = 1.0
 """Delay from the end of a stream until asks of its RM are allocated without its predicate results."""
@@ -115,9 +115,11 @@ class Callbacks:
         return await stream.state_dump(timeout_seconds)
 
     async def pod_said(self, rm_id: str, namespace: str, name: str) -> str:
-        """What the RM says of a pod of which it has no ask; '' if it does not know it or is not there."""
+        """What the RM says of a pod of which it has no ask; '' if it does not know it. Raises `NoPodAnswer`."""
         stream = self._streams.get(rm_id)
-        return await stream.pod_said(namespace, name) if stream is not None else ""
+        if stream is None:
+            raise NoPodAnswer("it has no callback stream")
+        return await stream.pod_said(namespace, name)
 
 
 def _tell_queue_name_unused(stream: CallbackStream, fact: QueueNameUnused) -> None:

@@ -17,7 +17,14 @@ from schedulerd.core.configuration.queue_facts import QueueNameUnused
 from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
 from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
-from schedulerd.wire.callback import REASON_CHARACTERS_MAX, CallBuilder, EventMessage, InterfaceVersion, NoStateDump
+from schedulerd.wire.callback import (
+    REASON_CHARACTERS_MAX,
+    CallBuilder,
+    EventMessage,
+    InterfaceVersion,
+    NoPodAnswer,
+    NoStateDump,
+)
 
 UNSENT_MAX = 10_000
 """Maximum number of events, and of scheduling states, that wait for a reader; a few megabytes."""
@@ -123,9 +130,14 @@ class Calls:
             self._dump.set_result(dump)
 
     async def pod_said(self, namespace: str, name: str) -> str:
-        """What the RM says of the pod; '' if it does not know it, or the stream ends."""
-        if self._closed or len(self._pods) >= PODS_ASKED_MAX:
-            return ""
+        """What the RM says of the pod; '' if it does not know it.
+
+        Raises `NoPodAnswer` if too many wait for an answer, or if the stream ends.
+        """
+        if self._closed:
+            raise NoPodAnswer(_ENDED)
+        if len(self._pods) >= PODS_ASKED_MAX:
+            raise NoPodAnswer(f"{PODS_ASKED_MAX} answers about pods are waited for already; try again")
         self._pods_wanted += 1
         call_id = self._pods_wanted
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -161,7 +173,7 @@ class Calls:
             self._dump.set_exception(NoStateDump(_ENDED))
         for _, _, answer in self._pods.values():
             if not answer.done():
-                answer.set_result("")
+                answer.set_exception(NoPodAnswer(_ENDED))
 
     def next_message(self) -> bytes | None:
         """The next message to send; None if there is none."""

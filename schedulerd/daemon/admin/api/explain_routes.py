@@ -36,6 +36,7 @@ from schedulerd.daemon.admin.api.models import documented
 from schedulerd.daemon.admin.api.routers import Router
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.observe import explain_sentences as sentences
+from schedulerd.wire.callback import NoPodAnswer
 
 RESOURCES_MAX = 50
 """Resources of a supposed ask."""
@@ -168,6 +169,9 @@ _QUEUE = TypeAdapter(QueueAnswer)
 _FITS = TypeAdapter(FitsAnswer)
 
 
+_NOT_KNOWN = "is not known here: it was never seen, or is no longer remembered"
+
+
 class _Explaining:
     """Finds what a request names, and makes the answer, over several turns of the loop."""
 
@@ -245,12 +249,27 @@ class _Explaining:
         summary = [*([said] if said else []), *self.unclaimed(found, application_id)]
         return await self.written(_APPLICATION, ApplicationAnswer(summary, [], [], None)) if summary else None
 
+    def living(self, found: Place, application_id: str) -> Application:
+        """The application. Raises `HTTPException` with 404 and what has become of it, if that is known."""
+        known = found.partition
+        if application_id not in known.applications and application_id not in known.terminated_by_id:
+            wall_ns = self.sources.clocks().wall_ns
+            said = self.sources.ended.application(found.rm.rm_id, known.name, application_id, wall_ns)
+            if not said:
+                raise HTTPException(404, f"application: {shown(application_id)} {_NOT_KNOWN}")
+            raise HTTPException(404, f"application: {said}")
+        return finding.application(found, application_id)
+
     async def pod(self, found: Place, namespace: str, pod: str) -> Response:
         """What the resource manager says of a pod that it has not asked for. Raises `HTTPException` with 404."""
-        said = await self.sources.pod_said(found.rm.rm_id, namespace, pod)
+        wanted = shown(f"{namespace}/{pod}")
+        try:
+            said = await self.sources.pod_said(found.rm.rm_id, namespace, pod)
+        except NoPodAnswer as error:
+            why = f"the resource manager could not be asked about it: {error}"
+            raise HTTPException(404, f"pod: there is no ask of {wanted}, and {why}") from error
         if not said:
-            wanted = shown(f"{namespace}/{pod}")
-            raise HTTPException(404, f"pod: {wanted} is not known here; is its schedulerName right?")
+            raise HTTPException(404, f"pod: {wanted} {_NOT_KNOWN}; is its schedulerName right?")
         return await self.written(_ASK, AskAnswer([said], [], None))
 
     async def queue(self, found: Place, queue: Queue) -> Response:
@@ -292,7 +311,7 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
             ended = await explaining.ended_ask(found, name, where.ask)
             if ended is not None:
                 return ended
-        application = finding.application(found, name)
+        application = explaining.living(found, name)
         if not where.ask and len(application.asks) != 1:
             raise HTTPException(422, f"ask: the application has {len(application.asks)} asks; name one of them")
         key = where.ask or next(iter(application.asks))
@@ -315,7 +334,7 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
             ended = await explaining.ended_application(found, name)
             if ended is not None:
                 return ended
-        return await explaining.application(found, finding.application(found, name))
+        return await explaining.application(found, explaining.living(found, name))
 
     @router.get("/explain/queue", response_model=QueueAnswer)
     async def explain_a_queue(where: Annotated[QueueWhere, Query()]) -> Response:

@@ -22,7 +22,8 @@ Submit: TypeAlias = Callable[[Command], Awaitable["asyncio.Future[list[Fact]]"]]
 """Returns when the command is queued; its future is done when it is carried out."""
 
 PodSaid: TypeAlias = Callable[[str, str, str], Awaitable[str]]
-"""What the resource manager with this id says of the pod with this namespace and name; '' if it does not know it."""
+"""What the resource manager with this id says of the pod with this namespace and name; '' if it does not know it.
+Raises `NoPodAnswer`."""
 
 
 async def nothing_said(_rm_id: str, _namespace: str, _pod: str) -> str:

@@ -19,7 +19,7 @@ from schedulerd.daemon.transport.calls import PODS_ASKED_MAX
 from schedulerd.instant import Instant
 from schedulerd.observe.callback_tally import CallKind
 from schedulerd.wire import callback as wire
-from schedulerd.wire.callback import InterfaceVersion, NoStateDump
+from schedulerd.wire.callback import InterfaceVersion, NoPodAnswer, NoStateDump
 from tests.unit import virtual_loop
 from tests.unit.daemon.callback_world import World, connecting, run
 from tests.unit.daemon.fake_call import turns
@@ -212,9 +212,11 @@ def test_an_rm_gives_its_state_dump_or_there_is_a_reason_why_not() -> None:
 
 def test_an_rm_is_asked_about_a_pod_and_one_that_says_nothing_does_not_know_it() -> None:
     async def play(world: World) -> None:
-        assert await world.callbacks.pod_said("rm", "ns", "p") == "", "it has no stream"
+        with pytest.raises(NoPodAnswer, match=r"^it has no callback stream$"):
+            await world.callbacks.pod_said("rm", "ns", "p")
         _, serving = await world.connected("other")
-        assert await world.callbacks.pod_said("other", "ns", "p") == "", "it serves no such calls"
+        with pytest.raises(NoPodAnswer, match=r"^it does not answer questions about pods$"):
+            await world.callbacks.pod_said("other", "ns", "p")
         context, served = await world.connected(pods=True)
 
         async def ask(*names: str) -> tuple[list[asyncio.Task[str]], list[callback_pb2.PodCall]]:
@@ -229,13 +231,20 @@ def test_an_rm_is_asked_about_a_pod_and_one_that_says_nothing_does_not_know_it()
         assert [(said[:2], len(said) < 3_000) for said in await asyncio.gather(*wanted)] == [("aa", True), ("bb", True)]
         assert world.tally.late_answers[CallKind.POD] == 2
         before = asyncio.get_running_loop().time()
+        (unknown,), (*_, call) = await ask("u")
+        assert call.name == "u"
+        context.answer(callback_pb2.CallbackAnswer(pods=[callback_pb2.PodAnswer(callID=call.callID)]))
+        assert await unknown == ""
         (silent,), _ = await ask("c")
-        assert await silent == ""
+        with pytest.raises(NoPodAnswer, match=r"^it gave no answer within 5 s; try again$"):
+            await silent
         assert asyncio.get_running_loop().time() - before == pytest.approx(POD_SECONDS, abs=0.1)
         wanted, _ = await ask(*map(str, range(PODS_ASKED_MAX + 1)))
         assert [one.done() for one in wanted] == [False] * PODS_ASKED_MAX + [True]
         served.cancel()
-        assert await asyncio.gather(*wanted) == [""] * (PODS_ASKED_MAX + 1)
+        *ended, turned_away = await asyncio.gather(*wanted, return_exceptions=True)
+        assert {str(one) for one in ended} == {"its callback stream has ended"}
+        assert str(turned_away) == "50 answers about pods are waited for already; try again"
         serving.cancel()
 
     run(play)

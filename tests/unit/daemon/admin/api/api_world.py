@@ -22,6 +22,7 @@ from schedulerd.daemon.admin.http import api_mount
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.instant import Instant
 from schedulerd.observe.ended import Ended
+from schedulerd.wire.callback import NoPodAnswer
 from tests.unit import virtual_loop
 from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
 from tests.unit.daemon.event_world import EventWorld
@@ -51,7 +52,7 @@ class ApiWorld:
         self.events = EventWorld()
         self._settings = Settings(**settings)
         self.ended = Ended()
-        self.pods: dict[tuple[str, str], str] = {}
+        self.pods: dict[tuple[str, str], str | NoPodAnswer] = {}
         """What the resource manager says of pods that it has not asked for."""
         self._tokens = tokens
         self.commands: list[Command] = []
@@ -86,7 +87,10 @@ class ApiWorld:
         self.ended.observe(facts, Instant(self.talk.now_ns, EPOCH_NS + self.talk.now_ns))
 
     async def pod_said(self, rm_id: str, namespace: str, name: str) -> str:
-        return self.pods.get((namespace, name), "") if rm_id == self.talk.rm_id else ""
+        said = self.pods.get((namespace, name), "") if rm_id == self.talk.rm_id else ""
+        if isinstance(said, NoPodAnswer):
+            raise said
+        return said
 
     async def validate(self, text: str, source: str) -> QueueFile:
         return load_queue_file(text, source)

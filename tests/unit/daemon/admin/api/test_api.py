@@ -20,6 +20,7 @@ from schedulerd.daemon.admin.api.event_stream import HEARTBEAT_SECONDS, STREAM_S
 from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
 from schedulerd.daemon.admin.api.schema import openapi
 from schedulerd.observe import ended
+from schedulerd.wire.callback import NoPodAnswer
 from tests.unit import virtual_loop
 from tests.unit.core.builders import (
     a_conversation,
@@ -75,8 +76,18 @@ def test_the_only_ask_need_not_be_named(world: ApiWorld) -> None:
 def test_a_pod_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/pod", namespace="ns", pod="pod-1")
     assert answer["explanation"]["application_id"] == "app"
+    assert world.refused("/explain/pod", namespace="ns", pod="other") == (
+        404,
+        "pod: 'ns/other' is not known here: it was never seen, or is no longer remembered; is its schedulerName right?",
+    )
+
+
+def test_a_pod_is_not_called_unknown_if_its_resource_manager_cannot_be_asked(world: ApiWorld) -> None:
+    world.pods["ns", "other"] = NoPodAnswer("it has no callback stream")
     status, detail = world.refused("/explain/pod", namespace="ns", pod="other")
-    assert (status, detail.split(";")[0]) == (404, "pod: 'ns/other' is not known here")
+    why = "the resource manager could not be asked about it: it has no callback stream"
+    assert (status, detail) == (404, f"pod: there is no ask of 'ns/other', and {why}")
+    del world.pods["ns", "other"]
 
 
 def test_the_work_to_find_a_pod_does_not_grow_with_the_asks_of_other_namespaces() -> None:
@@ -122,7 +133,9 @@ def test_what_has_become_of_an_ask_is_known_after_it_has_gone() -> None:
     assert said("app", "bad").startswith(
         "Ask bad of application app was rejected (5 s ago): resourceAsk['memory'] is -1"
     )
-    assert world.refused("/explain/ask", application="app", ask="never")[0] == 404
+    assert world.refused("/explain/ask", application="app", ask="never")[1].startswith(
+        "ask: 'never' is no ask of 'app'"
+    )
     assert world.refused("/explain/ask", application="none", ask="never")[0] == 404
 
 
@@ -146,6 +159,13 @@ def test_what_has_become_of_an_application_is_known_after_it_has_gone() -> None:
     assert said("late").endswith("root.a is stopped by an operator: it takes no new applications.")
     assert said("lost").startswith("Application lost was rejected (40 s ago): queueName 'root.nowhere'")
     assert said("big") == "Application big is gone, after it was Completed (40 s ago)."
+    unknown = (404, "application: 'never' is not known here: it was never seen, or is no longer remembered")
+    assert world.refused("/explain/application", application="never") == unknown
+    assert world.refused("/explain/ask", application="never", ask="k") == unknown
+    assert world.refused("/explain/ask", application="big", ask="never") == (
+        404,
+        "application: Application big is gone, after it was Completed (40 s ago).",
+    )
     assert said("done").startswith("Application done has ended in queue root.b: it is Completed since 10 s")
     assert world.refused("/explain/application", application="never")[0] == 404
 
