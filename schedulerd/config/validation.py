@@ -24,7 +24,7 @@ _Wrong: TypeAlias = "dict[str | int, _Wrong]"
 def validate(data: Data) -> tuple[QueueConfiguration, list[Finding]]:
     """The configuration without the values that are wrong, and a finding for each of those.
 
-    Beyond `PROBLEMS_MAX` findings the rest is not looked at: there is one finding more, and an empty configuration.
+    Beyond `PROBLEMS_MAX` findings the rest is not checked: there is one finding more, and an empty configuration.
     """
     findings: list[Finding] = []
     rest: Data = {} if data is None else data

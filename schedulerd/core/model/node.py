@@ -23,7 +23,7 @@ HOSTNAME_ATTRIBUTES = ("si/hostname", "hostname")
 
 
 RESERVATIONS_MAX = 250
-"""Maximum number of reservations on one node; all of them are looked at whenever something changes there."""
+"""Maximum number of reservations on one node; all of them are checked whenever something changes there."""
 
 
 class Scoring:

@@ -32,7 +32,7 @@ class NotConnected(Exception):
 class Response(msgspec.Struct, frozen=True, gc=False):
     status: int
     headers: Mapping[str, str]
-    """By name as Retry-After is written; only what is looked at."""
+    """By name in the spelling of Retry-After; only headers that are used."""
     body: bytes
 
 

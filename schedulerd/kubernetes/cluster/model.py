@@ -182,7 +182,7 @@ class Application:
     next_run: dict[str, OwnPod] = field(default_factory=dict)
     """Pods of a gang that wait until those that are there have ended."""
     was_ending: bool = False
-    """`is_ending` when these were looked at last."""
+    """`is_ending` at the last check of these pods."""
     next_run_said_ns: int = 0
     """When these were told last for which pods they wait."""
     next_run_due_ns: int = -1
@@ -255,7 +255,7 @@ class Model:
         self.placeholders: dict[ApplicationId, dict[str, None]] = {}
         """Uids of placeholder pods by application id."""
         self.is_gang_check_due = False
-        """A timer is set after which gangs that exclude each other are looked at."""
+        """A timer is set for the next check of gangs that exclude each other."""
         self.promised: dict[str, int] = {}
         """By uid of a pod that counts on the node that the daemon was told suits it: until when."""
         self.kept_rooms: dict[str, KeptRoom] = {}
@@ -266,7 +266,7 @@ class Model:
         """By id of an application with a gang that was removed just now, oldest first: from when on another one of that
         id may be added."""
         self.gangs_due: dict[ApplicationId, None] = {}
-        """Ids of applications whose gangs are to be looked at in this step."""
+        """Ids of applications whose gangs are checked in this step."""
         self.gang_sources: set[GangSource] = set()
         """Kinds of objects by which pods become gangs."""
         self.gang_groups: dict[GroupKey, dict[str, KnownGroup]] = {}

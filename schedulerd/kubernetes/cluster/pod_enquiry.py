@@ -8,7 +8,7 @@ from schedulerd.kubernetes.cluster.ended_pods import EndedPod
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 
 PODS_A_TURN = 2_000
-"""Pods that are looked at without a stop: a fraction of a millisecond."""
+"""Maximum number of pods that are compared in one turn of the loop: a fraction of a millisecond."""
 
 
 def about_pod(model: Model, namespace: str, name: str) -> Generator[None, None, str]:

@@ -1,8 +1,9 @@
-"""Nodes that the daemon was told suit a pod, until it has allocated the pod there or not.
+"""For each pod, the node that the shim has just called suitable, until the daemon allocates the pod there or elsewhere.
 
-It asks about many pods at once. Two pods that exclude each other would both be told that a node suits them, and both be
-allocated: one of them would then be given back, and of a gang the daemon has taken that for a placeholder that holds
-room. So a pod counts on the node from the answer on. The room of a member that replaces a placeholder counts anyway.
+The daemon asks about many pods at once. If two pods that exclude each other were asked about, the node would be called
+suitable for both, and the daemon would allocate both. The shim would have to give one back; if that is a placeholder,
+the daemon has by then counted it as room that its gang holds. So a pod counts on the node from the answer on. The room
+of a member that replaces a placeholder counts anyway.
 """
 
 from __future__ import annotations

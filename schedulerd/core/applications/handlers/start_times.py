@@ -24,8 +24,10 @@ def _set_alarm(context: StepContext, application: Application) -> None:
 
 
 def on_timeout(context: StepContext, application: Application) -> None:
-    """Lets the next application start if this one holds nothing and could not start now; otherwise it is looked at
-    again later, as long as it is the next one."""
+    """Lets the next application start if this one holds nothing and could not start now.
+
+    Otherwise the timeout is set again, as long as this application is the next one.
+    """
     application.start_alarm = None
     queue = application.queue
     is_state_aware = queue.properties.application_order is ApplicationOrder.STATE_AWARE

@@ -1,8 +1,8 @@
-"""Which gangs are released in a gang deadlock, in which gangs hold parts of what none of them can be completed without.
+"""Which gangs are released in a gang deadlock: several gangs are incomplete, and each holds room that another needs.
 
-Full nodes cause it, and quotas or limits that were lowered, or that gangs are over which an RM reported: at the gang
-gate they let in whole gangs only (SEMANTICS G2). Only later, incomplete gangs are released: the latest first, as few as
-are enough, and none if the earlier gang would not be complete even then.
+Full nodes cause it. Quotas and limits do not, because only whole gangs pass the gang gate (SEMANTICS G2); but they do
+when they are lowered later, or when an RM reports gangs that are above them. Only later, incomplete gangs are released:
+the latest first, as few as are enough, and none if the earlier gang would not be complete even then.
 """
 
 from __future__ import annotations

@@ -11,9 +11,9 @@ from schedulerd.core.preemption.rules.preemption_context import PreemptionContex
 from schedulerd.core.resources import Resources
 
 NODES_SEEN_MAX = 8
-"""Maximum number of nodes whose allocations are looked at."""
+"""Maximum number of nodes whose allocations are checked."""
 ALLOCATIONS_SEEN_MAX = 60
-"""Maximum number of allocations of a node that are looked at, the youngest first."""
+"""Maximum number of allocations of a node that are checked, the youngest first."""
 QUEUES_SAID_MAX = 3
 """Maximum number of queues that are named."""
 
@@ -64,5 +64,5 @@ def _protected_on(context: PreemptionContext, node: Node, need: Resources) -> li
 def _sentence(queue: Queue, name: str) -> str:
     above = queue.allocated[name] - queue.leaving[name] - queue.guaranteed[name]
     if above > 0:
-        return f"{queue.written} uses no more than {name} {above} above its {name} guarantee"
+        return f"{queue.written} is only {name} {above} above its {name} guarantee"
     return f"{queue.written} is {'at' if above == 0 else 'below'} its {name} guarantee"

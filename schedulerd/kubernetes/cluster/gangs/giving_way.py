@@ -22,7 +22,7 @@ from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
 PATIENCE_NS = 10 * SECOND_NS
 """After a placeholder was refused: what it waits for may be about to change."""
 GANGS_MAX = 5
-"""Gangs that are looked at together, and later ones that may give way."""
+"""Maximum number of gangs that are compared with each other, and of later ones that may give way."""
 FAILURES = 5
 """As many as make a placeholder that has given way wait for half a minute."""
 

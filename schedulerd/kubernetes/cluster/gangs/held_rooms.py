@@ -27,7 +27,7 @@ TAKEN_WITHIN_NS = 10 * SECOND_NS
 
 
 def told(own: OwnPod, pod: Pod) -> Pod:
-    """As what a placeholder pod counts that is new or has changed."""
+    """Notes a placeholder pod that is new or has changed. Returns the pod as which it counts on its node."""
     own.pod = pod
     own.counted_as = counts_as(pod, _member_of(own), is_replaced=own.cause is Cause.REPLACED)
     return own.counted_as

@@ -1,7 +1,7 @@
 """A member that no node of a placeholder of its task group takes may go elsewhere, and a placeholder goes for it.
 
 That must not strand another member: then the gang would run in part. So the member waits, unless the others of its task
-group, of which 20 are looked at, would find a place as well: in the room of the placeholders that are left, or on other
+group (the first 20 are tried) would find a place as well: in the room of the placeholders that are left, or on other
 nodes.
 """
 
@@ -12,7 +12,7 @@ from schedulerd.kubernetes.predicates.plugins import ALL_IN_PLACE
 
 STRANDS = "the gang of the pod holds room for it elsewhere, and another member would find none"
 MEMBERS_MAX = 20
-"""Other members that are looked at, of which each may look at all nodes."""
+"""Maximum number of other members that are tried; each may be tried on all nodes."""
 
 
 def strands_another(model: Model, own: OwnPod, node: str) -> bool:

@@ -40,14 +40,14 @@ def test_a_queue_below_its_guarantee() -> None:
 def test_a_queue_that_can_spare_less_than_one_of_its_allocations() -> None:
     talk = a_talk(leaf("c", 30), leaf("pb", 7), capacity=memory(10))
     run(talk, "root.pb", "k1")
-    assert why(talk) == f"{NO_NODE}: root.pb uses no more than memory 3 above its memory guarantee"
+    assert why(talk) == f"{NO_NODE}: root.pb is only memory 3 above its memory guarantee"
 
 
 def test_a_queue_that_can_spare_one_allocation_and_not_two() -> None:
     talk = a_talk(leaf("c", 30), leaf("pb", 10), capacity=memory(20))
     run(talk, "root.pb", "k1")
     run(talk, "root.pb", "k2")
-    assert why(talk, 20) == f"{NO_NODE}: root.pb uses no more than memory 10 above its memory guarantee"
+    assert why(talk, 20) == f"{NO_NODE}: root.pb is only memory 10 above its memory guarantee"
 
 
 def test_the_parent_of_the_victims() -> None:
