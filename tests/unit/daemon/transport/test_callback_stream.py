@@ -242,9 +242,9 @@ def test_an_rm_is_asked_about_a_pod_and_one_that_says_nothing_does_not_know_it()
         wanted, _ = await ask(*map(str, range(PODS_ASKED_MAX + 1)))
         assert [one.done() for one in wanted] == [False] * PODS_ASKED_MAX + [True]
         served.cancel()
-        *ended, turned_away = await asyncio.gather(*wanted, return_exceptions=True)
+        *ended, one_more = await asyncio.gather(*wanted, return_exceptions=True)
         assert {str(one) for one in ended} == {"its callback stream has ended"}
-        assert str(turned_away) == "50 answers about pods are waited for already; try again"
+        assert str(one_more) == "50 answers about pods are waited for already; try again"
         serving.cancel()
 
     run(play)
