@@ -61,6 +61,23 @@ def unclaimed(talk: Conversation) -> list[tuple[str, str, int]]:
     return [(one.uuid, one.node_id, one.resources["memory"]) for node in talk.view().nodes for one in node.unclaimed]
 
 
+def of_one_key() -> tuple[ExistingAllocation, ExistingAllocation]:
+    """Of application late: the second is a placeholder, which cannot join beside the first."""
+    return (
+        an_existing("e1", "k", app="late"),
+        an_existing("e2", "k", app="late", task_group="g", placeholder=True),
+    )
+
+
+def with_a_mistake() -> Conversation:
+    """Of application late, e1 has joined and is released; e2, which could not join, is still unclaimed."""
+    talk = a_conversation(timeouts=Timeouts(completing_ns=1))
+    talk.nodes(a_node("n1", ROOM, *of_one_key()))
+    talk.apps(an_app("late"))
+    talk.release(application_id="late", uuid="e1")
+    return talk
+
+
 def test_a_node_with_a_stale_allocation_keeps_its_others() -> None:
     talk = a_conversation(root=a_root(a_queue_spec("a", max={"memory": 20})))
     facts = talk.nodes(a_node("n1", ROOM, an_existing("e1"), an_existing("e2", "k2", app="gone", memory=85)))
@@ -138,14 +155,7 @@ def test_a_placeholder_starts_the_time_of_its_gang_when_it_joins() -> None:
 
 def test_it_is_checked_when_it_joins_and_stays_unclaimed_with_the_reason() -> None:
     talk = a_conversation()
-    talk.nodes(
-        a_node(
-            "n1",
-            ROOM,
-            an_existing("e1", "k", app="late"),
-            an_existing("e2", "k", app="late", task_group="g", placeholder=True),
-        )
-    )
+    talk.nodes(a_node("n1", ROOM, *of_one_key()))
     facts = talk.apps(an_app("late"))
     assert [one.uuid for one in of(Allocated, facts)] == ["e1"]
     ignored = only(ItemIgnored, facts)
@@ -160,11 +170,7 @@ def test_it_is_checked_when_it_joins_and_stays_unclaimed_with_the_reason() -> No
 
 
 def test_one_with_a_mistake_is_tried_again_with_the_next_application_of_its_id() -> None:
-    talk = a_conversation(timeouts=Timeouts(completing_ns=1))
-    both = an_existing("e1", "k", app="late"), an_existing("e2", "k", app="late", task_group="g", placeholder=True)
-    talk.nodes(a_node("n1", ROOM, *both))
-    talk.apps(an_app("late"))
-    talk.release(application_id="late", uuid="e1")
+    talk = with_a_mistake()
     talk.sleep(10)
     assert [one.state for one in talk.view().terminated] == ["Completed"]
     assert unclaimed(talk) == [("e2", "n1", 10)]
@@ -253,11 +259,7 @@ def test_an_update_may_report_it_anew() -> None:
 
 
 def test_an_update_may_report_one_with_a_mistake_as_it_is() -> None:
-    talk = a_conversation()
-    both = an_existing("e1", "k", app="late"), an_existing("e2", "k", app="late", task_group="g", placeholder=True)
-    talk.nodes(a_node("n1", ROOM, *both))
-    talk.apps(an_app("late"))
-    talk.release(application_id="late", uuid="e1")
+    talk = with_a_mistake()
     facts = talk.nodes(an_update("n1", an_existing("e2", "k", app="late")))
     assert only(UnclaimedEnded, facts).cause is UnclaimedEnd.JOINED
     assert only(Allocated, facts).uuid == "e2"
