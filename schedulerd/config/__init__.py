@@ -19,7 +19,8 @@ from schedulerd.config.policy_groups import (
     read_policy_group,
 )
 from schedulerd.config.queue_file import QueueFile, QueueFileInvalid, load_queue_file
-from schedulerd.config.settings import HttpAccess, Settings
+from schedulerd.config.setting_types import HttpAccess
+from schedulerd.config.settings import Settings
 from schedulerd.config.settings_layers import ENVIRONMENT_PREFIX, SettingsInvalid, load_settings
 from schedulerd.config.shown import ShownConfiguration, show_queue_file
 from schedulerd.settings.problems import PROBLEMS_MAX, Problem, shorten

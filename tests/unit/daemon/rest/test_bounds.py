@@ -64,7 +64,7 @@ partitions:
 
 
 def test_so_many_web_sites_may_be_named() -> None:
-    from schedulerd.config.settings import ORIGINS_MAX
+    from schedulerd.config.setting_types import ORIGINS_MAX
 
     origins = [f"https://site-{number}.example" for number in range(ORIGINS_MAX + 1)]
     assert len(Settings(cors_origins=origins[:-1]).cors_origins) == ORIGINS_MAX  # type: ignore[arg-type]
