@@ -1,6 +1,8 @@
 """Pods that come, run and go on a real API server that is killed now and then, and what was done with them.
 
-The load is the user and the kubelets, over HTTP: what cannot be said while nobody answers is said again.
+The load is the user and the kubelets, over HTTP: what cannot be said while nobody answers is said again. Pods of a gang
+that have ended are tidied up when none of its pods waits any longer, as a Job's are: a shim that starts knows by them
+that the gang has run.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from tests.kubernetes.contract.api import STRATEGIC, Answer, Api
 
 APPLICATIONS = 5
 SIZES = ("100m", "250m", "500m")
+GANG = "gang"
 GANG_EVERY, MEMBERS = 15, 3
 """After so many single pods comes a gang of so many, with placeholder pods and with virtual ones in turn."""
 PLACEHOLDER = "schedulerd.io/placeholder"
@@ -95,10 +98,8 @@ class RealLoad:
         self.random.shuffle(running)
         ending = len(running) // 4
         gone = self.random.randint(0, _GONE)
-        await asyncio.gather(
-            *(self._end(pod) for pod in running[:ending]),
-            *(self._delete(pod) for pod in running[ending : ending + gone]),
-        )
+        single = [pod for pod in running[ending:] if not _gang(pod)]
+        await asyncio.gather(*map(self._end, running[:ending]), *map(self._delete, single[:gone]))
 
     async def _make(self) -> None:
         name = f"p{self.made}"
@@ -108,7 +109,7 @@ class RealLoad:
 
     async def _make_gang(self) -> None:
         self.gangs += 1
-        application, requests = f"gang{self.gangs}", {"cpu": "100m", "memory": "64Mi"}
+        application, requests = f"{GANG}{self.gangs}", {"cpu": "100m", "memory": "64Mi"}
         group = {"name": "g", "minMember": MEMBERS, "minResource": requests}
         annotations = {
             "schedulerd.io/task-groups": json.dumps([group]),
@@ -129,10 +130,11 @@ class RealLoad:
         assert answer.status in (201, 409), answer  # 409: it was made, and the answer was lost
 
     async def _end(self, pod: Object) -> None:
-        """It succeeds, and is tidied up."""
+        """It succeeds, and is tidied up if it is in no gang."""
         path = self._api.path(r.PODS, pod["metadata"]["name"])
         await self._call("PATCH", f"{path}/status", {"status": {"phase": "Succeeded"}})
-        await self._delete(pod)
+        if not _gang(pod):
+            await self._delete(pod)
 
     async def _delete(self, pod: Object) -> None:
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
@@ -140,8 +142,12 @@ class RealLoad:
 
     async def _look(self) -> tuple[list[Object], list[Object]]:
         """Pods without a node, and pods on nodes; of all that have not ended."""
-        pods = [pod for pod in await self._items(r.PODS) if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+        there = await self._items(r.PODS)
+        pods = [pod for pod in there if pod["status"].get("phase") not in ("Succeeded", "Failed")]
         await asyncio.gather(*(self._delete(pod) for pod in pods if _is_left(pod)))
+        waits = {_gang(pod) for pod in pods if not pod["spec"].get("nodeName")}
+        ended = [pod for pod in there if pod not in pods and _gang(pod) not in waits]
+        await asyncio.gather(*map(self._delete, ended))
         for pod in pods:
             node, seen = pod["spec"].get("nodeName"), self.nodes_of.setdefault(pod["metadata"]["uid"], [])
             if node and seen[-1:] != [node]:
@@ -165,6 +171,12 @@ class RealLoad:
             if answer.status not in _BUSY:
                 return answer
             await asyncio.sleep(AGAIN_SECONDS)
+
+
+def _gang(pod: Object) -> str:
+    """The application of a pod that is in a gang; empty of any other."""
+    name = str((pod["metadata"].get("labels") or {}).get("applicationId", ""))
+    return name if name.startswith(GANG) else ""
 
 
 def _is_left(pod: Object) -> bool:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind, TaskGroup
+from schedulerd.kubernetes.metadata.pods import User
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.node_classes import NodeClass
 from schedulerd.kubernetes.reasons.waiting import Waiting
@@ -39,6 +40,17 @@ class KnownGroup:
     min_member: int
     """0: no gang, each pod for itself."""
     timeout_s: int = 0
+
+
+class EndedMember(NamedTuple):
+    """What the pod of a member says that was placed and has ended."""
+
+    namespace: str
+    user: User | None
+    declared: str
+    """Its task groups, as they were written."""
+    bound_s: int
+    """When it got its node, in seconds since the epoch; 0 if that is not known."""
 
 
 class GangTime(NamedTuple):
