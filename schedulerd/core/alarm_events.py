@@ -76,7 +76,7 @@ class QueueCleanupDue:
 
 @dataclass(slots=True)
 class StartTimeout:
-    """The application has been the next to start in its state-aware leaf for `stateaware.timeout`."""
+    """The application, the next to start in its state-aware leaf, may have been blocked for `stateaware.timeout`."""
 
     application: Application
 

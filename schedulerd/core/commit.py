@@ -212,6 +212,8 @@ def free(partition: Partition, allocation: Allocation) -> None:
         partition.gangs_touched[application] = None
         if allocation.spec.task_group and application.gang.pending and application.gang_alarm is None:
             update_pending_classes(partition, application)
+        if not application.allocations:
+            partition.touch(queue)  # in a state-aware leaf it may let the next one start now
     node.rescore()
     if node.ordered:
         partition.node_order.moved(node)
@@ -301,6 +303,7 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
         application.has_run = True
     if application.gang is not None:
         partition.gangs_touched[application] = None
+        application.blocked_since_ns = None
     if application.footprint is not None:
         application.footprint.add(node, items)
         if application.reservations and node.reservations:

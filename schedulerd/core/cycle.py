@@ -11,6 +11,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
 
+from schedulerd.core.applications.handlers import start_times
 from schedulerd.core.applications.handlers.allocating import allocate
 from schedulerd.core.facts import CycleRan
 from schedulerd.core.gangs.handlers import gangs
@@ -50,7 +51,7 @@ class Outcome(Enum):
 class Run:
     """The budgets of a cycle in one partition, and what the cycle did there."""
 
-    __slots__ = ("allocated", "allocations_max", "blocked", "partition", "propagated", "visits_end")
+    __slots__ = ("allocated", "allocations_max", "blocked", "let_start", "partition", "propagated", "visits_end")
 
     def __init__(self, partition: Partition, allocations_max: int, visits_max: int) -> None:
         self.partition = partition
@@ -60,6 +61,8 @@ class Run:
         self.allocated = 0
         self.blocked = 0
         self.propagated = 0
+        self.let_start = False
+        """Whether an application of a state-aware leaf was let in before one that is blocked for long."""
 
     @property
     def is_out_of_visits(self) -> bool:
@@ -87,7 +90,7 @@ def run_cycle(context: StepContext, allocations_max: int) -> None:
     context.cluster.cycle_turn += 1
     allocated = blocked = 0
     visits_left = preemption.VISITS_PER_SLICE
-    more = False
+    more = let_start = False
     for partition in partitions[first:] + partitions[:first]:
         before = partition.retry_timers.budget.visits
         run = Run(partition, allocations_max - allocated, visits_left)
@@ -96,7 +99,8 @@ def run_cycle(context: StepContext, allocations_max: int) -> None:
         partition.moves += run.allocated
         allocated += run.allocated
         blocked += run.blocked
-    if allocated or blocked:
+        let_start = let_start or run.let_start
+    if allocated or blocked or let_start:
         context.emit(CycleRan(allocations=allocated, classes_blocked=blocked, more=more))
 
 
@@ -128,6 +132,8 @@ def _run_partition(context: StepContext, run: Run) -> bool:
         elif outcome is Outcome.PROPAGATED:
             run.propagated += 1
         else:
+            if outcome is nothing and partition.start_checks:
+                run.let_start = start_times.on_all_tried(context, partition)
             return outcome is Outcome.UNFINISHED
     return True
 

@@ -370,7 +370,8 @@ class CheckFailed:
 
 @dataclass(slots=True)
 class CycleRan:
-    """A cycle allocated something, or found pending classes blocked or unschedulable."""
+    """A cycle allocated something, found pending classes blocked or unschedulable, or let an application of a
+    state-aware leaf start before one that is blocked for long."""
 
     allocations: int
     """Includes swaps, new reservations, predicate checks and decisions to preempt; each counts towards the bound of the

@@ -63,7 +63,6 @@ class Partition:
         "freed_queues",
         "gangs_changed",
         "gangs_touched",
-        "may_start_next",
         "moves",
         "name",
         "next_deadlock_check_ns",
@@ -83,6 +82,8 @@ class Partition:
         "serial",
         "short_of_quota",
         "spec",
+        "start_check_due",
+        "start_checks",
         "swaps",
         "terminated",
         "terminated_by_id",
@@ -167,8 +168,11 @@ class Partition:
         """Nodes and queues where room became free in this step that waiting asks may use."""
         self.touched: dict[Queue, None] = {}
         """Queues whose pending amounts changed in this step; they get new positions at its end."""
-        self.may_start_next: dict[Application, None] = {}
-        """Applications that became the last one of a state-aware leaf that may start, in this step."""
+        self.start_checks: dict[Application, None] = {}
+        """Applications whose start others of their state-aware leaf wait for: a cycle has to find out whether they are
+        blocked."""
+        self.start_check_due = False
+        """Whether one was added to `start_checks` since the last cycle that tried all asks."""
         self.swaps: dict[Application, None] = {}
         """Applications that may have a possible swap; the cycle tries swaps before it allocates."""
         self.serial = 0
@@ -400,4 +404,5 @@ class Partition:
             or self.capacity.is_due
         ):
             return True
-        return bool(self.swaps or self.refused_asks.nodes_to_retry) or self.root.pending_index.first() is not None
+        waits = self.swaps or self.refused_asks.nodes_to_retry or self.start_check_due
+        return bool(waits) or self.root.pending_index.first() is not None

@@ -124,8 +124,6 @@ class Scheduler:
             if partition.gangs_touched:
                 gang_time.review(context, partition)
             end_of_step(partition)
-            if partition.may_start_next:
-                start_times.watch(context, partition)
             timers = partition.retry_timers
             if timers.reservations_due.times or timers.attempts_due.times or timers.alarm is not None:
                 waiting.schedule_alarm(context, partition)

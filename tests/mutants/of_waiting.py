@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from schedulerd.core.applications.handlers import start_times
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.nodes import node_order
 from schedulerd.core.nodes.node_order import NodeOrder
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending import enqueueing, rebuild, requeue, sort_keys
+from schedulerd.core.pending import enqueueing, rebuild, requeue, sort_keys, start_order
 from schedulerd.core.pending.capacity import SchedulableCapacity
 from schedulerd.core.pending.capacity_renewal import CapacityRenewal
 from schedulerd.core.pending.parent_entity import Block, BlockReason, ParentEntity
@@ -19,12 +20,13 @@ from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import PartitionSpec
 from tests.mutants.changes import By, Compares, Replaced, Within, gives, left_out, nothing, while_
-from tests.mutants.finders import Property
+from tests.mutants.finders import Property, UnitTested
 from tests.mutants.mutant import Mutant
 from tests.mutants.proofs import ANY_WORLD, ORDER
 from tests.mutants.rules import Rule
 from tests.property.story import plans, several_trees
 from tests.property.test_reloads import check_lining_up_anew
+from tests.unit.core.applications import test_stateaware
 
 # Positions
 
@@ -89,6 +91,12 @@ def the_second(original: By, queue: Queue) -> list[Application]:
     others = {name: one for name, one in queue.applications.items() if one not in first}
     with while_(queue, applications=others):
         return original(queue) or first
+
+
+def with_a_new_time(original: By, context: Any, application: Application) -> None:
+    if not start_order.is_blocked(application):
+        application.blocked_since_ns = None
+    original(context, application)
 
 
 def blocked_here_only(_: By, parent: ParentEntity, pending_class: PendingClass, reason: BlockReason) -> None:
@@ -225,14 +233,26 @@ MUTANTS = (
     Mutant(
         "any application may start in a state-aware leaf",
         Rule.STATE_AWARE,
-        Replaced(enqueueing.admit_next, nothing),
+        Replaced(start_order.admit_next, nothing),
         (ORDER,),
     ),
     Mutant(
         "the second application may start in a state-aware leaf",
         Rule.STATE_AWARE,
-        Replaced(enqueueing.next_to_start, the_second),
+        Replaced(start_order.next_to_start, the_second),
         (ORDER,),
+    ),
+    Mutant(
+        "an application that looks as if it could start, though nobody tried, has not been blocked until then",
+        Rule.STATE_AWARE,
+        Replaced(start_times.on_timeout, with_a_new_time),
+        (UnitTested(test_stateaware.test_a_reload_does_not_end_the_time_for_which_it_is_blocked),),
+    ),
+    Mutant(
+        "an application that was let in starts before the older one if its priority is higher",
+        Rule.STATE_AWARE,
+        Replaced(start_order._keep_in_order, nothing),
+        (UnitTested(test_stateaware.test_it_starts_before_those_that_it_let_start_whatever_their_priority),),
     ),
     # Nodes
     Mutant("a full node stays where it was", Rule.NODE_ORDER, Replaced(NodeOrder.moved, nothing), (ANY_WORLD,)),

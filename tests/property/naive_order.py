@@ -107,6 +107,8 @@ class Sorted:
             else:
                 age = name = one.application_id
                 priority = self._application_priority(one)
+                if leaf.application_order == ApplicationOrder.STATE_AWARE:
+                    priority = self._priority_of_its_start(one)
             place: Any = age
             if leaf.application_order in (ApplicationOrder.FAIR, ApplicationOrder.DRF):
                 place = largest_share(one.allocated, self._capacity)
@@ -125,6 +127,18 @@ class Sorted:
 
     def _application_priority(self, app: ApplicationView) -> int | None:
         return max((ask.priority for ask in app.asks), default=None)
+
+    def _priority_of_its_start(self, app: ApplicationView) -> int | None:
+        """One that an older application let start comes after that one, whatever its priority."""
+        before = [
+            self._application_priority(one)
+            for one in self._applications
+            if one.queue == app.queue and one.lets_next_start and one.application_id < app.application_id
+        ]
+        own = self._application_priority(app)
+        if own is None or app.state != ApplicationState.ACCEPTED:
+            return own
+        return min([own, *(one for one in before if one is not None)])
 
     def _queue_priority(self, queue: QueueView) -> int | None:
         inside = [self._application_priority(app) for app in self._applications_in(queue)]

@@ -16,7 +16,7 @@ from schedulerd.core.facts import Fact, Released
 from schedulerd.core.resources import Resources
 from schedulerd.core.specs import DAY_NS, MINUTE_NS, SECOND_NS, PartitionSpec, Timeouts
 from tests.property.naive import Recount
-from tests.property.trees import USERS, Tree, changed, seeds, trees, without_start_timeouts
+from tests.property.trees import USERS, Tree, changed, seeds, trees
 from tests.unit.core.builders import RM, Conversation, a_node, a_scheduler, an_app, an_ask, an_existing, of
 
 SHAPES = (
@@ -57,7 +57,6 @@ plans = st.lists(moves("reload", "reload"), min_size=15, max_size=30)
 
 several_trees = st.builds(lambda first, one, other: [first, changed(first, one), other], trees, seeds, trees)
 """What the queue file says at first, and what else it will say: other quotas, and another tree altogether."""
-trees_without_start_timeouts = several_trees.map(lambda files: [without_start_timeouts(one) for one in files])
 
 
 class Story(Conversation):

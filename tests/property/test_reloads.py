@@ -27,7 +27,6 @@ from tests.property.story import (
     moves,
     plans,
     several_trees,
-    trees_without_start_timeouts,
 )
 from tests.property.trees import USERS, Tree, changed, seeds, trees
 from tests.unit.core.builders import RM, Conversation, a_node, a_scheduler, an_app, an_ask, of
@@ -288,6 +287,6 @@ def test_the_same_file_again_changes_nothing_now_or_later(choice: list[Tree], pl
     check_same_file(choice, plan)
 
 
-@given(trees_without_start_timeouts, plans)
+@given(several_trees, plans)
 def test_positioning_all_entities_anew_changes_nothing_now_or_later(choice: list[Tree], plan: list[Move]) -> None:
     check_lining_up_anew(choice, plan)

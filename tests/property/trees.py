@@ -55,17 +55,6 @@ class Tree:
         return [path for path, spec in self.specs.items() if spec.is_leaf]
 
 
-def without_start_timeouts(tree: Tree) -> Tree:
-    """The tree with state-aware leaves in which no blocked application lets the next one start: when that happens
-    depends on when its asks were tried last."""
-
-    def without(spec: QueueSpec) -> QueueSpec:
-        properties = replace(spec.properties, stateaware_timeout_ns=10**18)
-        return replace(spec, properties=properties, children=tuple(map(without, spec.children)))
-
-    return Tree(without(tree.root))
-
-
 def _by_path(spec: QueueSpec, above: str) -> list[tuple[str, QueueSpec]]:
     path = f"{above}{spec.name}"
     return [(path, spec), *(item for child in spec.children for item in _by_path(child, f"{path}."))]

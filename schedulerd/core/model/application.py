@@ -19,6 +19,7 @@ from schedulerd.core.pending.sort_keys import APPLICATION_ORDERS, application_ke
 from schedulerd.core.quotas.limit_subject import LimitSubject, group_of, limit_subject_of
 from schedulerd.core.quotas.usage import UsageLedger
 from schedulerd.core.resources import Resources
+from schedulerd.core.specs import ApplicationOrder
 
 if TYPE_CHECKING:
     from schedulerd.core.model.queue import Queue
@@ -46,6 +47,7 @@ class Application(ParentEntity):
         "asks",
         "awaiting_placeholder",
         "awaits_start",
+        "blocked_since_ns",
         "footprint",
         "gang",
         "gang_alarm",
@@ -61,6 +63,7 @@ class Application(ParentEntity):
         "placeholder_allocated",
         "placeholders",
         "predicate_reserved",
+        "priority_max",
         "queue",
         "reservations",
         "rm_id",
@@ -138,8 +141,14 @@ class Application(ParentEntity):
         """True in a state-aware leaf while another application may start."""
         self.lets_next_start = False
         """True in a state-aware leaf if it has been next for long, holds nothing, and is blocked."""
+        self.blocked_since_ns: int | None = None
+        """In a state-aware leaf: since when no ask of it could be allocated, while others wait for its start and it
+        holds nothing; None if none waits for it, or no cycle has found out."""
         self.start_alarm: Alarm | None = None
         """Rings when it may have to let the next application of its state-aware leaf start."""
+        self.priority_max: int | None = None
+        """In a state-aware leaf, if an older application let it start: its higher priority counts as this one, so that
+        the older one is tried first."""
 
     def most_used(self) -> Resources:
         """For each resource the most that its allocations used at a time, placeholders included."""
@@ -163,11 +172,13 @@ class Application(ParentEntity):
 
     def key(self) -> Key:
         """Its position in its leaf queue."""
-        queue = self.queue
+        queue, priority = self.queue, self.priority
+        if self.priority_max is not None and priority is not None:
+            priority = min(priority, self.priority_max)
         used = self.allocated.plus(self.predicate_reserved) if self.predicate_reserved else self.allocated
         return application_key(
             queue.properties,
-            self.priority,
+            priority,
             used,
             queue.guaranteed,
             queue.nearest_max,
@@ -187,6 +198,9 @@ class Application(ParentEntity):
     def update_limits(self) -> None:
         """Finds out on whose account it runs, and whether it needs a free place to start; its limits may be new."""
         self.awaits_start = False
+        if self.queue.properties.application_order is not ApplicationOrder.STATE_AWARE:
+            self.lets_next_start = False
+            self.blocked_since_ns = self.priority_max = None
         limits = [one.limits for one in self.queue.path_to_root]
         self.limit_subject = limit_subject_of(limits, self.spec.user, self.group)
         self.update_limited_starts()

@@ -10,12 +10,10 @@ from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.request_class import PendingClass, RequestClass
 from schedulerd.core.quotas.quota_key import PLAIN, QuotaKey
 from schedulerd.core.resources import Items
-from schedulerd.core.specs import ApplicationOrder
 
 
 def enqueue_all(partition: Partition, application: Application) -> None:
@@ -304,56 +302,3 @@ def set_priority_gang(partition: Partition, application: Application | None) -> 
         reevaluate(partition, one, placeholders=True)
         for queue in one.queue.path_to_root:
             queue.rekey()
-
-
-def admit_next(partition: Partition, queue: Queue) -> None:
-    """In a state-aware leaf, lets only the next application start: the oldest one that has something to start. If that
-    one has been blocked for long, also the one after it.
-
-    Checks every application of the leaf at each call; this order is for small queues.
-    """
-    if queue.properties.application_order is not ApplicationOrder.STATE_AWARE:
-        return
-    for one in queue.applications.values():
-        if one.lets_next_start and not holds_nothing(one):
-            one.lets_next_start = False
-    starting = next_to_start(queue)
-    if starting and starting[-1].start_alarm is None and not starting[-1].lets_next_start:
-        partition.may_start_next[starting[-1]] = None
-    for one in list(queue.applications.values()):
-        waits = one.state is ApplicationState.ACCEPTED and one not in starting
-        if waits != one.awaits_start:
-            one.awaits_start = waits
-            on_state_changed(partition, one)
-
-
-def next_to_start(queue: Queue) -> list[Application]:
-    """The applications that may start in a state-aware leaf: of the Accepted ones with pending asks or a swap under
-    way, the oldest one; after each that lets the next one start, that one too. None while an application is
-    Starting."""
-    applications = queue.applications.values()
-    if any(one.state is ApplicationState.STARTING for one in applications):
-        return []
-    accepted = [one for one in applications if one.state is ApplicationState.ACCEPTED]
-    waiting = sorted([one for one in accepted if one.groups or one.awaiting_placeholder], key=lambda one: one.age)
-    count = next((at for at, one in enumerate(waiting, 1) if not (one.lets_next_start and holds_nothing(one))), None)
-    return waiting[:count]
-
-
-def holds_nothing(application: Application) -> bool:
-    """Whether it is Accepted and has no allocation, no placeholder either."""
-    return (
-        application.state is ApplicationState.ACCEPTED
-        and not application.allocations
-        and not application.awaiting_placeholder
-    )
-
-
-def is_blocked(application: Application) -> bool:
-    """Whether no ask of the application could be allocated now: each is blocked in a queue or without a node, or waits
-    for asks of its gang that are."""
-    places = [application.pending_index, *(one.pending_index for one in application.queue.path_to_root)]
-    return all(
-        group.has_ready and (not group.needs or any(group.pending_class in one.blocked_by for one in places))
-        for group in application.groups.values()
-    )

@@ -14,11 +14,18 @@ from schedulerd.core.model.predicate_check import PredicateCheck
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.model.reservation import Reservation
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import holds_nothing, is_schedulable, next_to_start
+from schedulerd.core.pending.enqueueing import is_schedulable
 from schedulerd.core.pending.parent_entity import BlockReason, ParentEntity
 from schedulerd.core.pending.pending_index import Key, SchedulingEntity
 from schedulerd.core.pending.request_class import PendingClass
 from schedulerd.core.pending.rules.states import Cause, PendingState, StateCount, states_of
+from schedulerd.core.pending.start_order import (
+    holds_nothing,
+    is_blocked,
+    next_to_start,
+    start_candidate,
+    start_deadline_ns,
+)
 from schedulerd.core.quotas.rules import Blocked, blocked
 from schedulerd.core.specs import ApplicationOrder
 from schedulerd.core.step_context import ResourceManager
@@ -223,9 +230,20 @@ def starts(partition: Partition) -> Iterator[str]:
                 yield f"application {app.application_id} {verb} in {queue.path}, where the next to start is {who}"
             if app.lets_next_start and not holds_nothing(app):
                 yield f"application {app.application_id} lets the next one start in {queue.path}, and has allocations"
-        last = starting[-1] if starting else None
-        if last is not None and not last.lets_next_start and (last.start_alarm is None or not last.start_alarm.live):
-            yield f"application {last.application_id} is next to start in {queue.path}, and no alarm lets others start"
+            if app.blocked_since_ns is not None and app is not start_candidate(queue) and not app.lets_next_start:
+                yield f"application {app.application_id} is noted as blocked in {queue.path}, and no other waits for it"
+        candidate = start_candidate(queue)
+        if candidate is not None and not _lets_next_start_in_time(partition, candidate):
+            yield f"application {candidate.application_id} is blocked in {queue.path}, and nothing lets others start"
+
+
+def _lets_next_start_in_time(partition: Partition, candidate: Application) -> bool:
+    """A check after the next cycle is due, or after some cycle while the application is not blocked; or an alarm rings
+    when it has been blocked for long."""
+    if candidate in partition.start_checks:
+        return partition.start_check_due or not is_blocked(candidate) or partition.wants_cycle
+    alarm = candidate.start_alarm
+    return alarm is not None and alarm.live and alarm.deadline_ns == start_deadline_ns(candidate)
 
 
 def alarms(partition: Partition) -> Iterator[Alarm | None]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from schedulerd.core.model.node import Scoring
 from schedulerd.core.nodes.node_order import NodeOrder
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import admit_next, enqueue_all, note_possible_swap
+from schedulerd.core.pending.enqueueing import enqueue_all, note_possible_swap
+from schedulerd.core.pending.start_order import admit_next
 from schedulerd.core.specs import PartitionSpec
 
 

@@ -11,9 +11,10 @@ from schedulerd.core.gangs.rules.own_room import gang_fits
 from schedulerd.core.model.node import Node
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import admit_next, note_possible_swap, reclassify, set_priority_gang
+from schedulerd.core.pending.enqueueing import note_possible_swap, reclassify, set_priority_gang
 from schedulerd.core.pending.parent_entity import BlockReason
 from schedulerd.core.pending.request_class import PendingClass, RequestClass
+from schedulerd.core.pending.start_order import admit_next
 from schedulerd.core.quotas.rules import blocked
 from schedulerd.core.resources import Resources
 

@@ -143,6 +143,9 @@ class ApplicationView:
     task_groups: list[TaskGroupView]
     lets_next_start: bool
     """In a state-aware leaf: it has been blocked for long, and the next application may start before it."""
+    blocked_since_ns: int | None
+    """In a state-aware leaf, of the application whose start the others wait for: since when no ask of it can be
+    allocated; None if that is not so."""
     waits_for_gang_of: str
     """Id of the application with the priority gang for which its placeholders wait; '' if they do not."""
 

@@ -20,7 +20,8 @@ from schedulerd.core.model.allocation import Allocation
 from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.model.rejected_application import RejectedApplication
 from schedulerd.core.partition import REMEMBERED_MAX, Partition
-from schedulerd.core.pending.enqueueing import admit_next, on_state_changed
+from schedulerd.core.pending.enqueueing import on_state_changed
+from schedulerd.core.pending.start_order import admit_next
 from schedulerd.core.queue_placement.handlers import queues
 from schedulerd.core.queue_placement.rules.queue_placement import tag
 from schedulerd.core.specs import MILLISECOND_NS, Timeouts

@@ -15,7 +15,8 @@ from schedulerd.core.lifecycles import ApplicationState
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import admit_next, reclassify
+from schedulerd.core.pending.enqueueing import reclassify
+from schedulerd.core.pending.start_order import admit_next
 from schedulerd.core.recovery.handlers import early
 from schedulerd.core.recovery.mistakes import unknown_application
 from schedulerd.core.step_context import Change, ResourceManager, StepContext

@@ -1,42 +1,55 @@
-"""In a state-aware leaf, an application that has been blocked for long lets the next one start."""
+"""In a state-aware leaf, an application that has been blocked for long lets the next one start.
+
+Whether an application is blocked is judged only at the end of a cycle that tried all asks. At other times it may look
+as if it could start: room came free and no cycle has tried yet whether it is enough, or a reload entered all asks
+again. That does not end the time for which it has been blocked, as no ask of it was allocated.
+"""
 
 from __future__ import annotations
 
 from schedulerd.core.alarm_events import StartTimeout
 from schedulerd.core.model.application import Application
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import admit_next, holds_nothing, is_blocked, next_to_start
-from schedulerd.core.specs import ApplicationOrder
+from schedulerd.core.pending.start_order import admit_next, is_blocked, start_candidate, start_deadline_ns
 from schedulerd.core.step_context import StepContext
 
 
-def watch(context: StepContext, partition: Partition) -> None:
-    """Sets the alarms of the applications that became the last one that may start in their leaf."""
-    for application in partition.may_start_next:
-        if application.application_id in application.queue.applications and application.start_alarm is None:
-            _set_alarm(context, application)
-    partition.may_start_next.clear()
-
-
-def _set_alarm(context: StepContext, application: Application) -> None:
-    deadline_ns = context.now_ns + application.queue.properties.stateaware_timeout_ns
-    application.start_alarm = context.cluster.alarms.set(deadline_ns, StartTimeout(application))
-
-
 def on_timeout(context: StepContext, application: Application) -> None:
-    """Lets the next application start if this one holds nothing and could not start now.
-
-    Otherwise the timeout is set again, as long as this application is the next one.
-    """
+    """The application may have been blocked for the whole timeout: a cycle finds out whether it still is."""
     application.start_alarm = None
-    queue = application.queue
-    is_state_aware = queue.properties.application_order is ApplicationOrder.STATE_AWARE
-    if not is_state_aware or queue.applications.get(application.application_id) is not application:
-        return
-    if next_to_start(queue)[-1:] != [application]:
-        return
-    if holds_nothing(application) and is_blocked(application):
+    partition = context.partition_of(application)
+    partition.start_checks[application] = None
+    partition.start_check_due = True
+
+
+def on_all_tried(context: StepContext, partition: Partition) -> bool:
+    """A cycle tried all asks. Notes which of the applications whose start others wait for are blocked, and lets the
+    next one start after one that has been blocked for the whole timeout. One that is not blocked is checked again at
+    the end of the next cycle. Returns whether it let one start."""
+    partition.start_check_due = False
+    let_start = False
+    for application in list(partition.start_checks):
+        if start_candidate(application.queue) is not application:
+            del partition.start_checks[application]
+        elif is_blocked(application):
+            del partition.start_checks[application]
+            let_start = _on_blocked(context, partition, application) or let_start
+    return let_start
+
+
+def _on_blocked(context: StepContext, partition: Partition, application: Application) -> bool:
+    if application.blocked_since_ns is None:
+        application.blocked_since_ns = context.now_ns
+    deadline_ns = start_deadline_ns(application)
+    assert deadline_ns is not None
+    alarms, alarm = context.cluster.alarms, application.start_alarm
+    if alarm is not None and alarm.deadline_ns != deadline_ns:
+        alarms.cancel(alarm)
+        alarm = application.start_alarm = None
+    if deadline_ns <= context.now_ns:
         application.lets_next_start = True
-        admit_next(context.partition_of(application), queue)
-    else:
-        _set_alarm(context, application)
+        admit_next(partition, application.queue)
+        return True
+    if alarm is None:
+        application.start_alarm = alarms.set(deadline_ns, StartTimeout(application))
+    return False

@@ -10,7 +10,8 @@ from schedulerd.core.configuration.handlers import queue_changes
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import admit_next, update_pending_classes
+from schedulerd.core.pending.enqueueing import update_pending_classes
+from schedulerd.core.pending.start_order import admit_next
 from schedulerd.core.queue_placement.rules import namespace_tags
 from schedulerd.core.queue_placement.rules.queue_placement import RECOVERY_QUEUE, Placement
 from schedulerd.core.resources import Limits, Resources

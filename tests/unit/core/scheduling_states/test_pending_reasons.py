@@ -116,6 +116,17 @@ def test_an_application_that_waits_for_its_turn_to_start_says_so() -> None:
     assert (told.state, told.inactive) == ("application_inactive", "Accepted")
 
 
+def test_an_application_that_was_let_in_is_told_why_it_waits_then() -> None:
+    """Nothing else happens when it is let in: its class is blocked already."""
+    leaf = a_queue_spec("a", order=ApplicationOrder.STATE_AWARE)
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(leaf))
+    talk.apps(an_app("late", "root.a"))
+    listening(talk).asks(an_ask("k", 1000), an_ask("z", 1000, app="late"))
+    assert play(talk, 29 * SECOND_NS)["z"].state == "application_inactive"
+    talk.sleep(2 * SECOND_NS)
+    assert play(talk)["z"].state == "unschedulable"
+
+
 def test_an_ask_that_waits_for_its_turn_is_told_what_is_ahead() -> None:
     """No cycle runs: the daemon is busy with other things."""
     talk = listening(a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a"))))
