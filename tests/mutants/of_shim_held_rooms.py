@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import allocations, promises, questions
 from schedulerd.kubernetes.cluster.gangs import answers, giving_way, held_rooms, leaving
+from schedulerd.kubernetes.cluster.model import Application, Model
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates import held_room
 from tests.kubernetes.cluster import test_exclusive_gangs, test_held_rooms
@@ -17,6 +18,10 @@ ROOMS = TestsOf(test_held_rooms)
 
 def counts_as_itself(original: By, placeholder: Pod, member: Pod) -> Pod:
     return placeholder
+
+
+def the_oldest(original: By, model: Model, stuck: list[Application]) -> list[Application]:
+    return stuck[: giving_way.GANGS_MAX]
 
 
 MUTANTS = (
@@ -54,6 +59,12 @@ MUTANTS = (
         "gangs that exclude each other hold their parts for ever",
         Rule.SHIM_HELD_ROOMS,
         Replaced(giving_way.check, nothing),
+        (ROOMS,),
+    ),
+    Mutant(
+        "gangs that nobody can help keep others from being helped",
+        Rule.SHIM_HELD_ROOMS,
+        Replaced(giving_way._next_ones, the_oldest),
         (ROOMS,),
     ),
     Mutant(

@@ -10,7 +10,6 @@ from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import ended_members, late_declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import Gang
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 from tests.kubernetes.cluster import (
     test_begun_anew,
     test_gang_bound_elsewhere,
@@ -109,7 +108,7 @@ MUTANTS = (
     Mutant(
         "members of an earlier run count as members of the gang",
         Rule.SHIM_GANGS,
-        Within(ended_members.were_placed_with, epoch_seconds, gives(0)),
+        Replaced(ended_members.bound_seconds, gives(2**40)),
         (TestsOf(test_gang_ended_members),),
     ),
     Mutant(

@@ -26,6 +26,7 @@ from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs.model import (
     EndedMember,
     Gang,
+    GangAge,
     GangSource,
     GroupKey,
     KeptRoom,
@@ -264,6 +265,8 @@ class Model:
         """Uids of placeholder pods by application id."""
         self.is_gang_check_due = False
         """A timer is set for the next check of gangs that exclude each other."""
+        self.gang_checked: GangAge | None = None
+        """The last of these that was checked."""
         self.promised: dict[str, int] = {}
         """By uid of a pod that counts on the node that the daemon was told suits it: until when."""
         self.kept_rooms: dict[str, KeptRoom] = {}

@@ -84,7 +84,10 @@ def _arrived(model: Model, report: NodeReport) -> tuple[ExistingAllocation, ...]
             own.is_reported_late = True
             found.append(existing)
         elif not own.uuid or (own.application is not None and own.application.state is ApplicationState.WAITING):
-            own.uuid = ""  # the daemon does not have its application, so no allocation either
+            # The daemon keeps what was reported, though without its application: it would count twice, and outlive the
+            # pod.
+            give_up(model, own, "its application waits to be added again")
+            own.is_release_wanted = False
             model.nodes.occupy(own.uid, report.name, requests(own.pod))
     return tuple(found)
 

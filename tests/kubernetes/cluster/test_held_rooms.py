@@ -10,6 +10,7 @@ import pytest
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.gangs import leaving
+from schedulerd.kubernetes.cluster.gangs.giving_way import GANGS_MAX
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes import builders as b
@@ -238,6 +239,45 @@ def test_of_two_gangs_that_hold_a_part_each_the_later_one_gives_way(kind: str) -
     assert play.why(first[1], "m") is None
     again = [ask.key for ask in of(effects, e.Ask) if ask.key.startswith(second[0])]
     assert all(key.endswith("stand-in") for key in again), "it is made again a while later"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gangs_that_nobody_can_help_do_not_keep_others_from_being_helped(kind: str) -> None:
+    play = GangPlay()
+    other: dict[str, Any] = json.loads(json.dumps(PORT).replace("80", "81"))
+    play.put(*(b.bound(f"o-{node}", node, **other) for node in ("n", "m")))
+    hopeless = [
+        key
+        for one in range(GANGS_MAX + 1)
+        for key in play.begin(*(gang_pod(f"h{one}{two}", kind, one, application=f"h{one}", **other) for two in "01"))
+    ]
+    first = play.begin(*(gang_pod(f"w{one}", kind, 8, application="a", **PORT) for one in "01"))
+    second = play.begin(*(gang_pod(f"x{one}", kind, 9, application="b", **PORT) for one in "01"))
+    play.place(first[0], "n")
+    play.place(second[0], "m", "b")
+    for key in (*hopeless, first[1], second[1]):
+        assert [play.why(key, node) for node in ("n", "m")] == 2 * [HOST_PORT]
+    effects = play.wait(25)
+    given = [one.key for one in of(effects, e.ReleaseAllocation)] + [one.pod.uid for one in of(effects, e.DeletePod)]
+    assert given == [second[0]]
+
+
+def test_no_gang_gives_way_for_one_whose_placeholders_are_not_all_there() -> None:
+    play = GangPlay()
+    three = {"minMember": 3}
+    later = play.begin(*(gang_pod(f"x{one}", "pods", 9, three, application="b", **PORT) for one in "012"))
+    play.place(later[0], "n", "b")
+    play.place(later[1], "m", "b")
+    effects = play.put(gang_pod("w0", "pods", **PORT), gang_pod("w1", "pods", **PORT))
+    effects += play.tell(v.ApplicationAccepted(app("a")))
+    to_come, there = map(made, of(effects, e.CreatePod))
+    play.put(there)
+    for key in (later[2], there.metadata.uid):
+        assert [play.why(key, node) for node in ("n", "m")] == 2 * [HOST_PORT]
+    assert of(play.wait(30), e.DeletePod) == []
+    play.put(to_come)
+    assert [play.why(to_come.metadata.uid, node) for node in ("n", "m")] == 2 * [HOST_PORT]
+    assert sorted(one.pod.uid for one in of(play.wait(11), e.DeletePod)) == sorted(later[:2])
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -191,6 +191,21 @@ def test_after_a_new_report_the_node_of_a_rejected_application_comes_back(play: 
     assert of(effects, UpdateNode)[-1] == UpdateNode("n", occupied={}, existing=(runs(),))
 
 
+def test_a_pod_of_a_rejected_application_counts_once(play: Play) -> None:
+    """The daemon keeps what was reported, without its application; the pod is resized, and ends."""
+    play.put(own("p"))
+    (report,) = of(play.put(placed(own("p"), "n")), UpdateNode)
+    play.tell(ApplicationRejected(APP, "no"))
+    larger = placed(own("p", cpu="2"), "n")
+    effects = play.put(larger)
+    (release,) = of(effects, ReleaseAllocation)
+    assert release.uuid == report.existing[0].uuid
+    assert of(effects, UpdateNode) == [UpdateNode("n", occupied={**AMOUNTS, "vcore": 2000})]
+    assert of(play.wait(5), ReleaseAllocation) == [release], "the report may come after it"
+    play.tell(AllocationReleased(APP, "p", release.uuid))
+    assert of(play.gone(larger), UpdateNode) == [UpdateNode("n", occupied={})]
+
+
 def test_after_a_new_report_only_answers_to_it_count(silent: Play) -> None:
     silent.start(node("n"), own("p"))
     silent.gone(own("p"))

@@ -4,6 +4,9 @@ The daemon breaks such a deadlock where room is what they lack, as it compares a
 ports, labels and terms is known here alone. So if an incomplete gang whose placeholders were refused would be complete
 without the placeholders of later ones, these give way: the latest first, as few as are enough, and none if that does
 not help. They are made again a while later.
+
+A gang whose placeholders are not all there waits for more than nodes, and nobody gives way for it. Only a few gangs are
+looked at together, in turn from the oldest on: one that nobody can help does not keep others from being looked at.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from collections.abc import Iterable
 from schedulerd.kubernetes.cluster.effects import DeletePod
 from schedulerd.kubernetes.cluster.gangs import slots
 from schedulerd.kubernetes.cluster.gangs.declaration import age
-from schedulerd.kubernetes.cluster.gangs.model import GangStage
+from schedulerd.kubernetes.cluster.gangs.model import GangAge, GangStage, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -41,7 +44,7 @@ def check(model: Model) -> None:
     stuck = [one for one in gangs if any(own.uid in model.view.refused for own in _waiting(one))]
     if stuck and len(gangs) > 1:
         placeholder_refused(model)
-    for application in stuck[:GANGS_MAX]:
+    for application in _next_ones(model, [one for one in stuck if _has_all_placeholders(one)]):
         if _is_enough(model, application, []):
             continue  # it needs nobody's room
         later = [one for one in gangs[gangs.index(application) + 1 :] if _held(one)][-GANGS_MAX:]
@@ -51,6 +54,14 @@ def check(model: Model) -> None:
                 for one in giving:
                     _give_way(model, one, application)
                 return
+
+
+def _next_ones(model: Model, stuck: list[Application]) -> list[Application]:
+    """Those that are checked now: after the last ones, or from the oldest on."""
+    last = model.gang_checked
+    found = ([one for one in stuck if last is not None and _age(one) > last] or stuck)[:GANGS_MAX]
+    model.gang_checked = _age(found[-1]) if found else None
+    return found
 
 
 def _is_incomplete(application: Application) -> bool:
@@ -63,10 +74,17 @@ def _is_incomplete(application: Application) -> bool:
     )
 
 
-def _age(application: Application) -> tuple[int, str]:
+def _age(application: Application) -> GangAge:
     assert application.gang is not None
     assert application.gang.originator is not None
-    return age(application.gang.originator)
+    return GangAge(*age(application.gang.originator), application.id)
+
+
+def _has_all_placeholders(application: Application) -> bool:
+    """Each of them holds room, or waits for a node."""
+    assert application.gang is not None
+    needed = [slot.own for slot in application.gang.slots.values() if slot.state is not SlotState.SPENT]
+    return all(own is not None and (own.state is PodState.ASKED or bool(own.uuid)) for own in needed)
 
 
 def _placeholders(application: Application) -> Iterable[OwnPod]:

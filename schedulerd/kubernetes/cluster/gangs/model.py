@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind, TaskGroup
 from schedulerd.kubernetes.metadata.pods import User
 from schedulerd.kubernetes.objects.pod import Pod
@@ -40,6 +41,15 @@ class KnownGroup:
     min_member: int
     """0: no gang, each pod for itself."""
     timeout_s: int = 0
+
+
+class GangAge(NamedTuple):
+    """The order of gangs by age."""
+
+    created_s: int
+    """Of its originator, in seconds since the epoch; then comes that one's name."""
+    name: str
+    application_id: ApplicationId
 
 
 class EndedMember(NamedTuple):
