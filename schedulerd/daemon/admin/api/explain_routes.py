@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import Query
@@ -15,13 +14,7 @@ from schedulerd.core.checks import shown
 from schedulerd.core.explain.rules.ask import explain_ask, pod_of
 from schedulerd.core.explain.rules.fits import Supposed, fits
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
-from schedulerd.core.explain.values import (
-    ApplicationExplanation,
-    AskExplanation,
-    FitsFinding,
-    QueueExplanation,
-    Reason,
-)
+from schedulerd.core.explain.values import Reason
 from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.queue import Queue
@@ -30,9 +23,15 @@ from schedulerd.core.resources import Resources
 from schedulerd.core.views.view import unclaimed
 from schedulerd.daemon.admin.api import finding
 from schedulerd.daemon.admin.api.answers import Answers, with_wall_times
+from schedulerd.daemon.admin.api.explain_answers import (
+    ApplicationAnswer,
+    AskAnswer,
+    FitsAnswer,
+    QueueAnswer,
+    ReasonLine,
+)
 from schedulerd.daemon.admin.api.finding import Place, Where
 from schedulerd.daemon.admin.api.listings import Name
-from schedulerd.daemon.admin.api.models import documented
 from schedulerd.daemon.admin.api.routers import Router
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.observe import explain_sentences as sentences
@@ -43,66 +42,6 @@ RESOURCES_MAX = 50
 _ASKS_A_TURN = 64
 
 ResultT = TypeVar("ResultT")
-
-
-@documented
-@dataclass(frozen=True, slots=True)
-class AskAnswer:
-    """Why an ask waits, in sentences and as data; or what has become of it, or what its resource manager says."""
-
-    summary: list[str]
-    """What its allocations wait for, a sentence each."""
-    details: list[str]
-    """What would change it, and all else that is known."""
-    explanation: AskExplanation | None
-    """None for an ask that the scheduler does not have: not yet, or no longer."""
-
-
-@documented
-@dataclass(frozen=True, slots=True)
-class ReasonLine:
-    """Pending allocations that wait for the same thing, as a sentence."""
-
-    allocations: int
-    applications: int
-    sentence: str
-    application: str
-    """The application of an example."""
-    ask: str
-    """The ask of an example."""
-
-
-@documented
-@dataclass(frozen=True, slots=True)
-class ApplicationAnswer:
-    """What an application waits for, in sentences and as data; or what has become of it."""
-
-    summary: list[str]
-    reasons: list[ReasonLine]
-    next_ask: list[str]
-    """About the ask that would be placed first."""
-    explanation: ApplicationExplanation | None
-    """None for an application that the scheduler does not have, or no longer."""
-
-
-@documented
-@dataclass(frozen=True, slots=True)
-class QueueAnswer:
-    """What waits in a queue and below, in sentences and as data."""
-
-    summary: list[str]
-    reasons: list[ReasonLine]
-    explanation: QueueExplanation
-
-
-@documented
-@dataclass(frozen=True, slots=True)
-class FitsAnswer:
-    """Whether a supposed ask would be placed now, in sentences and as data."""
-
-    summary: str
-    details: list[str]
-    finding: FitsFinding
 
 
 class AskWhere(Where):
