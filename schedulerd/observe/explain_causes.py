@@ -17,6 +17,7 @@ from schedulerd.core.explain.causes import (
     RefusedCause,
     ReservedCause,
     RuleCause,
+    StartOrderCause,
     Use,
 )
 
@@ -59,6 +60,8 @@ def cause_sentence(state: str, cause: Cause, now_ns: int) -> str:
             return f"waits for another node: its resource manager refuses every node that has room{_objections(cause)}"
         case InactiveCause():
             return _inactive(cause)
+        case StartOrderCause():
+            return _start_order(cause, now_ns)
         case ReservedCause():
             return f"waits for the room that is reserved for it on node {cause.node_id}"
         case NoRoomCause():
@@ -189,10 +192,18 @@ def _objections(cause: RefusedCause) -> str:
     return f": {'; '.join(said)}" if said else ""
 
 
+def _start_order(cause: StartOrderCause, now_ns: int) -> str:
+    first = cause.application_id
+    left = "" if cause.until_ns is None else duration(max(0, cause.until_ns - now_ns))
+    if cause.state == "Starting":
+        until = left and f", in {left} at the latest"
+        return f"waits, as its queue starts one application at a time: the next one may start when {first} runs{until}"
+    until = left and f"; {first} is blocked, and the next one may start in {left}"
+    return f"waits, as its queue starts one application at a time: application {first} has to start first{until}"
+
+
 def _inactive(cause: InactiveCause) -> str:
     match cause.what:
-        case "start order":
-            return "waits for an earlier application of its queue to start: the queue starts one at a time"
         case "application":
             return f"waits for its application, which is {cause.state}: nothing is placed in that state"
         case "resource manager":

@@ -114,10 +114,23 @@ class InactiveCause:
     """Nothing is placed for the application in this state."""
 
     kind: Literal["inactive"]
-    what: Literal["application", "resource manager", "start order"]
-    """`start order`: another application of the state-aware queue has to start first."""
+    what: Literal["application", "resource manager"]
     state: str
     """State of the application or the resource manager."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartOrderCause:
+    """Another application of the `stateaware` queue has to start first."""
+
+    kind: Literal["start order"]
+    application_id: str
+    """The application that is starting, or has to start first."""
+    state: str
+    """Its state: `Starting`, or `Accepted`."""
+    until_ns: int | None
+    """When the next application may start at the latest: Starting is over then, or `stateaware.timeout` is, as the
+    application is blocked. None if that is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +175,7 @@ Cause: TypeAlias = (
     | PredicateCause
     | RefusedCause
     | InactiveCause
+    | StartOrderCause
     | ReservedCause
     | NoRoomCause
     | None

@@ -71,6 +71,7 @@ class Application(ParentEntity):
         "serial",
         "spec",
         "start_alarm",
+        "starts_after",
         "state",
         "state_log",
         "submitted_at_ns",
@@ -139,6 +140,9 @@ class Application(ParentEntity):
         """Whether the number of running applications is limited somewhere on its path."""
         self.awaits_start = False
         """True in a state-aware leaf while another application may start."""
+        self.starts_after: Application | None = None
+        """With `awaits_start`: the application that is Starting, or that has to start first; None if the others of its
+        leaf have nothing to start."""
         self.lets_next_start = False
         """True in a state-aware leaf if it has been next for long, holds nothing, and is blocked."""
         self.blocked_since_ns: int | None = None
@@ -198,6 +202,7 @@ class Application(ParentEntity):
     def update_limits(self) -> None:
         """Finds out on whose account it runs, and whether it needs a free place to start; its limits may be new."""
         self.awaits_start = False
+        self.starts_after = None
         if self.queue.properties.application_order is not ApplicationOrder.STATE_AWARE:
             self.lets_next_start = False
             self.blocked_since_ns = self.priority_max = None

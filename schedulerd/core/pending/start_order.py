@@ -6,7 +6,7 @@ An application that is blocked for long lets the next one start (`start_times`);
 from __future__ import annotations
 
 from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.application import Application
+from schedulerd.core.model.application import Age, Application
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
 from schedulerd.core.pending.enqueueing import on_state_changed
@@ -27,10 +27,12 @@ def admit_next(partition: Partition, queue: Queue) -> None:
             one.lets_next_start = False
     starting = next_to_start(queue)
     candidate = _last_that_holds_nothing(starting)
+    first = _first_to_start(queue, starting)
     for one in list(applications):
         if one is not candidate and not one.lets_next_start:
             one.blocked_since_ns = None
         waits = one.state is ApplicationState.ACCEPTED and one not in starting
+        one.starts_after = first if waits else None
         if waits != one.awaits_start:
             one.awaits_start = waits
             on_state_changed(partition, one)
@@ -55,6 +57,18 @@ def _keep_in_order(queue: Queue, starting: list[Application]) -> None:
             most = one.priority if most is None else min(one.priority, most)
 
 
+def _first_to_start(queue: Queue, starting: list[Application]) -> Application | None:
+    """For which application the others of the leaf wait."""
+    if starting:
+        return starting[-1]
+    applications = queue.applications.values()
+    return min([one for one in applications if one.state is ApplicationState.STARTING], key=_age, default=None)
+
+
+def _age(application: Application) -> Age:
+    return application.age
+
+
 def _has_right_alarm(candidate: Application) -> bool:
     deadline_ns = start_deadline_ns(candidate)
     alarm = candidate.start_alarm
@@ -66,6 +80,14 @@ def start_deadline_ns(application: Application) -> int | None:
     not blocked."""
     since_ns = application.blocked_since_ns
     return None if since_ns is None else since_ns + application.queue.properties.stateaware_timeout_ns
+
+
+def next_start_ns(awaited: Application) -> int | None:
+    """When applications that wait for this one to start may start at the latest, at least the first of them; None if
+    that is not known."""
+    if awaited.state is ApplicationState.STARTING:
+        return None if awaited.alarm is None else awaited.alarm.deadline_ns
+    return start_deadline_ns(awaited)
 
 
 def start_candidate(queue: Queue) -> Application | None:
@@ -88,7 +110,7 @@ def next_to_start(queue: Queue) -> list[Application]:
     applications = queue.applications.values()
     if any(one.state is ApplicationState.STARTING for one in applications):
         return []
-    waiting = sorted([one for one in applications if _waits_to_start(one)], key=lambda one: one.age)
+    waiting = sorted([one for one in applications if _waits_to_start(one)], key=_age)
     count = next((at for at, one in enumerate(waiting, 1) if not (one.lets_next_start and holds_nothing(one))), None)
     return waiting[:count]
 

@@ -88,6 +88,7 @@ def pieces_of_trials(predicate_checks: dict[int, PredicateCheck]) -> Iterator[No
 
 
 def _application(application: Application) -> Iterator[None]:
+    application.starts_after = None
     application.alarm = application.gang_alarm = application.run_alarm = application.start_alarm = None
     for ask in application.asks.values():
         yield from _ask(ask)

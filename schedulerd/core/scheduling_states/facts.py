@@ -63,7 +63,7 @@ class PendingReasonChanged:
     ahead: int = 0
     """Allocations that are pending before it in its queue, if it waits for its turn or for room that they get."""
     awaited_application: str = ""
-    """The application whose gang it waits for."""
+    """The application whose gang it waits for, or that has to start first in its `stateaware` queue."""
     inactive: str = ""
     """The state of the application or resource manager that does not schedule."""
     node: str = ""

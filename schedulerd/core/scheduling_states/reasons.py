@@ -67,6 +67,8 @@ def _add_cause(found: PendingReasonChanged, application: Application, cause: Cau
             found.awaited_application = cause.application_id
         case ApplicationState() | ResourceManagerState():
             found.inactive = str(cause)
+            if application.starts_after is not None:
+                found.awaited_application = application.starts_after.application_id
 
 
 def pending_in(leaf: Queue) -> int:

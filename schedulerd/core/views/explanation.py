@@ -54,6 +54,9 @@ class Explanation:
         match state, cause:
             case PendingState.APPLICATION_INACTIVE, ResourceManagerState():
                 return f"the resource manager is {cause}: nothing is placed for it"
+            case PendingState.APPLICATION_INACTIVE, _ if app.starts_after is not None:
+                first = app.starts_after.application_id
+                return f"its queue starts one application at a time: application {first} has to start first"
             case PendingState.APPLICATION_INACTIVE, _:
                 return f"application is {cause}: its asks are not placed in this state"
             case PendingState.AWAITING_GANG, Application() if cause is not app:

@@ -94,6 +94,12 @@ def why_skipped(waiting: Waiting) -> str:
             return "waiting for the placeholders of its gang to be placed"
         case State.AWAITING_PLACEHOLDER:
             return "waiting for a placeholder to end, whose room it gets"
+        case State.APPLICATION_INACTIVE if waiting.awaited_application:
+            first = waiting.awaited_application
+            return (
+                f"application {first} has to start first, as queue {waiting.queue} starts one application at a time:"
+                f" the next one may start when {first} runs or has been blocked for stateaware.timeout"
+            )
         case State.APPLICATION_INACTIVE if waiting.inactive == "Accepted":
             return f"another application of queue {waiting.queue} has to start first"
         case State.APPLICATION_INACTIVE:

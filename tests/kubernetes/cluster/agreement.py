@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from schedulerd.config.queue_file import load_queue_file
-from schedulerd.core.explain.causes import GangCause, InactiveCause, ReservedCause, RuleCause
+from schedulerd.core.explain.causes import GangCause, InactiveCause, ReservedCause, RuleCause, StartOrderCause
 from schedulerd.core.explain.rules.ask import explain_without_nodes
 from schedulerd.core.explain.values import AskExplanation
 from schedulerd.kubernetes.cluster.model import OwnPod, PodState
@@ -147,7 +147,9 @@ def _difference(world: CoreWorld, pod: OwnPod, condition: PodCondition, found: A
                 return f"but it waits for the gang of {name}"
             case GangCause(own=True) if "placeholders of its gang" not in message:
                 return "but it waits for its gang"
-            case InactiveCause(state=state) if state not in message and "has to start first" not in message:
+            case StartOrderCause(application_id=name) if not (name in message and "has to start first" in message):
+                return f"but {name} has to start first"
+            case InactiveCause(state=state) if state not in message:
                 return f"but {state} is inactive"
     if "Room is reserved" in message and "reserved" not in kinds:
         return "but no room is reserved"

@@ -120,6 +120,13 @@ EXAMPLES: list[tuple[Waiting, str]] = [
     ),
     (Waiting(State.AWAITING_PLACEHOLDER), "waiting for a placeholder to end, whose room it gets"),
     (
+        Waiting(State.APPLICATION_INACTIVE, True, queue="root.a", inactive="Accepted", awaited_application="one"),
+        (
+            "application one has to start first, as queue root.a starts one application at a time: "
+            "the next one may start when one runs or has been blocked for stateaware.timeout"
+        ),
+    ),
+    (
         Waiting(State.APPLICATION_INACTIVE, True, queue="root.a", inactive="Accepted"),
         "another application of queue root.a has to start first",
     ),

@@ -435,7 +435,7 @@ class PendingReason(_message.Message):
     ahead: _builtins.int
     """Allocations that are pending before it in its queue: if it waits for its turn, or for room that they get."""
     awaitedApplicationID: _builtins.str
-    """The earlier application whose gang it waits for."""
+    """The application that it waits for: the earlier one whose gang is placed first, or the one that has to start first."""
     inactive: _builtins.str
     """The state of the application or RM that does not schedule."""
     nodeID: _builtins.str

@@ -16,6 +16,7 @@ from schedulerd.core.explain.causes import (
     RefusedCause,
     ReservedCause,
     RuleCause,
+    StartOrderCause,
 )
 from schedulerd.core.explain.rules import nodes, position, preemption, quotas, reservations
 from schedulerd.core.explain.values import AskExplanation, Waiting
@@ -28,6 +29,7 @@ from schedulerd.core.partition import Partition
 from schedulerd.core.pending.rules.states import STATES, PendingState, pod_reason, states_of
 from schedulerd.core.pending.rules.states import Cause as StateCause
 from schedulerd.core.pending.rules.states import Waiting as StateWaiting
+from schedulerd.core.pending.start_order import next_start_ns
 from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.step_context import ResourceManager
 
@@ -142,8 +144,11 @@ def cause_of(partition: Partition, application: Application, cause: StateCause) 
             return ReservedCause("reserved", cause.node.node_id)
         case ResourceManagerState():
             return InactiveCause("inactive", "resource manager", cause.value)
+        case ApplicationState() if application.starts_after is not None:
+            first = application.starts_after
+            return StartOrderCause("start order", first.application_id, first.state.value, next_start_ns(first))
         case ApplicationState():
-            return InactiveCause("inactive", "start order" if application.awaits_start else "application", cause.value)
+            return InactiveCause("inactive", "application", cause.value)
         case None:
             return None
 

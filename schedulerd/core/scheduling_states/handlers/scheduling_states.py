@@ -253,6 +253,8 @@ def _find_changes_of_groups(
         if state not in (PendingState.AWAITING_GANG, PendingState.APPLICATION_INACTIVE):
             continue
         awaited = cause.application_id if isinstance(cause, Application) else str(cause)
+        first = application.starts_after
+        awaited = awaited if first is None else f"{awaited} {first.application_id}"
         outlook = GroupOutlook(f"{state} {awaited}", group.joined)
         known = outlooks.get(group)
         if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= context.now_ns):

@@ -352,8 +352,26 @@ def test_a_queue_that_starts_one_application_at_a_time() -> None:
     talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", order=ApplicationOrder.STATE_AWARE)))
     talk.apps(an_app("second"))
     talk.asks(an_ask("k"), an_ask("k", app="second"))
+    one_at_a_time = "Waits, as its queue starts one application at a time: "
     assert tell(talk, S.APPLICATION_INACTIVE, app="second")[0] == (
-        "Waits for an earlier application of its queue to start: the queue starts one at a time."
+        f"{one_at_a_time}application app has to start first."
+    )
+    talk.schedule()
+    talk.sleep(60 * SECOND_NS)
+    assert tell(talk, S.APPLICATION_INACTIVE, app="second")[0] == (
+        f"{one_at_a_time}the next one may start when app runs, in 4 min at the latest."
+    )
+
+
+def test_a_queue_whose_next_application_is_blocked() -> None:
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", order=ApplicationOrder.STATE_AWARE)))
+    talk.apps(an_app("second"))
+    talk.asks(an_ask("k", 1000), an_ask("k", app="second"))
+    talk.schedule()
+    talk.sleep(10 * SECOND_NS)
+    assert tell(talk, S.APPLICATION_INACTIVE, app="second")[0] == (
+        "Waits, as its queue starts one application at a time: application app has to start first; app is blocked, and "
+        "the next one may start in 20 s."
     )
 
 

@@ -113,7 +113,17 @@ def test_an_application_that_waits_for_its_turn_to_start_says_so() -> None:
     talk.apps(an_app("late", "root.a"))
     listening(talk).asks(an_ask("k", 10), an_ask("z", 10, app="late"))
     told = play(talk)["z"]
-    assert (told.state, told.inactive) == ("application_inactive", "Accepted")
+    assert (told.state, told.inactive, told.awaited_application) == ("application_inactive", "Accepted", "app")
+
+
+def test_an_application_that_waits_for_another_one_to_start_than_before_says_so() -> None:
+    leaf = a_queue_spec("a", order=ApplicationOrder.STATE_AWARE)
+    talk = a_conversation(a_node("n1", ROOM), root=a_root(leaf))
+    talk.apps(an_app("second", "root.a"), an_app("third", "root.a"))
+    listening(talk).asks(an_ask("k", 10), an_ask("y", 10, app="second"), an_ask("z", 10, app="third"))
+    told = play(talk)
+    assert (told["y"].awaited_application, told["z"].awaited_application) == ("app", "app")
+    assert play(talk, talk.scheduler.cluster.timeouts.starting_ns)["z"].awaited_application == "second"
 
 
 def test_an_application_that_was_let_in_is_told_why_it_waits_then() -> None:
