@@ -149,10 +149,10 @@ def test_the_defaults_of_the_settings_are_those_of_the_page(name: str) -> None:
 
 
 def test_the_rules_are_ten() -> None:
-    rules = PAGE.read_text(encoding="utf-8").partition("## The rules in ten sentences\n")[2].partition("\n## ")[0]
+    rules = PAGE.read_text(encoding="utf-8").partition("## The ten rules\n")[2].partition("\n## ")[0]
     numbered_rules = re.split(r"^ *\d+\. ", rules.partition("\n\nWhat an ask")[0], flags=re.MULTILINE)[1:]
     assert len(numbered_rules) == 10
-    assert all(len(re.findall(r"\.(?:\s|$)", rule)) == 1 for rule in numbered_rules), "each is one sentence"
+    assert all(len(re.findall(r"\.(?:\s|$)", rule)) <= 4 for rule in numbered_rules), "each is a few sentences"
 
 
 @pytest.mark.parametrize("reason", preemption._REASONS.values())
