@@ -34,6 +34,10 @@ def without_originator(original: By, model: Model, application: Application, own
         gang.originator = None
 
 
+def any_pod(original: By, application: Application) -> OwnPod:
+    return next(iter(application.pods.values()))
+
+
 def also_while_it_forms(original: By, model: Model, event: ApplicationUpdated) -> None:
     application = model.applications.get(event.application_id)
     if application is not None and application.state is ApplicationState.FORMING:
@@ -55,6 +59,12 @@ MUTANTS = (
         "a gang whose last pod left together with the arrival of another one has no originator",
         Rule.SHIM_PLACEHOLDERS,
         Replaced(membership.joined, without_originator),
+        (SUCCESSORS,),
+    ),
+    Mutant(
+        "an application is added with the tags of a placeholder that is left",
+        Rule.SHIM_APPLICATIONS,
+        Replaced(membership.first_pod, any_pod),
         (SUCCESSORS,),
     ),
     Mutant(

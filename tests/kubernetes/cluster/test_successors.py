@@ -9,7 +9,8 @@ import pytest
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
-from schedulerd.kubernetes.cluster.applications import FORCE_CREATE_TAG
+from schedulerd.kubernetes.cluster.applications import CREATION_TIME_TAG, FORCE_CREATE_TAG
+from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import app, placed
@@ -77,8 +78,10 @@ def test_a_successor_is_added_as_it_says_and_not_as_a_placeholder_that_is_left(n
     """With the force tag no quota and no ACL of its queue would count."""
     play, _, _ = waiting("pods")
     play.gone(member("w0", members=1, placeholders="pods"))
-    (added,) = of(play.put(named("p", "bob", namespace)), e.AddApplication)
+    successor = named("p", "bob", namespace, at=30)
+    (added,) = of(play.put(successor), e.AddApplication)
     assert (added.user, added.tags["namespace"]) == ("bob", namespace)
+    assert added.tags[CREATION_TIME_TAG] == str(epoch_seconds(successor.metadata.creation_timestamp))
     assert FORCE_CREATE_TAG not in added.tags
 
 
