@@ -12,16 +12,17 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from schedulerd.core import facts as f
-from schedulerd.core.checks import message
+from schedulerd.core.checks import ID_LENGTH_MAX, message
 from schedulerd.core.commands import TerminationType
 from schedulerd.core.facts import Fact
 from schedulerd.instant import Instant
 from schedulerd.observe.explain_causes import duration
 
 REMEMBERED_MAX = 10_000
-"""Asks, and applications, that are remembered: the newest. A few megabytes."""
+"""Asks, and applications, that are remembered: the newest. A few megabytes; tens of them with the longest ids
+and reasons."""
 TEXT_LENGTH_MAX = 1_024
-"""Characters of a reason; a resource manager may send ids and reasons of any size in a request that is rejected."""
+"""Most characters of a reason that are remembered."""
 
 _Name: TypeAlias = tuple[str, str, str, str]
 """Resource manager, partition, application and ask; '' for the application itself."""
@@ -83,8 +84,8 @@ class Ended:
     def _remember(self, fact: Any, told: _Told, wall_ns: int) -> None:
         key = getattr(fact, "allocation_key", "")
         name = fact.rm_id, fact.partition, fact.application_id, key
-        if len(fact.application_id) + len(key) > TEXT_LENGTH_MAX:
-            return  # no id that was ever accepted
+        if max(len(fact.application_id), len(key)) > ID_LENGTH_MAX:
+            return  # an ask or application with such an id was rejected
         known = self._asks if key else self._applications
         known[name] = wall_ns, told
         known.move_to_end(name)

@@ -170,6 +170,13 @@ def test_what_has_become_of_an_application_is_known_after_it_has_gone() -> None:
     assert world.refused("/explain/application", application="never")[0] == 404
 
 
+def test_an_ended_ask_with_long_ids_is_remembered() -> None:
+    """Each id is as long as one may be."""
+    world, app, key = ApiWorld(), "a" * 1_024, "k" * 1_024
+    world.step(AskRejected("rm", "default", app, key, RejectCode.INVALID_FIELD, "why"))
+    assert "was rejected" in world.ended.ask("rm", "default", app, key, 0)
+
+
 def test_an_ended_ask_is_remembered_with_a_short_reason() -> None:
     world, long = ApiWorld(), "x" * 2_000
     rejected = (AskRejected("rm", "default", "app", key, RejectCode.INVALID_FIELD, long) for key in ("k2", long))
