@@ -54,11 +54,11 @@ def gone(model: Model, daemon_set: DaemonSet) -> None:
     model.view.daemon_sets.remove(daemon_set.metadata)
 
 
-def listed(model: Model, *, is_allowed: bool) -> list[OwnPod]:
-    """DaemonSets can be watched, or cannot: the pods that are to be considered anew."""
-    if model.view.daemon_sets.is_watched == is_allowed:
+def set_watched(model: Model, *, is_watched: bool) -> list[OwnPod]:
+    """Notes whether DaemonSets can be watched. Returns the pods that have to be considered again because of that."""
+    if model.view.daemon_sets.is_watched == is_watched:
         return []
-    model.view.daemon_sets.is_watched = is_allowed
+    model.view.daemon_sets.is_watched = is_watched
     return [own for uid in list(model.waiting_for_daemon_sets) for own in _take_waiting(model, uid)]
 
 

@@ -37,7 +37,9 @@ def put(model: Model, pod: Pod) -> None:
         ended_members.note(model, pod)
         return
     own = model.pods.get(pod.metadata.uid)
-    is_changed = model.view.put_pod(held_rooms.told(own, pod) if own is not None and own.is_placeholder else pod)
+    is_changed = model.view.put_pod(
+        held_rooms.note_placeholder(own, pod) if own is not None and own.is_placeholder else pod
+    )
     if pod.spec.scheduler_name not in model.settings.scheduler_names:
         if pod.spec.node_name:
             model.nodes.occupy(pod.metadata.uid, pod.spec.node_name, requests(pod))
@@ -106,7 +108,7 @@ def daemon_set_seen(model: Model, daemon_set: DaemonSet) -> None:
 
 
 def daemon_sets_listed(model: Model, event: DaemonSetsListed) -> None:
-    for own in daemon_sets.listed(model, is_allowed=event.is_allowed):
+    for own in daemon_sets.set_watched(model, is_watched=event.is_allowed):
         consider(model, own)
 
 

@@ -44,7 +44,7 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
             promises.make(model, own, node)
         return None
     if own.is_placeholder:
-        giving_way.placeholder_refused(model)
+        giving_way.schedule_check(model)
     model.view.note_refused(key, own.judged, node, refusals, ignores_pods=bool(gone))
     return ", ".join(reasons(refusals))
 

@@ -1,7 +1,7 @@
-"""Which application a pod belongs to.
+"""What identifies an application in the cluster: its namespace, and the id by which its pods name it.
 
-Pods name their application by an id. Two namespaces that use the same id have two applications, unless the ids of all
-namespaces are one space (`ApplicationIds.BARE`).
+Two namespaces that use the same id have two applications. With `--application-ids bare` (`ApplicationIds.BARE`) they do
+not: then an id means one application in the whole cluster, and has no namespace.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from typing import NamedTuple
 
 
 class ApplicationIds(StrEnum):
-    """Which pods with equal application ids are in one application."""
+    """What an application id means (`--application-ids`): which of the pods that name it are in one application."""
 
     NAMESPACED = "namespaced"
-    """Those of one namespace."""
+    """Pods of the same namespace are."""
     BARE = "bare"
-    """Those of the namespace that was first to use the id; pods of other namespaces wait for its end."""
+    """Pods of the namespace that was the first to use the id are; pods of other namespaces wait for the end of that
+    application."""
 
 
 class ApplicationId(NamedTuple):
-    """What identifies an application in the cluster."""
+    """The identity of an application in the shim; the daemon knows it by another text (`shim.application_ids`)."""
 
     namespace: str
     """Empty where ids are bare."""

@@ -1,6 +1,7 @@
-"""Ids of applications at the daemon, which knows no namespaces: `NAMESPACE.ID`, or `ID` where ids are bare.
+"""The id by which the daemon knows an application of a namespace: `NAMESPACE.ID`, or `ID` where ids are bare.
 
-Nothing but these two functions knows that: the qualified id exists between here and the daemon only.
+The daemon has no namespaces. In the shim these two functions alone make and read such ids; everywhere else an
+application is an `ApplicationId`.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from schedulerd.kubernetes.metadata.application_ids import ApplicationId, Applic
 
 
 def to_daemon(application: ApplicationId) -> str:
+    """The id of the application at the daemon."""
     return f"{application.namespace}.{application.name}" if application.namespace else application.name
 
 
 def from_daemon(text: str, ids: ApplicationIds) -> ApplicationId:
-    """A namespace has no dot, so the first one ends it."""
+    """The application that the daemon knows by this id. A namespace has no dot, so the first dot ends it."""
     if ids is ApplicationIds.BARE:
         return ApplicationId("", text)
     namespace, _, name = text.partition(".")

@@ -30,8 +30,8 @@ FAILURES = 5
 """As many as make a placeholder that has given way wait for half a minute."""
 
 
-def placeholder_refused(model: Model) -> None:
-    """A node has refused a placeholder."""
+def schedule_check(model: Model) -> None:
+    """A node has refused a placeholder: checks after `PATIENCE_NS` whether gangs exclude each other."""
     if not model.is_gang_check_due:
         model.is_gang_check_due = True
         model.timers.set(model.now_ns + PATIENCE_NS, Due.GANGS_EXCLUDE, "")
@@ -43,7 +43,7 @@ def check(model: Model) -> None:
     gangs = sorted(filter(_is_incomplete, model.applications.values()), key=_age)
     stuck = [one for one in gangs if any(own.uid in model.view.refused for own in _waiting(one))]
     if stuck and len(gangs) > 1:
-        placeholder_refused(model)
+        schedule_check(model)
     for application in _next_ones(model, [one for one in stuck if _has_all_placeholders(one)]):
         if _is_enough(model, application, []):
             continue  # it needs nobody's room

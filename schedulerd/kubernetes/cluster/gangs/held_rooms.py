@@ -26,7 +26,7 @@ TAKEN_WITHIN_NS = 10 * SECOND_NS
 """A member that replaces a placeholder is placed by then; if not, its swap has failed, and the room is free."""
 
 
-def told(own: OwnPod, pod: Pod) -> Pod:
+def note_placeholder(own: OwnPod, pod: Pod) -> Pod:
     """Notes a placeholder pod that is new or has changed. Returns the pod as which it counts on its node."""
     own.pod = pod
     own.counted_as = counts_as(pod, _member_of(own), is_replaced=own.cause is Cause.REPLACED)
@@ -35,7 +35,7 @@ def told(own: OwnPod, pod: Pod) -> Pod:
 
 def count(model: Model, own: OwnPod) -> None:
     """The placeholder has a slot from now on, or its task group has another oldest pod."""
-    counted = told(own, own.pod)
+    counted = note_placeholder(own, own.pod)
     # Volumes are not held: those of the oldest member would be in the way of that member.
     model.view.put_pod(replace(counted, spec=replace(counted.spec, volumes=None)) if counted.spec.volumes else counted)
 
@@ -93,7 +93,7 @@ def keep(model: Model, own: OwnPod) -> None:
     if gang is None or not own.node:
         model.view.remove_pod(own.uid)
         return
-    counted = told(own, own.pod)
+    counted = note_placeholder(own, own.pod)
     model.view.put_pod(replace(counted, spec=replace(counted.spec, node_name=own.node, volumes=None)))
     room = KeptRoom(gang, own.task_group, own.node)
     gang.kept_rooms.setdefault((room.group, room.node), {})[own.uid] = None
