@@ -81,3 +81,17 @@ def test_a_wrong_application_that_may_start_is_noticed() -> None:
     found = violations(talk.scheduler)
     assert "[rm-1]default: application app waits in root.a, where the next to start is app" in found
     assert "[rm-1]default: application later does not wait in root.a, where the next to start is app" in found
+
+
+def test_a_blocked_application_that_would_hold_its_queue_for_ever_is_noticed() -> None:
+    talk = a_conversation(root=a_root(a_queue_spec("a", order=ApplicationOrder.STATE_AWARE)))
+    talk.apps(an_app("later"))
+    talk.asks(an_ask("k"), an_ask("k", app="later"))
+    talk.schedule()
+    first, later = talk.model().applications["app"], talk.model().applications["later"]
+    assert first.start_alarm is not None
+    first.start_alarm.deadline_ns += 1
+    later.blocked_since_ns = 1
+    found = violations(talk.scheduler)
+    assert "[rm-1]default: application app is blocked in root.a, and nothing lets others start" in found
+    assert "[rm-1]default: application later is noted as blocked in root.a, and no other waits for it" in found
