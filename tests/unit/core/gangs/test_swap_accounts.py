@@ -189,7 +189,7 @@ def test_in_a_state_aware_leaf_the_next_gang_starts_when_the_one_before_runs() -
     assert {app for app, _, _ in placed(talk.schedule())} == {"first"}
     talk.nodes(a_node("n2", {"memory": 20}))
     assert placed(talk.schedule()) == []
-    assert "its asks are not placed in this state" in talk.app("second").asks[0].waiting_for
+    assert "application first has to start first" in talk.app("second").asks[0].waiting_for
     talk.asks(real(count=2, app="first"))
     first, second = of(ReleaseRequested, talk.schedule())
     assert states(confirm(talk, first), "first") == []
