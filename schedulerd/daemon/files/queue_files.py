@@ -162,8 +162,12 @@ class QueueFiles:
         file was read just now. What is wrong is logged when it is new. The next check tries again what cannot be read
         now.
         """
+        try:
+            listed = await self._listed()
+        except Busy:
+            return
         hanging = 0
-        for group in sorted({*await self._listed(), *self.in_force.validity} - set(except_for)):
+        for group in sorted({*listed, *self.in_force.validity} - set(except_for)):
             before = {one.policy_group: one.problem for one in self.in_force.broken}
             try:
                 await self.of_group(group)
@@ -178,10 +182,13 @@ class QueueFiles:
                 return
 
     async def _listed(self) -> list[str]:
-        """The policy groups that have a file, up to `GROUPS_MAX`. None if they cannot be listed, which is logged."""
+        """The policy groups that have a file, up to `GROUPS_MAX`; none if they cannot be listed, which is logged.
+
+        Raises `Busy`.
+        """
         try:
             groups = await self._files.run(self._groups_with_file)
-        except (Busy, TooSlow, OSError) as error:
+        except (TooSlow, OSError) as error:
             reason = str(error)
             if reason != self._unlisted:
                 log.error("queue files of policy groups cannot be listed", reason=reason)
