@@ -12,6 +12,7 @@ from typing import TypeAlias
 from schedulerd.core.alarms import Alarm
 from schedulerd.core.applications import invariants as applications
 from schedulerd.core.constraints import invariants as constraints
+from schedulerd.core.explain import invariants as explain
 from schedulerd.core.gangs import invariants as gangs
 from schedulerd.core.nodes import invariants as nodes
 from schedulerd.core.partition import Partition
@@ -58,6 +59,7 @@ OF_RESOURCE_MANAGER: tuple[OfResourceManager, ...] = (
     predicates.calls,
     pending.states,
     scheduling_states.scheduling_state_tracker,
+    explain.explanations,
 )
 """The checks of each resource manager."""
 

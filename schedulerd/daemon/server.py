@@ -9,6 +9,7 @@ managers. Each step of a shutdown has a bound, and so has the whole shutdown (`s
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 
 import grpc
@@ -165,7 +166,9 @@ class Daemon:
         metrics.watch_refusals(lambda: refusals.counts)
         admission = Admission(settings.calls_max, identities, refusals)
         queries = StateQueries(
-            debug_state(scheduling.scheduler, settings.recount_items_max), worked_at=lambda: scheduling.owner.worked_at
+            debug_state(scheduling.scheduler, settings.recount_items_max),
+            processor=time.thread_time,
+            worked_at=lambda: scheduling.owner.worked_at,
         )
         standby = Standby(lambda: settings.http_standby and not resource_managers)
         if settings.http_standby:

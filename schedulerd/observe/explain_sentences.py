@@ -112,7 +112,11 @@ def application_summary(found: ApplicationExplanation) -> list[str]:
     """State and progress of the application."""
     since = duration(found.now_ns - found.state_since_ns)
     who = f"Application {found.application_id} in queue {found.queue}"
-    said = [f"{who} is {found.state} for {since}: {found.allocations:,} allocated, {found.pending:,} pending."]
+    waiting = pending_count(found)
+    said = [
+        f"{who} is {found.state} for {since}: {found.allocations:,} allocated, {waiting} pending.",
+        *_unexplained(found),
+    ]
     for one in found.task_groups:
         said.append(
             f"Task group {one.name}: {one.placed:,} of {one.wanted:,} placeholders placed, {one.replaced:,} replaced."
@@ -122,6 +126,19 @@ def application_summary(found: ApplicationExplanation) -> list[str]:
     if found.execution_deadline_ns is not None:
         said.append(f"It reaches its execution timeout in {duration(found.execution_deadline_ns - found.now_ns)}.")
     return said
+
+
+def pending_count(found: ApplicationExplanation | QueueExplanation) -> str:
+    """How many allocations wait: `1,200`, or `at least 1,200` if there was more than is looked at."""
+    return f"{'at least ' if found.at_least else ''}{found.pending:,}"
+
+
+def _unexplained(found: ApplicationExplanation | QueueExplanation) -> list[str]:
+    """That the reasons are not those of all that waits, if so."""
+    if not found.unexplained:
+        return []
+    told = found.pending - found.unexplained
+    return [f"The reasons are those of {told:,} of them: they wait for too many different things to look at all."]
 
 
 def unclaimed(found: Sequence[UnclaimedView]) -> list[str]:
@@ -154,7 +171,10 @@ def queue_summary(found: QueueExplanation) -> list[str]:
     count = found.running_applications
     most = f" of at most {found.max_applications:,}" if found.max_applications else ""
     what = "application" if count == 1 and not most else "applications"
-    said = [f"Queue {found.queue} runs {count:,}{most} {what}; {found.pending:,} pending{state}."]
+    said = [
+        f"Queue {found.queue} runs {count:,}{most} {what}; {pending_count(found)} pending{state}.",
+        *_unexplained(found),
+    ]
     for one in found.resources:
         if one.max is None and one.guaranteed is None:
             continue

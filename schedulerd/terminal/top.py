@@ -61,7 +61,8 @@ def _busiest(client: ApiClient, where: Mapping[str, object]) -> Sequence[Item]:
 def lines(picture: Picture) -> Iterator[str]:
     """The picture as lines of plain text."""
     found = picture.root["explanation"]
-    yield f"{found['running_applications']} running   {found['pending']} waiting   as of {moment(picture.at_ns)}"
+    least = "at least " if found.get("at_least") else ""
+    yield f"{found['running_applications']} running   {least}{found['pending']} waiting   as of {moment(picture.at_ns)}"
     for one in picture.broken_files[:ROWS_SHOWN]:
         yield f"NEEDS ATTENTION: {clean(one['message'])}"
     yield ""

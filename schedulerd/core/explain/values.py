@@ -284,6 +284,11 @@ class ApplicationExplanation:
     now_ns: int
     allocations: int
     pending: int
+    """Pending allocations."""
+    at_least: bool
+    """Whether there may be more than `pending`: it waits for more different things than are looked at."""
+    unexplained: int
+    """The part of `pending` of which it was not found out what it waits for, because there are too many kinds."""
     task_groups: list[TaskGroupProgress]
     """Of its gang; empty without one."""
     gang_deadline_ns: int | None
@@ -330,6 +335,10 @@ class QueueExplanation:
     """0: unlimited."""
     pending: int
     """Pending allocations."""
+    at_least: bool
+    """Whether there may be more than `pending`: there are more applications than are looked at."""
+    unexplained: int
+    """The part of `pending` of which it was not found out what it waits for, because there are too many kinds."""
     reasons: list[Reason]
     reasons_left_out: int
 

@@ -11,7 +11,7 @@ the open class orders. Both forget lazily: an outdated entry is dropped or corre
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from heapq import heapify, heappop, heappush, heapreplace, merge
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -63,6 +63,7 @@ class ClassOrder:
     def __init__(self, *, is_shared: bool) -> None:
         self.heap: list[_Entry] = []
         self.members = 0
+        """How many entities are in it."""
         self.is_shared = is_shared
         self.pending_classes: dict[PendingClass, None] = {}
         self.open_classes = 0
@@ -216,6 +217,18 @@ class PendingIndex:
         for entry in merge(*class_orders, key=lambda entry: entry[0]):
             if entry[2].entry is entry:
                 yield entry[2]
+
+    def class_orders(self, pending_class: PendingClass) -> Iterable[ClassOrder]:
+        """The class orders of the entities that need the class. Each entity is in one class order."""
+        return self._by_class.get(pending_class, ())
+
+    def any_of(self, pending_class: PendingClass) -> Iterator[SchedulingEntity]:
+        """The entities that need the class, in no order, blocked or not. Nothing is looked for: the first ones cost the
+        same however many there are."""
+        for class_order in self.class_orders(pending_class):
+            for entry in class_order.heap:
+                if entry[2].entry is entry:
+                    yield entry[2]
 
     def __iter__(self) -> Iterator[tuple[Key, SchedulingEntity]]:
         """All entities with their keys; for the invariants."""

@@ -48,15 +48,19 @@ class StateQueries:
         look_at: Callable[[StateParameters], object],
         *,
         clock: Callable[[], float] = time.perf_counter,
+        processor: Callable[[], float] | None = None,
         worked_at: Callable[[], float] = lambda: math.inf,
     ) -> None:
         """`look_at` returns a value that can be shown as JSON and does not change any more.
 
         `clock` is in seconds. It is not the loop's own, which may stand still while the loop is held. `worked_at` is
-        the time by this clock when the scheduler last had something to do.
+        the time by this clock when the scheduler last had something to do. Work in slices is charged by `processor`:
+        the seconds for which the loop's thread had a processor, without what other processes take on a busy machine;
+        None: by `clock`.
         """
         self._look_at = look_at
         self._clock = clock
+        self._processor = processor or clock
         self._worked_at = worked_at
         self._turn = asyncio.Lock()
         self._others = asyncio.Lock()
@@ -129,10 +133,10 @@ class StateQueries:
         """The turn, when there is time for it; counts the time until it ends. Gives the time when it begins."""
         async with nullcontext() if ahead else self._others, self._turn:
             await asyncio.sleep(max(0.0, self._not_before - self._clock()))
-            began = self._clock()
+            began, processor = self._clock(), self._processor()
             try:
                 yield began
             finally:
                 is_idle = began - self._worked_at() >= IDLE_SECONDS
                 share = IDLE_SHARE_MAX if is_idle else LOOP_SHARE_MAX
-                self._not_before = began + (self._clock() - began) / share
+                self._not_before = began + (self._processor() - processor) / share

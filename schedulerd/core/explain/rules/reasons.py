@@ -1,12 +1,14 @@
 """What many asks wait for, counted by reason: of an application, or of a queue and all below it.
 
-The count walks over ask groups and stops after every few of them. Each application is counted as it is when it is
-reached.
+What waits in an application is counted by a walk over its ask groups. What waits in a queue is counted by class and
+leaf queue, as the pending index does, so the cost does not grow with the asks and applications that wait; only ask
+groups that the index does not count are visited. Both stop after every few steps, and each thing is counted as it is
+when it is reached. What there is too much of is not looked at, and the result says so.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Hashable, Iterable, Iterator
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from schedulerd.core.explain.causes import NoRoomCause
@@ -21,22 +23,44 @@ from schedulerd.core.explain.values import (
     TaskGroupProgress,
 )
 from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.model.allocation import Allocation, Ask
+from schedulerd.core.model.allocation import Ask
 from schedulerd.core.model.application import Application
 from schedulerd.core.model.ask_group import AskGroup
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.rules.states import STATES, PendingState, Waiting, group_state, pod_reason, states_of
+from schedulerd.core.pending.pending_index import ClassOrder
+from schedulerd.core.pending.request_class import PendingClass
+from schedulerd.core.pending.rules.states import (
+    STATES,
+    PendingState,
+    Waiting,
+    class_state,
+    group_state,
+    pod_reason,
+    states_of,
+)
 from schedulerd.core.pending.rules.states import Cause as StateCause
+from schedulerd.core.pending.rules.waiting import Applications, counted, is_counted, member_of, not_counted
 from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.step_context import ResourceManager
 
 GROUPS_A_TURN = 16
-"""Ask groups, or applications, that are visited without a stop."""
+"""Ask groups, or classes in leaf queues, of which the state is found without a stop."""
+APPLICATIONS_A_TURN = 256
+"""Applications that are looked at without a stop for what the pending index does not count."""
+GROUPS_SEEN_MAX = 5_000
+"""Ask groups of one application, or of those in a queue that the pending index does not count, whose state is found."""
+CLASSES_SEEN_MAX = 10_000
+"""Classes in leaf queues whose state is found for a queue; what waits of further ones is only added up."""
+CLASSES_COUNTED_MAX = 100_000
+"""Classes in leaf queues that are added up for a queue."""
 REASONS_MAX = 20
 """Reasons that are named; allocations of further ones are counted."""
 NEAR_MAX = 200
-"""Asks of an application with reservations or open checks that are counted one by one."""
+"""Reservations of an application whose asks are counted one by one; groups among which its next ask is looked for."""
+RESERVATIONS_SEEN_MAX = 2_000
+"""Reservations of a partition whose asks are counted one by one. Open checks, which are too, have a limit of their own
+(`callbacks.OPEN_MAX`)."""
 RESOURCES_MAX = 30
 """Resources of a queue that are listed."""
 
@@ -44,13 +68,20 @@ RESOURCES_MAX = 30
 class _Tally:
     """The allocations and applications of one reason, with the ask that was found first."""
 
-    __slots__ = ("allocations", "application", "applications", "ask", "cause", "last")
+    __slots__ = ("allocations", "application", "applications", "ask", "cause", "class_orders", "last")
 
     def __init__(self, application: Application, ask: Ask, cause: StateCause | NoRoomCause) -> None:
         self.application, self.ask, self.cause = application, ask, cause
         self.allocations = 0
         self.applications = 0
+        """How many were counted one by one; those of the class orders come on top."""
+        self.class_orders: dict[ClassOrder, None] = {}
+        """Class orders of leaf queues with applications whose groups the pending index counts."""
         self.last: Application | None = None
+
+    @property
+    def applications_in_all(self) -> int:
+        return self.applications + sum(one.members for one in self.class_orders)
 
 
 class Tallies:
@@ -61,71 +92,173 @@ class Tallies:
         self._partition = partition
         self._found: dict[tuple[PendingState, Hashable], _Tally] = {}
         self._room = Room(partition)
-        self._checked: dict[Application, dict[Ask, None]] = {}
-        """Asks with open predicate checks."""
-        for check in partition.callbacks.open_predicate_checks.values():
-            self._checked.setdefault(check.application, {})[check.ask] = None
+        self._groups_left = GROUPS_SEEN_MAX
+        self._near: dict[AskGroup, int] = {}
+        """Allocations that are reserved for or being checked, by group."""
+        self._near_counted: dict[tuple[Queue, PendingClass], int] = {}
+        """Those of groups that the pending index counts, by leaf queue and class."""
+        self.pending = 0
+        """Pending allocations that were counted."""
+        self.unexplained = 0
+        """Those of them of which it was not found out what they wait for."""
+        self.at_least = False
+        """Whether there may be more than `pending`, because there was more than is looked at."""
 
     def count(self, application: Application) -> Iterator[None]:
-        """Counts all pending allocations of the application, in stops of `GROUPS_A_TURN` groups."""
-        near: dict[AskGroup, int] = {}
-        for ask in self._near_asks(application):
-            for one in states_of(self._partition, self._rm.state, application, ask):
-                if isinstance(one.cause, Allocation) or one.state in (
-                    PendingState.AWAITING_PREDICATE,
-                    PendingState.RESERVED,
-                ):
-                    self._add(application, ask, one)
-                    if ask.group is not None and not isinstance(one.cause, Allocation):
-                        near[ask.group] = near.get(ask.group, 0) + one.allocations
-        groups = list(application.groups.values())
-        for at, group in enumerate(groups):
-            if at and at % GROUPS_A_TURN == 0:
-                yield
-            first = next(iter(group), None)
-            rest = group.pending - near.get(group, 0)
-            if first is not None and rest > 0:
-                state, cause = group_state(self._partition, self._rm.state, application, group)
-                if state is PendingState.PREDICATE_FAILED:
-                    cause = first.predicate_history
-                if state is PendingState.UNSCHEDULABLE and not self._room.is_counted:
-                    yield from self._room.count()
-                self._add(application, first, Waiting(state, rest, cause))
+        """Counts the pending allocations of the application, in stops of `GROUPS_A_TURN` groups."""
+        checks = self._partition.callbacks.open_predicate_checks.values()
+        asks = {one.ask: application for one in islice(application.reservations, NEAR_MAX)}
+        asks.update((one.ask, application) for one in checks if one.application is application)
+        yield from self._count_near(asks)
+        self._count_swaps(application)
+        self.at_least |= len(application.groups) > GROUPS_SEEN_MAX
+        yield from self._count_groups(application, list(islice(application.groups.values(), GROUPS_SEEN_MAX)))
 
-    def _near_asks(self, application: Application) -> Iterable[Ask]:
-        """Asks with reservations, open checks or awaited placeholders, which are counted one by one."""
-        asks: dict[Ask, None] = {one.ask: None for one in islice(application.reservations, NEAR_MAX)}
-        asks.update(self._checked.get(application, {}))
+    def count_queue(self, queue: Queue) -> Iterator[None]:
+        """Counts the pending allocations of the queue and all below it."""
+        asks: dict[Ask, Application] = {}
+        for reservation in islice(self._partition.reservations, RESERVATIONS_SEEN_MAX):
+            asks[reservation.ask] = reservation.application
+        for check in self._partition.callbacks.open_predicate_checks.values():
+            asks[check.ask] = check.application
+        asks = {ask: one for ask, one in asks.items() if queue in one.queue.path_to_root}
+        yield from self._count_near(asks)
+        yield from self._count_classes(queue)
+        applications = Applications(queue)
+        for number, application in enumerate(applications, 1):
+            if number % APPLICATIONS_A_TURN == 0:
+                yield
+            if not is_counted(application):
+                self._count_swaps(application)
+                yield from self._count_groups(application, list(not_counted(application)))
+        self.at_least |= applications.are_more
+
+    def _count_near(self, asks: Mapping[Ask, Application]) -> Iterator[None]:
+        """Counts what is reserved for these asks, and what is checked of them."""
+        for number, (ask, application) in enumerate(asks.items(), 1):
+            if number % GROUPS_A_TURN == 0:
+                yield
+            group = ask.group
+            for one in states_of(self._partition, self._rm.state, application, ask) if group is not None else ():
+                if one.state in (PendingState.AWAITING_PREDICATE, PendingState.RESERVED):
+                    assert group is not None
+                    self._add(application, ask, one)
+                    self._near[group] = self._near.get(group, 0) + one.allocations
+                    if group.counted:
+                        place = application.queue, group.pending_class
+                        self._near_counted[place] = self._near_counted.get(place, 0) + one.allocations
+
+    def _count_swaps(self, application: Application) -> None:
+        """Counts the allocations that await a placeholder."""
         if application.awaiting_placeholder:
-            swaps = (one.swap for one in application.allocations.values() if one.swap is not None)
-            asks.update(dict.fromkeys(islice(swaps, NEAR_MAX)))
-        return asks
+            placeholder = next(one for one in application.allocations.values() if one.swap is not None)
+            assert placeholder.swap is not None
+            one = Waiting(PendingState.AWAITING_PLACEHOLDER, application.awaiting_placeholder, placeholder)
+            self._add(application, placeholder.swap, one)
+
+    def _count_classes(self, queue: Queue) -> Iterator[None]:
+        """Counts what the pending index counts, but for what is reserved or checked."""
+        seen = 0
+        for leaf in queue.subtree():
+            for pending_class, counted_there in list(counted(leaf)):
+                seen += 1
+                if seen % GROUPS_A_TURN == 0:
+                    yield
+                number = counted_there - self._near_counted.get((leaf, pending_class), 0)
+                if number <= 0:
+                    continue
+                if seen <= CLASSES_SEEN_MAX:
+                    yield from self._count_class(leaf, pending_class, number)
+                else:
+                    self.unexplained += number
+                    self.pending += number
+            if seen > CLASSES_COUNTED_MAX:
+                self.at_least = True
+                return
+
+    def _count_class(self, leaf: Queue, pending_class: PendingClass, number: int) -> Iterator[None]:
+        state: PendingState = PendingState.APPLICATION_INACTIVE
+        cause: StateCause | NoRoomCause = self._rm.state
+        if self._rm.state is ResourceManagerState.RUNNING:
+            state, cause = class_state(leaf, pending_class)
+        if state is PendingState.UNSCHEDULABLE:
+            yield from self._room.count()
+            cause = self._room.cause(pending_class.request_class)
+        tally = self._found.get((state, _identity(cause)))
+        if tally is None:
+            member = member_of(leaf, pending_class)
+            ask = next(iter(member[1]), None) if member is not None else None
+            if member is None or ask is None:
+                return  # they have gone meanwhile
+            tally = self._tally(state, cause, member[0], ask)
+        tally.allocations += number
+        self.pending += number
+        tally.class_orders.update(dict.fromkeys(leaf.pending_index.class_orders(pending_class)))
+
+    def _count_groups(self, application: Application, groups: Iterable[AskGroup]) -> Iterator[None]:
+        for group in groups:
+            first = next(iter(group), None)
+            rest = group.pending - self._near.get(group, 0)
+            if first is None or rest <= 0:
+                continue
+            self._groups_left -= 1
+            if self._groups_left < 0:
+                self.unexplained += rest
+                self.pending += rest
+                continue
+            if self._groups_left % GROUPS_A_TURN == 0:
+                yield
+            state, cause = group_state(self._partition, self._rm.state, application, group)
+            if state is PendingState.UNSCHEDULABLE:
+                yield from self._room.count()
+            self._add(application, first, Waiting(state, rest, cause))
 
     def _add(self, application: Application, ask: Ask, waiting: Waiting) -> None:
+        """Adds allocations of one application to those of their reason."""
         cause: StateCause | NoRoomCause = waiting.cause
         if waiting.state is PendingState.UNSCHEDULABLE:
             cause = self._room.cause(ask.request_class)
-        key = waiting.state, _identity(cause)
-        tally = self._found.get(key)
-        if tally is None:
-            tally = self._found[key] = _Tally(application, ask, cause)
+        tally = self._tally(waiting.state, cause, application, ask)
         tally.allocations += waiting.allocations
+        self.pending += waiting.allocations
         if tally.last is not application:
             tally.last = application
             tally.applications += 1
 
-    def reasons(self) -> tuple[list[Reason], int]:
+    def _tally(
+        self, state: PendingState, cause: StateCause | NoRoomCause, application: Application, ask: Ask
+    ) -> _Tally:
+        """The count of a reason, with this ask as its example if it is new."""
+        key = state, _identity(cause)
+        tally = self._found.get(key)
+        if tally is None:
+            example = ask.predicate_history if state is PendingState.PREDICATE_FAILED else cause
+            tally = self._found[key] = _Tally(application, ask, example)
+        return tally
+
+    def reasons(self) -> Generator[None, None, tuple[list[Reason], int]]:
         """The reasons with most allocations, and the number of the others."""
         ordered = sorted(self._found.items(), key=lambda one: -one[1].allocations)
-        found = [self._reason(state, tally) for (state, _), tally in ordered[:REASONS_MAX]]
+        found = []
+        for (state, _), tally in ordered[:REASONS_MAX]:
+            found.append(self._reason(state, tally))
+            yield
         return found, len(ordered) - len(found)
+
+    def by_state(self) -> dict[PendingState, tuple[int, int]]:
+        """Allocations and applications in each state; an application with several reasons counts for each."""
+        found: dict[PendingState, tuple[int, int]] = {}
+        for (state, _), tally in self._found.items():
+            allocations, applications = found.get(state, (0, 0))
+            found[state] = allocations + tally.allocations, applications + tally.applications_in_all
+        return found
 
     def _reason(self, state: PendingState, tally: _Tally) -> Reason:
         cause = tally.cause
         return Reason(
             state=state.value,
             allocations=tally.allocations,
-            applications=tally.applications,
+            applications=tally.applications_in_all,
             waits_for=STATES[state].waits_for,
             ends_when=STATES[state].ends_when,
             pod_reason=pod_reason(state, cause),
@@ -158,7 +291,7 @@ def explain_application(
     about its next ask."""
     tallies = Tallies(rm, partition)
     yield from tallies.count(application)
-    reasons, left_out = tallies.reasons()
+    reasons, left_out = yield from tallies.reasons()
     yield
     first = _next_ask(application)
     at_ns, state, cause = application.state_log[-1] if application.state_log else (0, application.state, "")
@@ -181,7 +314,9 @@ def explain_application(
         submitted_at_ns=application.submitted_at_ns,
         now_ns=now_ns,
         allocations=len(application.allocations),
-        pending=sum(group.pending for group in application.groups.values()) + application.awaiting_placeholder,
+        pending=tallies.pending,
+        at_least=tallies.at_least,
+        unexplained=tallies.unexplained,
         task_groups=[
             TaskGroupProgress(
                 one.name, one.wanted, one.placed, one.replaced, sum(group.pending for group in one.waiting)
@@ -210,20 +345,13 @@ def explain_queue(
 ) -> Generator[None, None, QueueExplanation]:
     """What waits in the queue and below; the result is the value of the generator."""
     tallies = Tallies(rm, partition)
-    visited = pending = 0
-    for one in list(queue.walk()):
-        for application in list(one.applications.values()):
-            visited += 1
-            if visited % GROUPS_A_TURN == 0:
-                yield
-            if application.groups or application.awaiting_placeholder:
-                pending += sum(group.pending for group in application.groups.values())
-                pending += application.awaiting_placeholder
-                yield from tallies.count(application)
-    reasons, left_out = tallies.reasons()
-    yield
+    yield from tallies.count_queue(queue)
+    reasons, left_out = yield from tallies.reasons()
+    resources = []
+    for name in sorted({*queue.max, *queue.guaranteed, *queue.allocated, *queue.pending})[:RESOURCES_MAX]:
+        yield
+        resources.append(_use(queue, name))
     stopped = queue.stopped_by()
-    names = sorted({*queue.max, *queue.guaranteed, *queue.allocated, *queue.pending})
     return QueueExplanation(
         rm_id=rm.rm_id,
         partition=partition.name,
@@ -232,10 +360,12 @@ def explain_queue(
         draining=queue.draining,
         stopped_by=stopped.written if stopped is not None else "",
         now_ns=now_ns,
-        resources=[_use(queue, name) for name in names[:RESOURCES_MAX]],
+        resources=resources,
         running_applications=queue.running,
         max_applications=queue.max_applications,
-        pending=pending,
+        pending=tallies.pending,
+        at_least=tallies.at_least,
+        unexplained=tallies.unexplained,
         reasons=reasons,
         reasons_left_out=left_out,
     )

@@ -26,10 +26,12 @@ class Room:
         """Amounts of the nodes that have the resource at all, in ascending order."""
         self._nodes = self._closed = 0
         self._causes: dict[RequestClass, NoRoomCause] = {}
-        self.is_counted = False
+        self._is_counted = False
 
     def count(self) -> Iterator[None]:
-        """Visits every node; stops after each `NODES_A_TURN`."""
+        """Visits every node, the first time; stops after each `NODES_A_TURN`."""
+        if self._is_counted:
+            return
         for number, node in enumerate(list(self._partition.nodes.values()), 1):
             if number % NODES_A_TURN == 0:
                 yield
@@ -43,7 +45,7 @@ class Room:
         for amounts in self._free.values():
             amounts.sort()
             yield
-        self.is_counted = True
+        self._is_counted = True
 
     def cause(self, request_class: RequestClass) -> NoRoomCause:
         """Why no node has room for asks of this class."""

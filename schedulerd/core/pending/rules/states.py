@@ -214,11 +214,16 @@ def group_state(
         return _S.AWAITING_GANG, gang_ahead(partition, application) or application
     if not application.propagates_demand:
         return _S.APPLICATION_INACTIVE, application.state
-    pending_class = group.pending_class
-    rule = blocking_rule(application.queue, pending_class)
+    return class_state(application.queue, group.pending_class)
+
+
+def class_state(leaf: Queue, pending_class: PendingClass) -> tuple[PendingState, Cause]:
+    """The state of the allocations of the class that the pending index counts in the leaf queue, while their RM is
+    Running: a quota or limit blocks, the RM refused all nodes, no node fits; else READY."""
+    rule = blocking_rule(leaf, pending_class)
     if rule is not None:
         return OF_RULE[rule.by], rule
-    if group.request_class.refused:
+    if pending_class.request_class.refused:
         return _S.PREDICATE_FAILED, None
     return (_S.UNSCHEDULABLE if pending_class.unschedulable else _S.READY), None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import islice
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 from fastapi import Query
@@ -11,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from schedulerd.core.checks import shown
-from schedulerd.core.explain.rules.ask import explain_ask, pod_of
+from schedulerd.core.explain.rules.ask import NAMESPACE_TAG, POD_NAME_TAG, explain_ask
 from schedulerd.core.explain.rules.fits import Supposed, fits
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
 from schedulerd.core.explain.values import Reason
@@ -39,7 +40,7 @@ from schedulerd.wire.callback import NoPodAnswer
 
 RESOURCES_MAX = 50
 """Resources of a supposed ask."""
-_ASKS_A_TURN = 64
+_ASKS_A_TURN = 512
 
 ResultT = TypeVar("ResultT")
 
@@ -311,25 +312,33 @@ def _while_current(
 def _find_pod(found: Place, namespace: str, pod: str) -> Generator[None, None, tuple[Application, Ask] | None]:
     """Looks at the asks of applications of this namespace, and then of all others, in stops of `_ASKS_A_TURN`: a
     pending ask if there are several of that name. So a pod is found at once among however many of other namespaces."""
-    wanted = f"{namespace}/{pod}"
-    applications = list(found.partition.applications.values())
-    own = [one for one in applications if one.spec.tags.get("namespace", "") == namespace]
-    yield
-    for candidates in (own, applications):
-        pair = yield from _pod_among(candidates, wanted)
+    own: list[Application] = []
+    others: list[Application] = []
+    for number, one in enumerate(list(found.partition.applications.values()), 1):
+        if number % _ASKS_A_TURN == 0:
+            yield
+        (own if one.spec.tags.get("namespace", "") == namespace else others).append(one)
+    for candidates in (own, others):
+        pair = yield from _pod_among(candidates, namespace, pod)
         if pair is not None:
             return pair
     return None
 
 
-def _pod_among(applications: list[Application], wanted: str) -> Generator[None, None, tuple[Application, Ask] | None]:
+def _pod_among(
+    applications: list[Application], namespace: str, pod: str
+) -> Generator[None, None, tuple[Application, Ask] | None]:
     seen, best = 0, None
     for application in applications:
-        for ask in list(application.asks.values()):
-            seen += 1
-            if seen % _ASKS_A_TURN == 0:
+        asks = iter(list(application.asks.values()))
+        while some := list(islice(asks, _ASKS_A_TURN)):
+            seen += len(some)
+            if seen >= _ASKS_A_TURN:
+                seen = 0
                 yield
-            if pod_of(ask) == wanted:
+            for ask in [one for one in some if (tags := one.spec.tags) and tags.get(POD_NAME_TAG) == pod]:
+                if ask.spec.tags.get(NAMESPACE_TAG, "") != namespace:
+                    continue
                 if ask.pending or ask.swaps:
                     return application, ask
                 best = application, ask

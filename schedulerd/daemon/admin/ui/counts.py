@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.request_class import RequestClass
+from schedulerd.core.pending.rules.waiting import Applications, counted, is_counted, member_of, not_counted
 
 _A_TURN = 64
+_APPLICATIONS_A_TURN = 256
 _FIRST = ("vcore", "memory")
 
 
@@ -22,6 +23,8 @@ class Counts:
     """Real allocations."""
     waiting: int = 0
     """Pending allocations, those that await a placeholder included."""
+    at_least: bool = False
+    """Whether more may wait, because there are more applications than are looked at; then `running` may be fewer."""
     applications: int = 0
     open_gangs: int = 0
     """Gangs whose placeholders are not all placed."""
@@ -71,29 +74,30 @@ def count(partition: Partition) -> Generator[None, None, Counts]:
         preempting=sum(len(one.victims) for one in partition.reservations),
         nodes=len(partition.nodes),
     )
+    queues = partition.root.subtree()
+    waiting = dict.fromkeys(queues, 0)
+    for number, queue in enumerate(queues, 1):
+        if number % _A_TURN == 0:
+            yield
+        waiting[queue] += sum(pending for _, pending in counted(queue))
     placeholders = 0
-    largest = partition.largest() if partition.nodes else None
-    is_too_large: dict[RequestClass, bool] = {}
-    for number, application in enumerate(list(partition.applications.values())):
-        if number % _A_TURN == _A_TURN - 1:
+    applications = Applications(partition.root)
+    for number, application in enumerate(applications, 1):
+        if number % _APPLICATIONS_A_TURN == 0:
             yield
         placeholders += application.placeholders
-        waiting = application.awaiting_placeholder
-        for group in list(application.groups.values()):
-            waiting += group.pending
-            request = group.request_class
-            if request not in is_too_large:
-                is_too_large[request] = largest is not None and any(
-                    amount > largest[name] for name, amount in request.items
-                )
-            if is_too_large[request]:
-                found.too_large += group.pending
-                found.too_large_example = found.too_large_example or application.application_id
-        if waiting:
-            for queue in application.queue.path_to_root:
-                found.waiting_by_queue[queue] = found.waiting_by_queue.get(queue, 0) + waiting
+        if not is_counted(application):
+            pending = application.awaiting_placeholder + sum(group.pending for group in not_counted(application))
+            if application.queue in waiting:
+                waiting[application.queue] += pending
+    for queue in reversed(queues):
+        if queue.parent is not None:
+            waiting[queue.parent] += waiting[queue]
+    found.waiting_by_queue = {queue: number for queue, number in waiting.items() if number}
+    found.waiting = waiting[partition.root]
+    found.at_least = applications.are_more
     found.running = max(0, len(partition.allocations) - placeholders)
-    found.waiting = found.waiting_by_queue.get(partition.root, 0)
+    yield from _count_too_large(partition, found)
     states = {state.value: 0 for state in NodeState}
     for number, node in enumerate(list(partition.nodes.values())):
         if number % _A_TURN == _A_TURN - 1:
@@ -104,3 +108,21 @@ def count(partition: Partition) -> Generator[None, None, Counts]:
     found.total = partition.total().nonzero()
     found.used = partition.root.allocated.nonzero()
     return found
+
+
+def _count_too_large(partition: Partition, found: Counts) -> Iterator[None]:
+    """Counts what no node could take, of all that the pending index counts."""
+    if not partition.nodes:
+        return
+    largest = partition.largest()
+    for number, request in enumerate(list(partition.request_classes.known_requests())):
+        if number % _A_TURN == _A_TURN - 1:
+            yield
+        if not any(amount > largest[name] for name, amount in request.items):
+            continue
+        for pending_class in request.pending.values():
+            leaves = pending_class.pending_by_leaf
+            found.too_large += sum(leaves.values())
+            if leaves and not found.too_large_example:
+                member = member_of(next(iter(leaves)), pending_class)
+                found.too_large_example = member[0].application_id if member is not None else ""

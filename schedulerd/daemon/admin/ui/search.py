@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
+from itertools import islice
 from typing import NamedTuple
 
 from schedulerd.core.explain.rules.ask import pod_of
@@ -14,7 +15,7 @@ FOUND_MAX = 20
 """Things of each kind that are listed."""
 SCANNED_MAX = 200_000
 """Maximum number of asks that a search for a pod visits."""
-_A_TURN = 64
+_A_TURN = 256
 
 
 class Found(NamedTuple):
@@ -61,22 +62,25 @@ def search(place: Place, links: Addresses, wanted: str) -> Generator[None, None,
 
 def _pods(place: Place, links: Addresses, wanted: str) -> Generator[None, None, list[Found]]:
     found: list[Found] = []
-    part, seen = wanted.lower(), 0
+    part, left, turn = wanted.lower(), SCANNED_MAX, 0
     for application in list(place.partition.applications.values()):
-        for ask in list(application.asks.values()):
-            if seen >= SCANNED_MAX:
-                return found
-            seen += 1
-            if seen % _A_TURN == 0:
+        asks = islice(list(application.asks.values()), left)
+        while some := list(islice(asks, _A_TURN)):
+            left -= len(some)
+            turn += len(some)
+            if turn >= _A_TURN:
+                turn = 0
                 yield
-            name = pod_of(ask) or ask.key
-            if part not in name.lower():
-                continue
-            state = "waiting" if ask.pending or ask.swaps else "placed"
-            about = f"{state}, of {application.application_id}"
-            found.append(Found("pod", visible(name), links.ask(application.application_id, ask.key), visible(about)))
-            if name.lower() in (part, f"default/{part}"):
-                return [found[-1]]
-            if len(found) >= FOUND_MAX:
-                return found
+            matching = [(name, one) for one in some if part in (name := pod_of(one) or one.key).lower()]
+            for name, ask in matching:
+                state = "waiting" if ask.pending or ask.swaps else "placed"
+                about = f"{state}, of {application.application_id}"
+                href = links.ask(application.application_id, ask.key)
+                found.append(Found("pod", visible(name), href, visible(about)))
+                if name.lower() in (part, f"default/{part}"):
+                    return [found[-1]]
+                if len(found) >= FOUND_MAX:
+                    return found
+        if not left:
+            break
     return found

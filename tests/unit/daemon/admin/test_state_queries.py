@@ -4,7 +4,7 @@ slices."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -199,5 +199,25 @@ def test_a_look_that_fails_fails_alone() -> None:
         world.state = {"all": "well"}
         assert await world.take() == '{"all": "well"}'
         assert [at for _, at in world.begun] == pytest.approx([0, PAUSE])
+
+    play(story)
+
+
+def test_work_in_slices_is_charged_by_the_processor_and_not_by_what_other_processes_take() -> None:
+    async def story(world: World) -> None:
+        worked_seconds = 0.0
+        looks = StateQueries(lambda _query: None, clock=world.now, processor=lambda: worked_seconds)
+
+        def work() -> Generator[None, None, None]:
+            nonlocal worked_seconds
+            for _ in range(10):
+                worked_seconds += SLICE_SECONDS
+                world.hold(20 * SLICE_SECONDS)  # most of which somebody else had the processor
+                yield
+
+        began = world.now()
+        await looks.finish(work())
+        held, waited = 10 * 20 * SLICE_SECONDS, 9 * SLICE_SECONDS / LOOP_SHARE_MAX
+        assert waited <= world.now() - began <= held + waited
 
     play(story)

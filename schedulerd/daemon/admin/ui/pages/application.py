@@ -27,7 +27,7 @@ from schedulerd.daemon.admin.ui.view import View
 from schedulerd.daemon.admin.ui.words import state_cause
 from schedulerd.observe.event_record import Event
 from schedulerd.observe.explain_causes import duration
-from schedulerd.observe.explain_sentences import application_summary, ask_details, ask_summary
+from schedulerd.observe.explain_sentences import application_summary, ask_details, ask_summary, pending_count
 
 PARAMS = ("id", "from")
 STATES_SHOWN = 20
@@ -74,12 +74,13 @@ def _add_application(made: View, context: Context, one: Application) -> Generato
         summary=" ".join(application_summary(explained)[1:]),
         allocated=many(len(one.allocations), "allocation"),
         allocated_here=many(len(one.allocations), "allocation"),
-        waiting_here=f"{explained.pending:,} waiting",
+        waiting_here=f"{pending_count(explained)} waiting",
         used=amounts(used.nonzero()) or "nothing",
     )
     _add_states(made, context, one)
     _add_gang(made, one)
-    add_reasons(made, context, explained.reasons, explained.reasons_left_out, of_one=True)
+    left_out, unexplained = explained.reasons_left_out, explained.unexplained
+    add_reasons(made, context, explained.reasons, left_out, unexplained=unexplained, of_one=True)
     yield from _add_chain(made, context, one, explained)
     _add_ahead(made, context, explained.next_ask.position if explained.next_ask is not None else None)
     yield

@@ -21,8 +21,8 @@ def add_head(view: View, context: Context) -> Generator[None, None, Counts]:
     view.put(
         as_of=clock_time(context.now.wall_ns),
         rate="" if rate is None else f"{short_count(rate)} placements/min",
-        running=count(found.running),
-        waiting=count(found.waiting),
+        running=f"{'at most ' if found.at_least else ''}{count(found.running)}",
+        waiting=f"{'at least ' if found.at_least else ''}{count(found.waiting)}",
         waiting__class="n warn" if found.waiting else "n",
         gangs=count(found.open_gangs),
         gangs_word="gang incomplete" if found.open_gangs == 1 else "gangs incomplete",

@@ -44,7 +44,8 @@ def view(context: Context) -> Generator[None, None, View]:
     place = context.place
     explanation = yield from explain_queue(place.rm, place.partition, place.partition.root, context.now.monotonic_ns)
     reasons = sorted(explanation.reasons, key=lambda one: -one.allocations)[:10]
-    add_reasons(made, context, reasons, len(explanation.reasons) - len(reasons) + explanation.reasons_left_out)
+    left_out = len(explanation.reasons) - len(reasons) + explanation.reasons_left_out
+    add_reasons(made, context, reasons, left_out, unexplained=explanation.unexplained)
     made.begin("attention")
     for kind, word, text, href in _attention(context, counts, explanation):
         made.add("attention", row_key(word, href), word=word, word__class=f"badge {kind}", text=text, text__href=href)

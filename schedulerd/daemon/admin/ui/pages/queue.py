@@ -23,6 +23,7 @@ from schedulerd.daemon.admin.ui.pages.reasons import add_reasons
 from schedulerd.daemon.admin.ui.slices import page_of
 from schedulerd.daemon.admin.ui.texts import NONE, amount, amounts, many, moment, percent, row_key, visible
 from schedulerd.daemon.admin.ui.view import Fields, View
+from schedulerd.observe.explain_sentences import pending_count
 
 PARAMS = ("path", "users", "limits", "changes")
 APPLICATIONS_SHOWN = 25
@@ -41,7 +42,8 @@ def view(context: Context) -> Generator[None, None, View]:
     made = View(f"Queue {queue.written}", "queue.html")
     counts = yield from add_head(made, context)
     found = yield from explain_queue(place.rm, place.partition, queue, context.now.monotonic_ns)
-    add_reasons(made, context, found.reasons[:10], max(0, len(found.reasons) - 10) + found.reasons_left_out)
+    left_out = max(0, len(found.reasons) - 10) + found.reasons_left_out
+    add_reasons(made, context, found.reasons[:10], left_out, unexplained=found.unexplained)
     made.begin("resources")
     for one in sorted(found.resources, key=lambda one: (one.resource != "vcore", one.resource != "memory")):
         _add_resource(made, context, queue, one, counts.total)
@@ -51,7 +53,7 @@ def view(context: Context) -> Generator[None, None, View]:
         words=said or "active",
         words__class=f"badge {kind if said else 'ok'}",
         apps=f"{queue.running:,}{most}",
-        waiting_here=many(found.pending, "pending allocation"),
+        waiting_here=f"{pending_count(found)} pending {'allocation' if found.pending == 1 else 'allocations'}",
     )
     yield
     made.begin("queues")

@@ -13,8 +13,11 @@ from schedulerd.daemon.admin.ui.view import View
 from schedulerd.observe.explain_sentences import reason_sentence
 
 
-def add_reasons(view: View, context: Context, reasons: list[Reason], left_out: int, *, of_one: bool = False) -> None:
-    """Adds the list `reasons`; `of_one`: all are of one application."""
+def add_reasons(
+    view: View, context: Context, reasons: list[Reason], left_out: int, *, unexplained: int = 0, of_one: bool = False
+) -> None:
+    """Adds the list `reasons`; `of_one`: all are of one application. Of `unexplained` allocations the reason was not
+    found."""
     view.begin("reasons")
     most = max((one.allocations for one in reasons), default=0)
     for one in reasons:
@@ -34,7 +37,9 @@ def add_reasons(view: View, context: Context, reasons: list[Reason], left_out: i
             example__href=context.links.application(one.application_id),
             bar__class=f"u w{max(1, one.allocations * 100 // most)}",
         )
-    view.put(reasons_left_out=f"and {many(left_out, 'further reason')}" if left_out else "")
+    said = [many(left_out, "further reason")] if left_out else []
+    said += [f"{many(unexplained, 'allocation')} whose reasons were not looked for"] if unexplained else []
+    view.put(reasons_left_out=f"and {' and '.join(said)}" if said else "")
 
 
 def _ask(context: Context, one: Reason) -> Ask | None:
