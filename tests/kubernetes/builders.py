@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -52,14 +51,6 @@ def annotated(one: Pod, annotations: Mapping[str, str] | None) -> Pod:
 def terminating(one: Pod) -> Pod:
     metadata = msgspec.structs.replace(one.metadata, deletion_timestamp="2026-01-01T00:00:00Z")
     return msgspec.structs.replace(one, metadata=metadata)
-
-
-def succeeded(one: Pod, bound_s: int) -> Pod:
-    """It has ended; its condition says when it was bound, in seconds since the epoch, unless that is 0."""
-    at = datetime.fromtimestamp(bound_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if bound_s else None
-    condition = {"type": "PodScheduled", "status": "True", "lastTransitionTime": at}
-    status = convert(type(one.status), {"phase": "Succeeded", "conditions": [condition]})
-    return msgspec.structs.replace(one, status=status)
 
 
 def node(

@@ -1,8 +1,7 @@
 """Pods that come, run and go on a real API server that is killed now and then, and what was done with them.
 
-The load is the user and the kubelets, over HTTP: what cannot be said while nobody answers is said again. Pods of a gang
-that have ended are tidied up when none of its pods waits any longer, as a Job's are: a shim that starts knows by them
-that the gang has run.
+The load is the user and the kubelets, over HTTP: what cannot be said while nobody answers is said again. No pod
+of a gang ends while another one waits, as only pods with nodes tell a shim that starts that their gang has run.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class RealLoad:
             await asyncio.gather(*(self._make() for _ in range(room)))
             await asyncio.gather(*(self._make_gang() for _ in range(room // GANG_EVERY)))
             if not is_away():
-                await self._happen(running)
+                await self._happen(_that_may_end(waiting, running))
             await asyncio.sleep(LOOK_SECONDS)
 
     async def settle(self, seconds: float) -> None:
@@ -74,7 +73,7 @@ class RealLoad:
             if not waiting:
                 return
             assert asyncio.get_running_loop().time() < end_s, _described(waiting, running)
-            await asyncio.gather(*(self._end(pod) for pod in running[:20] if not _is_placeholder(pod)))
+            await asyncio.gather(*map(self._end, _that_may_end(waiting, running)[:20]))
             await asyncio.sleep(LOOK_SECONDS)
 
     async def agrees(self, state: State, rm_id: str, seconds: float = 60.0) -> None:
@@ -94,12 +93,13 @@ class RealLoad:
 
     async def _happen(self, running: list[Object]) -> None:
         """Pods run, end and are deleted."""
-        running = [pod for pod in running if not _is_placeholder(pod)]
         self.random.shuffle(running)
         ending = len(running) // 4
         gone = self.random.randint(0, _GONE)
-        single = [pod for pod in running[ending:] if not _gang(pod)]
-        await asyncio.gather(*map(self._end, running[:ending]), *map(self._delete, single[:gone]))
+        await asyncio.gather(
+            *(self._end(pod) for pod in running[:ending]),
+            *(self._delete(pod) for pod in running[ending : ending + gone]),
+        )
 
     async def _make(self) -> None:
         name = f"p{self.made}"
@@ -130,11 +130,10 @@ class RealLoad:
         assert answer.status in (201, 409), answer  # 409: it was made, and the answer was lost
 
     async def _end(self, pod: Object) -> None:
-        """It succeeds, and is tidied up if it is in no gang."""
+        """It succeeds, and is tidied up."""
         path = self._api.path(r.PODS, pod["metadata"]["name"])
         await self._call("PATCH", f"{path}/status", {"status": {"phase": "Succeeded"}})
-        if not _gang(pod):
-            await self._delete(pod)
+        await self._delete(pod)
 
     async def _delete(self, pod: Object) -> None:
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
@@ -142,12 +141,8 @@ class RealLoad:
 
     async def _look(self) -> tuple[list[Object], list[Object]]:
         """Pods without a node, and pods on nodes; of all that have not ended."""
-        there = await self._items(r.PODS)
-        pods = [pod for pod in there if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+        pods = [pod for pod in await self._items(r.PODS) if pod["status"].get("phase") not in ("Succeeded", "Failed")]
         await asyncio.gather(*(self._delete(pod) for pod in pods if _is_left(pod)))
-        waits = {_gang(pod) for pod in pods if not pod["spec"].get("nodeName")}
-        ended = [pod for pod in there if pod not in pods and _gang(pod) not in waits]
-        await asyncio.gather(*map(self._delete, ended))
         for pod in pods:
             node, seen = pod["spec"].get("nodeName"), self.nodes_of.setdefault(pod["metadata"]["uid"], [])
             if node and seen[-1:] != [node]:
@@ -177,6 +172,11 @@ def _gang(pod: Object) -> str:
     """The application of a pod that is in a gang; empty of any other."""
     name = str((pod["metadata"].get("labels") or {}).get("applicationId", ""))
     return name if name.startswith(GANG) else ""
+
+
+def _that_may_end(waiting: list[Object], running: list[Object]) -> list[Object]:
+    waits = {_gang(pod) for pod in waiting} - {""}
+    return [pod for pod in running if not _is_placeholder(pod) and _gang(pod) not in waits]
 
 
 def _is_left(pod: Object) -> bool:

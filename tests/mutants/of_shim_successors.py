@@ -7,13 +7,12 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster import answers, applications, asking, joining
 from schedulerd.kubernetes.cluster.events import ApplicationUpdated
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
-from schedulerd.kubernetes.cluster.gangs import ended_members, late_declaration, membership
+from schedulerd.kubernetes.cluster.gangs import late_declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import Gang
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from tests.kubernetes.cluster import (
     test_begun_anew,
     test_gang_bound_elsewhere,
-    test_gang_ended_members,
     test_gang_starts,
     test_successors,
 )
@@ -108,18 +107,6 @@ MUTANTS = (
         Rule.SHIM_PLACEHOLDERS,
         Replaced(Gang.clear_slots, counted_from_the_start),
         (TestsOf(test_gang_starts),),
-    ),
-    Mutant(
-        "a new shim takes a gang whose placed members have ended for one that has not run",
-        Rule.SHIM_PLACEHOLDERS,
-        Replaced(ended_members.were_placed_with, gives(False)),
-        (TestsOf(test_gang_ended_members),),
-    ),
-    Mutant(
-        "members of an earlier run count as members of the gang",
-        Rule.SHIM_GANGS,
-        Replaced(ended_members.bound_seconds, gives(2**40)),
-        (TestsOf(test_gang_ended_members),),
     ),
     Mutant(
         "a gang goes on after its time if only stand-ins are left of it",

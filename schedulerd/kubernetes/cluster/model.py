@@ -23,16 +23,7 @@ from schedulerd.kubernetes.cluster.effects import (
 )
 from schedulerd.kubernetes.cluster.ended_pods import EndedPods
 from schedulerd.kubernetes.cluster.events import Cause
-from schedulerd.kubernetes.cluster.gangs.model import (
-    EndedMember,
-    Gang,
-    GangAge,
-    GangSource,
-    GroupKey,
-    KeptRoom,
-    KnownGroup,
-    Slot,
-)
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangAge, GangSource, GroupKey, KeptRoom, KnownGroup, Slot
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.cluster.pod_volumes import PodVolumes
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
@@ -286,8 +277,6 @@ class Model:
         """Why a PodGroup cannot be read; it is none of `gang_groups`."""
         self.oldest_at_start: dict[ApplicationId, int] = {}
         """During the start: when the oldest pod of each application was created, in seconds since the epoch."""
-        self.ended_members: dict[ApplicationId, dict[str, EndedMember]] = {}
-        """Until the start: by application id and uid the members of gangs that were placed and have ended."""
         self.declaring: dict[ApplicationId, dict[str, None]] = {}
         """Uids of pods with task groups that can be used, by application id."""
         self.undeclared_for: dict[ApplicationId, set[tuple[str, User]]] = {}

@@ -15,7 +15,7 @@ from schedulerd.kubernetes.cluster import applications, claims, daemon_sets, vol
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause, DaemonSetsListed
-from schedulerd.kubernetes.cluster.gangs import earlier_run, ended_members, held_rooms, members, membership, slots
+from schedulerd.kubernetes.cluster.gangs import earlier_run, held_rooms, members, membership, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -34,7 +34,6 @@ RELEASES_AGAIN = 3
 def put(model: Model, pod: Pod) -> None:
     if is_terminal(pod):
         gone(model, pod)
-        ended_members.note(model, pod)
         return
     own = model.pods.get(pod.metadata.uid)
     is_changed = model.view.put_pod(
@@ -80,7 +79,6 @@ def gone(model: Model, pod: Pod) -> None:
     """The pod has ended or is deleted."""
     uid = pod.metadata.uid
     own = model.pods.pop(uid, None)
-    ended_members.forget(model, pod)
     if own is not None and own.is_release_wanted and own.cause is Cause.REPLACED:
         held_rooms.keep(model, own)
     else:

@@ -36,7 +36,6 @@ def started(model: Model, event: Started) -> None:
     life.remove_unwanted(model)
     nodes.report_changes(model)
     model.oldest_at_start.clear()
-    model.ended_members.clear()
     model.is_started = True
     effects, model.effects = model.effects, []
     model.effects.append(_report(effects))

@@ -13,16 +13,14 @@ from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.applications import FORCE_CREATE_TAG
 from schedulerd.kubernetes.cluster.cluster import Cluster
-from schedulerd.kubernetes.cluster.gangs.model import GangSource, GangStage
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import is_placeholder
-from schedulerd.kubernetes.metadata.pods import is_placed
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup
-from tests.kubernetes.builders import JSON, app, node, placed, succeeded
+from tests.kubernetes.builders import JSON, app, node, placed
 from tests.kubernetes.cluster.play import EPOCH_NS, own
 from tests.kubernetes.cluster.toy_world import ToyDaemon, ToyWorld, namespace_of
 
@@ -256,10 +254,6 @@ class GangWorld(ToyWorld):
         self.cluster.step(0, [v.GangSourceServed(GangSource.COSCHEDULING)])
         self.pod_groups: dict[str, CoschedulingPodGroup] = {}
         self.failed: list[str] = []
-        self.bound_s: dict[str, int] = {}
-        """By uid when pods were bound by the shim, as wall time."""
-        self.ended: list[Pod] = []
-        """Pods that have ended while no shim looked, and are still there."""
         self.is_calm = False
         """Nothing is refused any longer."""
         self.collects_garbage = seed % 2 == 0
@@ -299,30 +293,13 @@ class GangWorld(ToyWorld):
         for uid in sorted(self.pods):
             labels = self.pods[uid].metadata.labels or {}
             if self.random.random() < 0.2 or labels.get("applicationId") in ended:
-                self._end_unseen(self.pods.pop(uid))
+                del self.pods[uid]  # while nobody looks
         self.daemon = self._new_daemon()
         self.cluster = Cluster()
-        puts = [v.Put(one) for one in (*self.pod_groups.values(), *self.pods.values(), *self.ended)]
+        puts = [v.Put(one) for one in (*self.pod_groups.values(), *self.pods.values())]
         nodes = [v.Put(node(name, cpu="1")) for name in sorted(self.nodes)]
         self.cluster.step(self.now_ns, [v.GangSourceServed(GangSource.COSCHEDULING), *puts, *nodes])
         self.start()
-        self._check_gangs_that_ran()
-
-    def _end_unseen(self, pod: Pod) -> None:
-        """It is deleted, or has succeeded, while nobody looks."""
-        if pod.metadata.uid in self.bound_s and self.random.random() < 0.5:
-            self.ended.append(succeeded(pod, self.bound_s[pod.metadata.uid]))
-
-    def _check_gangs_that_ran(self) -> None:
-        """After a start: whoever waits in a gang of which a member was placed beside it does not wait for the room of
-        all again."""
-        for application in self.cluster.model.applications.values():
-            waiting = [own.pod for own in application.pods.values() if not own.is_placeholder and not own.node]
-            gang = application.gang
-            if gang is not None and any(_ran_beside(one, two) for one in self.ended for two in waiting):
-                assert gang.stage is not GangStage.FORMING, f"{application.id} waits for pods that have ended"
-                left = sum(group.left for group in gang.groups.values())
-                assert left <= len(waiting), f"{application.id} holds room for pods that have ended"
 
     def _carry_out(self, effects: list[e.Effect]) -> None:
         for effect in effects:
@@ -411,12 +388,6 @@ class GangWorld(ToyWorld):
             case _:
                 super()._api(effect)
 
-    def _bind(self, effect: e.Bind) -> v.BindEnded:
-        ended, pod = super()._bind(effect), self.pods.get(effect.pod.uid)
-        if pod is not None and is_placed(pod):
-            self.bound_s.setdefault(effect.pod.uid, (EPOCH_NS + self.now_ns) // SECOND_NS)
-        return ended
-
     def _create(self, effect: e.CreatePod) -> v.CreateEnded:
         chance = 1.0 if self.is_calm else self.random.random()
         if chance < 0.1:
@@ -430,12 +401,3 @@ class GangWorld(ToyWorld):
         self._put(convert(Pod, body))
         result = v.CreateResult.FAILED if chance < 0.2 else v.CreateResult.DONE
         return v.CreateEnded(effect.application_id, effect.name, result)
-
-
-def _ran_beside(ended: Pod, other: Pod) -> bool:
-    """The pod that has ended got its node when the other one existed, and both were made alike."""
-    one, two = ended.metadata, other.metadata
-    bound_s = next(epoch_seconds(said.last_transition_time) for said in ended.status.conditions or ())
-    is_alike = (one.namespace, one.labels) == (two.namespace, two.labels)
-    groups = [(about.annotations or {}).get("schedulerd.io/task-groups", "") for about in (one, two)]
-    return is_alike and groups[0] in ("", groups[1]) and epoch_seconds(two.creation_timestamp) <= bound_s

@@ -4,7 +4,6 @@
 |---|---|
 | `model` | a gang, its task groups, and a slot for each placeholder |
 | `declaration` | which gang a pod declares or belongs to |
-| `ended_members` | members that have ended before the start tell that their gang has run |
 | `late_declaration` | pods wait for the one that declares the task groups of their application |
 | `earlier_run` | pods wait for the end of an earlier run of their application |
 | `placeholder_pods` | names and bodies of placeholder pods |

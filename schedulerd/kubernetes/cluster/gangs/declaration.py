@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata import gangs as metadata
 from schedulerd.kubernetes.metadata.gangs import GangStyle, InvalidGang, PlaceholderKind
-from schedulerd.kubernetes.metadata.pods import APP_ID_LENGTH_MAX, PodMetadata
+from schedulerd.kubernetes.metadata.pods import APP_ID_LENGTH_MAX
 from schedulerd.kubernetes.objects.decode import MalformedObject
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, PodGroup, Workload
@@ -60,12 +58,6 @@ def application_id(key: GroupKey) -> str:
         return whole
     ending = "-" + hashlib.sha256(f"{key.source.value}/{key.namespace}/{key.name}".encode()).hexdigest()[:12]
     return whole[: APP_ID_LENGTH_MAX - len(ending)] + ending
-
-
-def with_group(metadata: PodMetadata, key: GroupKey) -> PodMetadata:
-    """What a pod of the PodGroup says: the group is its application."""
-    of_group = metadata.application_id._replace(name=application_id(key))
-    return msgspec.structs.replace(metadata, application_id=of_group)
 
 
 def note_pod(model: Model, own: OwnPod) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 
 from schedulerd.kubernetes.cluster import applications, asking, joining
-from schedulerd.kubernetes.cluster.gangs import ended_members, held_rooms, members, membership
+from schedulerd.kubernetes.cluster.gangs import held_rooms, members, membership
 from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age, known_group, why_unknown
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Group, KnownGroup, SlotState
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
+from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind, task_group_name
 from schedulerd.kubernetes.metadata.pods import is_placed
 from schedulerd.kubernetes.pod_resources import pod_requests
@@ -22,7 +23,6 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
     if not real:
         return False
     bound = [own for own in real if own.node]
-    has_ended = ended_members.were_placed_with(model, application, (own for own in real if not own.node))
     if gang.source is GangSource.ANNOTATIONS:
         real, bound = _without_others(model, application, real)
         groups = [Group(one.name, one.members, one.resources, one) for one in gang.declared]
@@ -30,15 +30,14 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
         assert gang.key is not None
         known = known_group(model, gang.key)
         wanted = known.min_member if known is not None else 0
-        if (known is None or len(real) < wanted) and not bound and not has_ended:
+        if (known is None or len(real) < wanted) and not bound:
             _say_unformed(model, gang, real, known)
             return False
         real, bound = _without_others(model, application, real)
         groups = _groups_of(model, gang, real, max(0, wanted - len(bound)))
     gang.originator = _originator(model, application, gang, real)
     gang.groups = {group.name: group for group in groups}
-    gang.has_run = bool(bound) or has_ended
-    gang.was_complete = has_ended or any(_is_placed_here(own) for own in bound)
+    gang.has_run, gang.was_complete = bool(bound), any(_is_placed_here(own) for own in bound)
     held_rooms.find_oldest(gang, real)
     gang.clear_slots()
     _make_slots(model, application, gang, real)
@@ -52,9 +51,7 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
     members.give_up_surplus(model, application, gang)
     if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
         gang.stage, gang.has_run, gang.was_complete = GangStage.OVER, True, True
-    gang.first_placed_s = min(
-        (seconds for own in found if own.node and (seconds := ended_members.bound_seconds(own.pod))), default=0
-    )
+    gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)
     if application.state is ApplicationState.FORMING:
         applications.submit(model, application)
     for own in found:
@@ -149,3 +146,13 @@ def _say_unformed(model: Model, gang: Gang, real: list[OwnPod], known: KnownGrou
 
 def real_pods(application: Application) -> list[OwnPod]:
     return [own for own in application.pods.values() if not own.is_placeholder]
+
+
+def _bound_seconds(own: OwnPod) -> int:
+    """When the pod was bound, as its condition says; 0 if it was not."""
+    if not own.node:
+        return 0
+    for condition in own.pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "True":
+            return epoch_seconds(condition.last_transition_time)
+    return 0

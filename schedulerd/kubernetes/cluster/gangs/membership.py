@@ -38,7 +38,8 @@ def own_pod(model: Model, pod: Pod, metadata: PodMetadata) -> OwnPod:
         return OwnPod(pod.metadata.uid, pod, metadata, is_placeholder=True)
     key = declaration.group_key(model, pod)
     if key is not None:
-        metadata = declaration.with_group(metadata, key)
+        of_group = metadata.application_id._replace(name=declaration.application_id(key))
+        metadata = replace(metadata, application_id=of_group)
     own = OwnPod(pod.metadata.uid, pod, metadata, group=key, declares_gang=declares_task_groups(pod.metadata))
     declaration.note_pod(model, own)
     return own
@@ -275,7 +276,7 @@ def _wanted(model: Model, own: OwnPod) -> Application | None:
     is_reserving = gang.stage in (GangStage.RESERVING, GangStage.OPEN)
     if not is_reserving or gang.kind is PlaceholderKind.VIRTUAL or own.is_unwanted:
         return None
-    if own.pod.metadata.deletion_timestamp is not None or not _is_owned(model, application, own):
+    if own.pod.metadata.deletion_timestamp is not None or not _is_owned(application, own):
         return None
     slot = _slot_of(gang, own)
     if slot is None:
@@ -287,12 +288,10 @@ def _wanted(model: Model, own: OwnPod) -> Application | None:
     return application
 
 
-def _is_owned(model: Model, application: Application, own: OwnPod) -> bool:
+def _is_owned(application: Application, own: OwnPod) -> bool:
     """The placeholder pod was made for a pod of the application, and goes with it."""
-    owners = [owner.uid for owner in own.pod.metadata.owner_references or ()]
-    there = (application.pods.get(uid) for uid in owners)
-    ended = model.ended_members.get(application.id, {})
-    return any(one is not None and not one.is_placeholder for one in there) or any(uid in ended for uid in owners)
+    owners = (application.pods.get(owner.uid) for owner in own.pod.metadata.owner_references or ())
+    return any(owner is not None and not owner.is_placeholder for owner in owners)
 
 
 def _slot_of(gang: Gang, own: OwnPod) -> Slot | None:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind, TaskGroup
-from schedulerd.kubernetes.metadata.pods import User
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.node_classes import NodeClass
 from schedulerd.kubernetes.reasons.waiting import Waiting
@@ -50,17 +49,6 @@ class GangAge(NamedTuple):
     """Of its originator, in seconds since the epoch; then comes that one's name."""
     name: str
     application_id: ApplicationId
-
-
-class EndedMember(NamedTuple):
-    """What the pod of a member says that was placed and has ended."""
-
-    namespace: str
-    user: User | None
-    declared: str
-    """Its task groups, as they were written."""
-    bound_s: int
-    """When it got its node, in seconds since the epoch; 0 if that is not known."""
 
 
 class GangTime(NamedTuple):
