@@ -173,13 +173,19 @@ def _no_room(cause: NoRoomCause) -> str:
             asked, most = (amount_text(cause.resource, amount) for amount in (cause.asked, cause.largest))
             return f"waits, as it is too large for every node: {cause.resource} {asked} asked, the largest has {most}"
         case "constraint":
-            return "waits, as no node that its placement constraint allows has room"
+            lacking = _lacking(cause)
+            both = "waits, as no node both has room and is allowed by its placement constraint"
+            return f"{both}: {lacking}" if lacking else both
         case "required node":
             return f"waits for room on the node that it requires, {cause.node_id}"
         case "insufficient":
-            said = [f"{count:,} Insufficient {name}" for name, count in cause.insufficient.items()]
-            said += [f"{cause.closed:,} draining or not ready"] if cause.closed else []
-            return f"waits, as no node has room: {', '.join(said) or 'none has enough of everything'}"
+            return f"waits, as no node has room: {_lacking(cause) or 'none has enough of everything'}"
+
+
+def _lacking(cause: NoRoomCause) -> str:
+    """How many nodes lack each resource, or take nothing; '' if none does."""
+    said = [f"{count:,} Insufficient {name}" for name, count in cause.insufficient.items()]
+    return ", ".join([*said, *([f"{cause.closed:,} draining or not ready"] if cause.closed else [])])
 
 
 def _objections(cause: RefusedCause) -> str:

@@ -151,9 +151,10 @@ class NoRoomCause:
 
     kind: Literal["no room"]
     why: NoRoomWhy
-    """`insufficient`: nodes would be large enough if they were empty, as far as each resource goes. `too large`: more
-    of `resource` is asked for than any node has. `constraint`: none of the nodes that the placement constraint allows
-    has room. `required node`: `node_id` has none."""
+    """`insufficient`: nodes would be large enough if they were empty, as far as each resource goes; the placement
+    constraint, if there is one, allows some of them. `too large`: more of `resource` is asked for than any node has.
+    `constraint`: no node both has room and is allowed by the placement constraint. `required node`: `node_id` has no
+    room."""
     resource: str
     """The resource that most nodes lack, or that is too large; '' for the other reasons."""
     asked: int

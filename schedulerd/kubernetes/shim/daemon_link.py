@@ -40,7 +40,7 @@ from schedulerd.kubernetes.cluster.events import (
 )
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
-from schedulerd.kubernetes.shim.application_ids import from_daemon
+from schedulerd.kubernetes.shim.application_ids import from_daemon, in_words
 from schedulerd.kubernetes.shim.gang_times import left_ms
 from schedulerd.kubernetes.shim.pace import Pace
 from schedulerd.kubernetes.shim.pending_reasons import waiting_of
@@ -91,8 +91,10 @@ class DaemonLink(ResourceManager):
         events: list[Event] = [ApplicationAccepted(self._id(one.applicationID)) for one in response.accepted]
         for refused in response.rejected:
             LOG.warning("the daemon has rejected application %s: %s", refused.applicationID, refused.reason)
-            events.append(ApplicationRejected(self._id(refused.applicationID), refused.reason))
-        events += [ApplicationUpdated(self._id(one.applicationID), one.state, one.message) for one in response.updated]
+            events.append(ApplicationRejected(*self._told(refused.applicationID, refused.reason)))
+        for one in response.updated:
+            application_id, message = self._told(one.applicationID, one.message)
+            events.append(ApplicationUpdated(application_id, one.state, message))
         self._handle(events)
         answered = [one.application_id for one in events if isinstance(one, ApplicationAccepted | ApplicationRejected)]
         self.applications_awaited.answered(answered)
@@ -109,7 +111,9 @@ class DaemonLink(ResourceManager):
             for one in response.releasedAsks
         ]
         events += [self._released(release) for release in response.released]
-        events += [AskRejected(self._id(one.applicationID), one.allocationKey, one.reason) for one in response.rejected]
+        for refused in response.rejected:
+            application_id, reason = self._told(refused.applicationID, refused.reason)
+            events.append(AskRejected(application_id, refused.allocationKey, reason))
         self._handle(events)
 
     def predicates(self, call: PredicatesCall) -> str | Awaitable[str | None] | None:
@@ -144,7 +148,8 @@ class DaemonLink(ResourceManager):
 
     def on_application_notices(self, notices: Sequence[ApplicationNotice]) -> None:
         unused = [one for one in notices if one.kind == ApplicationNotice.QUEUE_NAME_UNUSED]
-        self._handle([QueueNameUnused(self._id(one.applicationID), one.queue, one.message) for one in unused])
+        told = [(one.queue, *self._told(one.applicationID, one.message)) for one in unused]
+        self._handle([QueueNameUnused(application_id, queue, message) for queue, application_id, message in told])
 
     async def about_pod(self, namespace: str, name: str) -> str:
         work = self._cluster.about_pod(namespace, name)
@@ -185,11 +190,17 @@ class DaemonLink(ResourceManager):
         self._handle([Resynced()])
 
     def _released(self, release: AllocationRelease) -> Event:
-        cause, application_id = _CAUSES.get(release.terminationType), self._id(release.applicationID)
+        cause = _CAUSES.get(release.terminationType)
+        application_id, message = self._told(release.applicationID, release.message)
         if cause is None:
             return AllocationReleased(application_id, release.allocationKey, release.UUID)
         self._wanted(release)
-        return ReleaseWanted(application_id, release.allocationKey, release.UUID, cause, release.message)
+        return ReleaseWanted(application_id, release.allocationKey, release.UUID, cause, message)
 
     def _id(self, text: str) -> ApplicationId:
         return from_daemon(text, self._ids)
+
+    def _told(self, application_id: str, text: str) -> tuple[ApplicationId, str]:
+        """An application, and what the daemon says of it in the words of its people."""
+        own = self._id(application_id)
+        return own, in_words(text, own)

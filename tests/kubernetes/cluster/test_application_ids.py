@@ -6,12 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import PendingReason
 from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.cluster.cluster import Cluster
+from schedulerd.kubernetes.cluster.events import Event
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId, ApplicationIds
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.sentences import why_skipped
-from schedulerd.kubernetes.shim.application_ids import from_daemon, to_daemon
+from schedulerd.kubernetes.shim.application_ids import from_daemon, in_words, to_daemon
+from schedulerd.kubernetes.shim.daemon_link import DaemonLink
 from schedulerd.kubernetes.shim.pending_reasons import waiting_of
 from tests.kubernetes.builders import app, node, placed
 from tests.kubernetes.cluster.gang_play import accepted, made, member, started
@@ -79,3 +83,55 @@ def test_a_shim_with_other_ids_takes_over_the_placeholders_of_a_gang_and_so_does
     play, created = begun_again(new, *members, *there)
     assert created == []
     assert of(play.wait(1), e.DeletePod) == []
+
+
+def test_sentences_name_applications_of_the_own_namespace_as_its_pods_do() -> None:
+    own = ApplicationId("red", "spark-1")
+    for said, told in (
+        ("application red.spark-1 is completing", "application spark-1 is completing"),
+        (
+            "incomplete gang red.spark-1 is released for the earlier gang red.b",
+            "incomplete gang spark-1 is released for the earlier gang b",
+        ),
+        ("applicationID 'red.spark-1' is in use", "applicationID 'spark-1' is in use"),
+        (
+            "makes room on red.node for ask k of application blue.b",
+            "makes room on red.node for ask k of application blue.b",
+        ),
+        ("queue root.red.x is at its max", "queue root.red.x is at its max"),
+    ):
+        assert in_words(said, own) == told
+        assert in_words(said, ApplicationId("", "red.spark-1")) == said
+
+
+def test_what_the_daemon_says_of_an_application_reaches_its_pods_in_their_words() -> None:
+    heard: list[Event] = []
+    link = DaemonLink(Cluster(), heard.extend, lambda release: None)
+    link.take_applications(
+        si_pb2.ApplicationResponse(
+            rejected=[
+                si_pb2.RejectedApplication(applicationID="red.a", reason="the gang of application red.a is too large")
+            ],
+            updated=[
+                si_pb2.UpdatedApplication(applicationID="red.a", state="Failed", message="application red.a is Failed")
+            ],
+        )
+    )
+    link.take_allocations(
+        si_pb2.AllocationResponse(
+            released=[
+                si_pb2.AllocationRelease(
+                    applicationID="red.a",
+                    UUID="1",
+                    terminationType=si_pb2.PREEMPTED_BY_SCHEDULER,
+                    message="makes room on n1 for ask k of application red.b",
+                )
+            ],
+            rejected=[
+                si_pb2.RejectedAllocationAsk(applicationID="red.a", reason="applicationID 'red.a' is in state Failing")
+            ],
+        )
+    )
+    said = [getattr(one, "reason", getattr(one, "message", "")) for one in heard]
+    assert len(said) == 4
+    assert not any("red." in one for one in said), said

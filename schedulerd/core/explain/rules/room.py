@@ -7,7 +7,7 @@ nodes have free is sorted once, and how many lack a resource is looked up.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from schedulerd.core.explain.causes import NoRoomCause, NoRoomWhy
 from schedulerd.core.partition import Partition
@@ -15,6 +15,8 @@ from schedulerd.core.pending.request_class import RequestClass
 
 NODES_A_TURN = 50
 """Nodes that are visited without a stop."""
+CONSTRAINTS_SEEN_MAX = 20
+"""Classes with a constraint for which a node is looked for that the constraint allows."""
 
 
 class Room:
@@ -27,6 +29,7 @@ class Room:
         self._nodes = self._closed = 0
         self._causes: dict[RequestClass, NoRoomCause] = {}
         self._is_counted = False
+        self._constraints_left = CONSTRAINTS_SEEN_MAX
 
     def count(self) -> Iterator[None]:
         """Visits every node, the first time; stops after each `NODES_A_TURN`."""
@@ -68,7 +71,7 @@ class Room:
             why, resource = "required node", ""
         elif too_large:
             why = "too large"
-        elif request_class.constraint is not None:
+        elif request_class.constraint is not None and not self._lacks_room_only(request_class, insufficient):
             why, resource = "constraint", ""
         else:
             why = "insufficient"
@@ -83,6 +86,15 @@ class Room:
             closed=self._closed,
             node_id=request_class.required_node,
         )
+
+    def _lacks_room_only(self, request_class: RequestClass, insufficient: Mapping[str, int]) -> bool:
+        """Whether no node has room, whatever the constraint, and the constraint allows one of them; False if it is not
+        sure."""
+        if not self._nodes or self._nodes > max(insufficient.values(), default=0) or not self._constraints_left:
+            return False
+        self._constraints_left -= 1
+        allows = self._partition.constraints.rule(request_class).allows
+        return any(allows(node) for node in self._partition.nodes.values())
 
     def _lacking(self, name: str, amount: int) -> int:
         amounts = self._free.get(name, [])

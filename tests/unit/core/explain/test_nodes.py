@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedulerd.core.commands import NodeAction
+from schedulerd.core.explain.rules import room
 from schedulerd.core.explain.rules.ask import explain_ask
 from schedulerd.core.explain.rules.nodes import BEST_NODES_MAX, NODES_A_TURN, node_cause, survey
 from schedulerd.core.explain.rules.position import AHEAD_SEEN_MAX
@@ -18,6 +19,7 @@ from schedulerd.core.resources import Resources
 from schedulerd.core.specs import SECOND_NS
 from schedulerd.observe.explain_sentences import reason_sentence
 from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
+from tests.unit.core.constraint_builders import on, one_of
 from tests.unit.core.explain.explained import explained, explained_app, explained_queue, finish, rm_of, stops
 from tests.unit.core.preemption_builders import reservations_of, wait
 
@@ -128,6 +130,29 @@ def test_unschedulable_asks_are_told_apart_by_what_the_nodes_lack() -> None:
         (3, "waits, as no node has room: 3 Insufficient memory, 1 draining or not ready, such as for memory 8"),
         (1, "waits, as it is too large for every node: memory 11 asked, the largest has 10"),
     ]
+
+
+def test_a_constraint_is_named_only_where_it_may_be_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No node has room for 8: that is why an ask waits whose constraint allows one of them."""
+    talk = a_conversation(
+        a_node("n1", {"memory": 20}, attributes={"disk": "ssd"}), *(a_node(f"n{at}", {"memory": 10}) for at in (2, 3))
+    )
+    talk.asks(an_ask("on-1", 13, constraint=on(one_of("disk", "ssd"))), *(an_ask(f"f{at}", 5) for at in range(5)))
+    talk.schedule()
+
+    def said(size: int, disk: str) -> list[str]:
+        talk.asks(an_ask("k", size, constraint=on(one_of("disk", disk))))
+        talk.schedule()
+        found = [reason_sentence(one, talk.now_ns) for one in explained_queue(talk, "root").reasons]
+        talk.release_asks(allocation_key="k")
+        return found
+
+    both = "waits, as no node both has room and is allowed by its placement constraint"
+    assert said(8, "ssd") == ["waits, as no node has room: 3 Insufficient memory, such as for memory 8"]
+    assert said(8, "tape") == [f"{both}: 3 Insufficient memory"]
+    assert said(2, "tape") == [f"{both}: 2 Insufficient memory"]
+    monkeypatch.setattr(room, "CONSTRAINTS_SEEN_MAX", 0)
+    assert said(8, "ssd") == [f"{both}: 3 Insufficient memory"]
 
 
 def test_the_nodes_are_visited_once_for_all_reasons_in_slices() -> None:

@@ -9,9 +9,9 @@ import pytest
 from schedulerd.config import matches
 from schedulerd.core.commands import NewAsk, NodeAction
 from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.resources import Resources
+from schedulerd.core.resources import Limits, Resources
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import SECOND_NS, PartitionSpec, PreemptionPolicy, Timeouts
+from schedulerd.core.specs import SECOND_NS, LimitSpec, PartitionSpec, PreemptionPolicy, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -49,6 +49,21 @@ def test_an_ask_over_quota_names_queue_and_amounts(at: str) -> None:
     talk.schedule()
     path = "root.a" if at == "a" else "root"
     assert waiting(talk) == {"k": f"quota of queue {path}: memory 20 used + 20 asked is more than max 30"}
+
+
+def test_amounts_of_rules_are_in_the_unit_of_their_resource() -> None:
+    limit = LimitSpec(users=("somebody",), groups=(), max=Limits({"vcore": 1_500}))
+    root = a_root(a_queue_spec("a", max={"memory": 3 << 30}), a_queue_spec("b", limits=(limit,)))
+    talk = a_conversation(a_node("n1", {"memory": 64 << 30, "vcore": 8_000}), root=root)
+    talk.apps(an_app("other", "root.b"))
+    talk.asks(
+        an_ask("k", resources=Resources(memory=2 << 30), count=2),
+        an_ask("k", app="other", resources=Resources(vcore=1_000), count=2),
+    )
+    talk.schedule()
+    assert waiting(talk) == {"k": "quota of queue root.a: memory 2Gi used + 2Gi asked is more than max 3Gi"}
+    limited = "limit of user 'somebody' in root.b: vcore 1 used + 1 asked is more than maxresources 1500m"
+    assert waiting(talk, "other") == {"k": limited}
 
 
 def test_an_ask_no_node_fits_counts_why_not() -> None:

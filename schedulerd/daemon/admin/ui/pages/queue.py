@@ -93,6 +93,7 @@ def _fixed(context: Context, queue: Queue) -> dict[str, Any]:
             if queue.is_leaf
             else ("order of queues", properties.queue_order.value),
             ("preemption", properties.preemption_policy.value),
+            *([("preemption within the queue", properties.preemption_within_queue.value)] if queue.is_leaf else []),
             *([("priority offset", str(properties.priority_offset))] if properties.priority_offset else []),
         ],
         "limits": [_limit(context, queue, one) for one in queue.limits[limits.first : limits.end]],

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import LimitSpec
+from schedulerd.core.specs import LimitSpec, WithinQueue
 from schedulerd.daemon.admin.ui.pages.node import PODS_SHOWN
 from schedulerd.daemon.admin.ui.pages.queue import LIMITS_SHOWN
 from schedulerd.daemon.admin.ui.slices import page_of
@@ -167,3 +167,16 @@ def test_of_full_queues_the_lowest_are_told() -> None:
     assert "Queue root.up.leaf is full (gpu): 1 waiting<" in text
     assert "Queue root.b is full (memory): 1 waiting<" in text
     assert text.count(" is full (") == 2
+
+
+def test_a_leaf_says_whether_priority_preempts_inside_it() -> None:
+    root = a_root(
+        a_queue_spec("a", preemption_within_queue=WithinQueue.PRIORITY),
+        a_queue_spec("b"),
+        a_queue_spec("p", a_queue_spec("x")),
+    )
+    world = UiWorld(a_conversation(root=root))
+    for path, said in (("root.a", "priority"), ("root.b", "off"), ("root.p", None)):
+        text = world.page(f"/ui/queue?path={path}")
+        found = re.search(r"<small>preemption within the queue</small> ([^<]*)<", text)
+        assert (found[1] if found else None) == said
