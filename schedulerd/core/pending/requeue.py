@@ -17,6 +17,7 @@ from schedulerd.core.pending.request_class import PendingClass, RequestClass
 from schedulerd.core.pending.start_order import admit_next
 from schedulerd.core.quotas.rules import blocked
 from schedulerd.core.resources import Resources
+from schedulerd.core.specs import ApplicationOrder
 
 LOOKED_AT_MAX = 64
 """Most nodes for which, after one step, further refused asks are called back."""
@@ -35,7 +36,8 @@ def end_of_step(partition: Partition) -> None:
     if timers.changed:
         timers.retry_on_changed_nodes()
     for queue in partition.touched:
-        admit_next(partition, queue)
+        if queue.properties.application_order is ApplicationOrder.STATE_AWARE:
+            admit_next(partition, queue)
         queue.rekey()
     partition.touched.clear()
     if partition.capacity.is_due:

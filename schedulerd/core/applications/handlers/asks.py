@@ -19,6 +19,7 @@ from schedulerd.core.pending.enqueueing import reclassify
 from schedulerd.core.pending.start_order import admit_next
 from schedulerd.core.recovery.handlers import early
 from schedulerd.core.recovery.mistakes import unknown_application
+from schedulerd.core.specs import ApplicationOrder
 from schedulerd.core.step_context import Change, ResourceManager, StepContext
 
 MAX_ALLOCATIONS_MAX = 1_000_000
@@ -192,7 +193,8 @@ def _demand(context: StepContext, partition: Partition, application: Application
     if application.state is not ApplicationState.RUNNING:
         application_states.on_ask(context, application, placeholder=ask.placeholder)
     commit.demand(partition, application, ask, count)
-    admit_next(partition, application.queue)
+    if application.queue.properties.application_order is ApplicationOrder.STATE_AWARE:
+        admit_next(partition, application.queue)
     context.emit(
         AskAdded(
             application.rm_id,
