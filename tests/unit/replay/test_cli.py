@@ -161,7 +161,7 @@ def test_explain_is_a_table(run: Run, small: Path) -> None:
         ("9.000", "released"),
     ]
     text = " ".join(details for _, _, details in lines)
-    assert "quota of queue root.a: vcore 1000 used" in text
+    assert "quota of queue root.a: vcore 1 used" in text
     assert "waited 3.00 s" in text
 
 
