@@ -40,14 +40,12 @@ from schedulerd.core.pending.rules.states import (
     states_of,
 )
 from schedulerd.core.pending.rules.states import Cause as StateCause
-from schedulerd.core.pending.rules.waiting import Applications, counted, is_counted, member_of, not_counted
+from schedulerd.core.pending.rules.waiting import Applications, counted, member_of, not_counted, with_others
 from schedulerd.core.quotas.rules import Blocked
 from schedulerd.core.step_context import ResourceManager
 
 GROUPS_A_TURN = 16
 """Ask groups, or classes in leaf queues, of which the state is found without a stop."""
-APPLICATIONS_A_TURN = 256
-"""Applications that are looked at without a stop for what the pending index does not count."""
 GROUPS_SEEN_MAX = 5_000
 """Ask groups of one application, or of those in a queue that the pending index does not count, whose state is found."""
 CLASSES_SEEN_MAX = 10_000
@@ -125,10 +123,9 @@ class Tallies:
         yield from self._count_near(asks)
         yield from self._count_classes(queue)
         applications = Applications(queue)
-        for number, application in enumerate(applications, 1):
-            if number % APPLICATIONS_A_TURN == 0:
-                yield
-            if not is_counted(application):
+        for some in applications:
+            yield
+            for application in with_others(some):
                 self._count_swaps(application)
                 yield from self._count_groups(application, list(not_counted(application)))
         self.at_least |= applications.are_more

@@ -7,7 +7,7 @@ or whose gang is awaited. They are found by a comparison of two numbers for each
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from schedulerd.core.model.application import Application
@@ -17,24 +17,26 @@ from schedulerd.core.pending.request_class import PendingClass
 
 APPLICATIONS_SEEN_MAX = 50_000
 """Applications of a queue that are looked at for allocations that the pending index does not count."""
+APPLICATIONS_A_TURN = 256
+"""Applications that are looked at without a stop."""
 
 
 class Applications:
-    """The applications of a queue and all below it, up to `APPLICATIONS_SEEN_MAX`."""
+    """The applications of a queue and all below it, up to `APPLICATIONS_SEEN_MAX`, a few at a time."""
 
     def __init__(self, queue: Queue) -> None:
         self._queues = queue.subtree()
-        self.seen = 0
         self.are_more = False
         """Whether there are more than were seen; known at the end of the iteration."""
 
-    def __iter__(self) -> Iterator[Application]:
+    def __iter__(self) -> Iterator[list[Application]]:
+        left = APPLICATIONS_SEEN_MAX
         for queue in self._queues:
-            left = APPLICATIONS_SEEN_MAX - self.seen
             self.are_more = len(queue.applications) > left
-            found = list(islice(queue.applications.values(), left))
-            self.seen += len(found)
-            yield from found
+            found = iter(list(islice(queue.applications.values(), left)))
+            while some := list(islice(found, APPLICATIONS_A_TURN)):
+                left -= len(some)
+                yield some
             if self.are_more:
                 return
 
@@ -47,13 +49,13 @@ def counted(leaf: Queue) -> Iterator[tuple[PendingClass, int]]:
             yield pending_class, number
 
 
-def is_counted(application: Application) -> bool:
-    """Whether the index counts all pending allocations of the application; False if it is not sure.
+def with_others(applications: Iterable[Application]) -> list[Application]:
+    """Those of the applications that may have pending allocations that the index does not count.
 
     An application needs at its leaf queue the classes of the groups that are counted. If these are as many as it has
     groups, there is no other group.
     """
-    return len(application.needs) == len(application.groups) and not application.awaiting_placeholder
+    return [one for one in applications if len(one.needs) != len(one.groups) or one.awaiting_placeholder]
 
 
 def not_counted(application: Application) -> Iterator[AskGroup]:

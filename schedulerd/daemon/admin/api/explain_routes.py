@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator
 from itertools import islice
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -40,9 +41,12 @@ from schedulerd.wire.callback import NoPodAnswer
 
 RESOURCES_MAX = 50
 """Resources of a supposed ask."""
+OTHER_ASKS_SEEN_MAX = 50_000
+"""Asks of applications of other namespaces among which a pod is looked for."""
 _ASKS_A_TURN = 512
 
 ResultT = TypeVar("ResultT")
+_Pair: TypeAlias = tuple[Application, Ask]
 
 
 class AskWhere(Where):
@@ -200,8 +204,8 @@ class _Explaining:
             raise HTTPException(404, f"application: {said}")
         return finding.application(found, application_id)
 
-    async def pod(self, found: Place, namespace: str, pod: str) -> Response:
-        """What the resource manager says of a pod that it has not asked for. Raises `HTTPException` with 404."""
+    async def pod(self, found: Place, namespace: str, pod: str, *, saw_all: bool) -> Response:
+        """What the resource manager says of a pod of which no ask was found. Raises `HTTPException` with 404."""
         wanted = shown(f"{namespace}/{pod}")
         try:
             said = await self.sources.pod_said(found.rm.rm_id, namespace, pod)
@@ -209,7 +213,11 @@ class _Explaining:
             why = f"the resource manager could not be asked about it: {error}"
             raise HTTPException(404, f"pod: there is no ask of {wanted}, and {why}") from error
         if not said:
-            raise HTTPException(404, f"pod: {wanted} {_NOT_KNOWN}; is its schedulerName right?")
+            told = f"{_NOT_KNOWN}; is its schedulerName right?"
+            if not saw_all:
+                others = f"the first {OTHER_ASKS_SEEN_MAX:,} asks of others"
+                told = f"is not among the asks of its namespace, nor {others}; name its application and its ask"
+            raise HTTPException(404, f"pod: {wanted} {told}")
         return await self.written(_ASK, AskAnswer([said], [], None))
 
     async def queue(self, found: Place, queue: Queue) -> Response:
@@ -262,8 +270,10 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
         """Why a Kubernetes pod waits: the ask with its namespace and name in the tags. Of a pod without an ask, such as
         one that waits for its PodGroup or has ended, its resource manager is asked."""
         found = explaining.place(where)
-        pair = await explaining.finish(found, _find_pod(found, where.namespace, where.pod))
-        return await (explaining.ask(found, *pair) if pair else explaining.pod(found, where.namespace, where.pod))
+        pair, saw_all = await explaining.finish(found, _find_pod(found, where.namespace, where.pod))
+        if pair is not None:
+            return await explaining.ask(found, *pair)
+        return await explaining.pod(found, where.namespace, where.pod, saw_all=saw_all)
 
     @router.get("/explain/application", response_model=ApplicationAnswer)
     async def explain_an_application(where: Annotated[ApplicationWhere, Query()]) -> Response:
@@ -309,40 +319,43 @@ def _while_current(
         yield
 
 
-def _find_pod(found: Place, namespace: str, pod: str) -> Generator[None, None, tuple[Application, Ask] | None]:
-    """Looks at the asks of applications of this namespace, and then of all others, in stops of `_ASKS_A_TURN`: a
-    pending ask if there are several of that name. So a pod is found at once among however many of other namespaces."""
+def _find_pod(found: Place, namespace: str, pod: str) -> Generator[None, None, tuple[_Pair | None, bool]]:
+    """Looks at the asks of applications of this namespace, and then at some of all others, in stops of `_ASKS_A_TURN`:
+    a pending ask if there are several of that name. So a pod is found at once among however many of other namespaces.
+    Also whether all asks were looked at."""
     own: list[Application] = []
     others: list[Application] = []
     for number, one in enumerate(list(found.partition.applications.values()), 1):
         if number % _ASKS_A_TURN == 0:
             yield
         (own if one.spec.tags.get("namespace", "") == namespace else others).append(one)
-    for candidates in (own, others):
-        pair = yield from _pod_among(candidates, namespace, pod)
-        if pair is not None:
-            return pair
-    return None
+    pair, _ = yield from _pod_among(own, namespace, pod, sys.maxsize)
+    if pair is not None:
+        return pair, True
+    return (yield from _pod_among(others, namespace, pod, OTHER_ASKS_SEEN_MAX))
 
 
 def _pod_among(
-    applications: list[Application], namespace: str, pod: str
-) -> Generator[None, None, tuple[Application, Ask] | None]:
-    seen, best = 0, None
+    applications: list[Application], namespace: str, pod: str, most: int
+) -> Generator[None, None, tuple[_Pair | None, bool]]:
+    turn, best = 0, None
     for application in applications:
         asks = iter(list(application.asks.values()))
         while some := list(islice(asks, _ASKS_A_TURN)):
-            seen += len(some)
-            if seen >= _ASKS_A_TURN:
-                seen = 0
+            most -= len(some)
+            if most < 0:
+                return best, False
+            turn += len(some)
+            if turn >= _ASKS_A_TURN:
+                turn = 0
                 yield
             for ask in [one for one in some if (tags := one.spec.tags) and tags.get(POD_NAME_TAG) == pod]:
                 if ask.spec.tags.get(NAMESPACE_TAG, "") != namespace:
                     continue
                 if ask.pending or ask.swaps:
-                    return application, ask
+                    return (application, ask), True
                 best = application, ask
-    return best
+    return best, True
 
 
 def _lines(reasons: list[Reason], now_ns: int) -> list[ReasonLine]:

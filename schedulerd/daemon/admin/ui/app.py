@@ -32,7 +32,7 @@ from schedulerd.daemon.admin.ui.pages import (
     queues,
 )
 from schedulerd.daemon.admin.ui.rendering import Rendering
-from schedulerd.daemon.admin.ui.search import FOUND_MAX, Found, search
+from schedulerd.daemon.admin.ui.search import FOUND_MAX, SCANNED_MAX, Found, search
 from schedulerd.daemon.admin.ui.sources import UiSources
 from schedulerd.daemon.admin.ui.static_files import StaticFiles
 from schedulerd.daemon.admin.ui.stream import STREAMS_MAX, PageStream
@@ -188,6 +188,7 @@ class Ui:
             wanted=visible(wanted),
             found=found,
             found_max=FOUND_MAX,
+            scanned_max=f"{SCANNED_MAX:,}",
             more=_more(found, links, wanted),
             links=links,
         )

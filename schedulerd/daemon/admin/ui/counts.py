@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from schedulerd.core.lifecycles import NodeState
 from schedulerd.core.model.queue import Queue
 from schedulerd.core.partition import Partition
-from schedulerd.core.pending.rules.waiting import Applications, counted, is_counted, member_of, not_counted
+from schedulerd.core.pending.rules.waiting import Applications, counted, member_of, not_counted, with_others
 
 _A_TURN = 64
-_APPLICATIONS_A_TURN = 256
 _FIRST = ("vcore", "memory")
 
 
@@ -82,11 +81,10 @@ def count(partition: Partition) -> Generator[None, None, Counts]:
         waiting[queue] += sum(pending for _, pending in counted(queue))
     placeholders = 0
     applications = Applications(partition.root)
-    for number, application in enumerate(applications, 1):
-        if number % _APPLICATIONS_A_TURN == 0:
-            yield
-        placeholders += application.placeholders
-        if not is_counted(application):
+    for some in applications:
+        yield
+        placeholders += sum([one.placeholders for one in some])
+        for application in with_others(some):
             pending = application.awaiting_placeholder + sum(group.pending for group in not_counted(application))
             if application.queue in waiting:
                 waiting[application.queue] += pending

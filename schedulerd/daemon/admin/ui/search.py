@@ -13,7 +13,7 @@ from schedulerd.daemon.admin.ui.texts import visible
 
 FOUND_MAX = 20
 """Things of each kind that are listed."""
-SCANNED_MAX = 200_000
+SCANNED_MAX = 50_000
 """Maximum number of asks that a search for a pod visits."""
 _A_TURN = 256
 

@@ -151,7 +151,7 @@ def test_no_step_of_an_explanation_takes_longer_with_more_applications() -> None
     """Stops come after as many classes and applications, whatever there is of them."""
     talk = crowd(600, 1)
     work = explain_queue(rm_of(talk), talk.model(), talk.model().root, talk.now_ns)
-    assert stops(work) >= 600 // reasons.APPLICATIONS_A_TURN
+    assert stops(work) >= 600 // waiting.APPLICATIONS_A_TURN
     application = talk.model().applications["a599"]
     assert stops(explain_application(rm_of(talk), talk.model(), application, talk.now_ns)) >= 1
 
@@ -169,11 +169,15 @@ def test_a_pod_is_looked_for_in_large_stops(monkeypatch: pytest.MonkeyPatch) -> 
     rm = talk.scheduler.cluster.resource_managers[RM]
     place = Place(rm, talk.model())
     for name, key in (("p49", "k49"), ("p149", "o49")):
-        found = finish(explain_routes._find_pod(place, "red", name))
-        assert found is not None
-        assert found[1].key == key
-    assert finish(explain_routes._find_pod(place, "blue", "p1")) is None
+        pair, saw_all = finish(explain_routes._find_pod(place, "red", name))
+        assert pair is not None
+        assert (pair[1].key, saw_all) == (key, True)
+    assert finish(explain_routes._find_pod(place, "blue", "p1")) == (None, True)
     assert stops(explain_routes._find_pod(place, "red", "none")) == 10
+    monkeypatch.setattr(explain_routes, "OTHER_ASKS_SEEN_MAX", 20)
+    assert stops(explain_routes._find_pod(place, "red", "none")) == 2
+    assert finish(explain_routes._find_pod(place, "red", "none")) == (None, False)
+    assert finish(explain_routes._find_pod(place, "blue", "none")) == (None, False)
 
 
 def test_what_has_gone_between_two_stops_is_left_out() -> None:

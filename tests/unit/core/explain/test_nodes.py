@@ -160,7 +160,8 @@ def test_the_nodes_are_visited_once_for_all_reasons_in_slices() -> None:
     talk.asks(*(an_ask(f"k{at}", 11 + at) for at in range(12)))
     talk.schedule()
     work = explain_queue(rm_of(talk), talk.model(), talk.model().root, talk.now_ns)
-    assert stops(work) == 4 + 1 + 1 + 1  # the nodes, what they have free of one resource, the reason, the queue's use
+    # The nodes, what they have free of one resource, the applications, the reason, and the use of the queue.
+    assert stops(work) == 4 + 1 + 1 + 1 + 1
 
 
 SMALL = st.integers(1, 12)
