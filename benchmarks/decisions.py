@@ -15,7 +15,8 @@ from benchmarks.in_process import PARTITION, PLACEMENTS_MAX
 from benchmarks.measurement import Decisions, Took, WrongResult, peak_rss_bytes
 from benchmarks.workload import GROUP, RM_ID, USER, Size
 from schedulerd.config import load_queue_file, matches
-from schedulerd.core.commands import (
+from schedulerd.core.invariants.all import violations
+from schedulerd.core.language.commands import (
     AllocationRelease,
     Command,
     ConnectResourceManager,
@@ -31,13 +32,12 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.invariants import violations
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefused
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
+from schedulerd.core.language.facts.preemption import Preempted, PreemptionRefused
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.daemon.runtime.collector import spare_the_old
 from schedulerd.ids import random_seed, uuid_source
 

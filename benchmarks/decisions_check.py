@@ -12,8 +12,8 @@ from typing import TypeAlias
 from benchmarks.full_clusters import FullCluster, Pod
 from benchmarks.measurement import WrongResult
 from benchmarks.workload import Size
-from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused
+from schedulerd.core.language.facts.fact import Allocated, Fact
+from schedulerd.core.language.facts.preemption import Preempted, PreemptionRefusal, PreemptionRefused
 
 ELSEWHERE_MAX = 2
 """Sets of more victims are not tried on other nodes than the one that was decided for."""

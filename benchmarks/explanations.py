@@ -13,7 +13,10 @@ import time
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from schedulerd.core.commands import (
+from schedulerd.core.explain.rules.ask import explain_without_nodes
+from schedulerd.core.explain.rules.nodes import survey
+from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
+from schedulerd.core.language.commands import (
     ConnectResourceManager,
     NewAsk,
     RegisterResourceManager,
@@ -22,12 +25,9 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.explain.rules.ask import explain_without_nodes
-from schedulerd.core.explain.rules.nodes import survey
-from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
-from schedulerd.core.pending.rules.states import PendingState
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state.pending.rules.states import PendingState
 from schedulerd.daemon.admin.api import listings, pages
 from schedulerd.daemon.admin.api.finding import Place
 from schedulerd.daemon.admin.api.projections import Projection

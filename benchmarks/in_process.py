@@ -12,7 +12,8 @@ from benchmarks.measurement import Intake, Measurement, Placed, WrongResult, che
 from benchmarks.work import Work, work_so_far
 from benchmarks.workload import GANG_STYLE, GROUP, RM_ID, USER, Ask, Demand, Size, Workload
 from schedulerd.config import load_queue_file, matches
-from schedulerd.core.commands import (
+from schedulerd.core.invariants.all import violations
+from schedulerd.core.language.commands import (
     AllocationAffinity,
     AllocationRelease,
     Command,
@@ -31,11 +32,10 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Allocated, Fact, ReleaseRequested
-from schedulerd.core.invariants import violations
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.fact import Allocated, Fact, ReleaseRequested
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import Timeouts
 from schedulerd.core.views import view
 from schedulerd.daemon.runtime.collector import spare_the_old
 from schedulerd.daemon.runtime.owner import Pace

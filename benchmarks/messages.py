@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from benchmarks.full_clusters import FullCluster, Pod
 from benchmarks.workload import GANG_STYLE, GROUP, USER, Ask, Size, Workload
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.partition import REQUIRED_NODE_TAG
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 
 PARTITION = "default"
 NODES_PER_REQUEST = 500

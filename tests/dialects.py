@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from schedulerd._generated.si.v1 import si_pb2 as si_2023_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationAffinity,
     AllocationRelease,
     ApplicationRemoval,
@@ -29,7 +29,7 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder
 from schedulerd.wire.dialect import Dialect, Stream

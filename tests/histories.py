@@ -27,12 +27,12 @@ from google.protobuf.message import Message
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import matches
-from schedulerd.core import facts
-from schedulerd.core.commands import Command
-from schedulerd.core.nodes import facts as node_facts
-from schedulerd.core.predicates import facts as predicate_facts
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts import fact as facts
+from schedulerd.core.language.facts import nodes as node_facts
+from schedulerd.core.language.facts import predicates as predicate_facts
+from schedulerd.core.language.facts import scheduling_states as scheduling_state_facts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.scheduling_states import facts as scheduling_state_facts
 from schedulerd.instant import Instant
 from schedulerd.journal.decode import CommandReader
 from schedulerd.journal.encode import entry_text

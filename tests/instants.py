@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.instant import Instant
 
 EPOCH_NS = 1_600_000_000 * SECOND_NS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from schedulerd.core.specs import Acl
+from schedulerd.core.language.specs import Acl
 from schedulerd.settings.problems import shorten
 
 WILDCARD = "*"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from schedulerd.amounts import amount_text
 from schedulerd.config.models import Partition, Queue
-from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.language.resources import Limits, Resources
 from schedulerd.settings.problems import Finding, Path
 
 ROOT = "root"

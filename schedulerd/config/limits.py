@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from schedulerd.amounts import amount_text
 from schedulerd.config.acl import GROUP_NAME, NAME_RULE, USER_NAME, WILDCARD
 from schedulerd.config.models import Limit, Partition, Queue
-from schedulerd.core.resources import Limits
+from schedulerd.core.language.resources import Limits
 from schedulerd.settings.problems import Finding, Path, shorten
 
 

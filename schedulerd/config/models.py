@@ -15,8 +15,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, 
 
 from schedulerd.config import acl
 from schedulerd.config.choices import one_of
-from schedulerd.core import reading, specs
-from schedulerd.core.specs import Acl, NodeOrder, OptOut, RuleKind
+from schedulerd.core.language import reading, specs
+from schedulerd.core.language.specs import Acl, NodeOrder, OptOut, RuleKind
 
 QUEUE_NAME = re.compile(rf"(?!@recovery@$){specs.QUEUE_NAME.pattern}", re.IGNORECASE | re.ASCII)
 """`@recovery@` is created when it is needed, and cannot be configured."""

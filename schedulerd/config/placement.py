@@ -9,7 +9,7 @@ from schedulerd.config.acl import GROUP_NAME, NAME_RULE, USER_NAME
 from schedulerd.config.hierarchy import ROOT, walk
 from schedulerd.config.models import QUEUE_NAME, Partition, PlacementRule, Queue
 from schedulerd.config.patterns import PROGRAM_SIZE_MAX, program_size
-from schedulerd.core.specs import RuleKind
+from schedulerd.core.language.specs import RuleKind
 from schedulerd.settings.problems import Finding, Path
 
 RULES_MAX = 64

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from schedulerd.config.choices import one_of
-from schedulerd.core import reading
-from schedulerd.core.specs import (
+from schedulerd.core.language import reading
+from schedulerd.core.language.specs import (
     ApplicationOrder,
     PreemptionPolicy,
     PriorityPolicy,

@@ -27,7 +27,7 @@ from schedulerd.config.properties import check_properties
 from schedulerd.config.specs import partition_name, partition_spec
 from schedulerd.config.unenforced import warn_nobody, warn_partition, warn_queues
 from schedulerd.config.validation import validate
-from schedulerd.core.specs import PartitionSpec
+from schedulerd.core.language.specs import PartitionSpec
 from schedulerd.settings.document import read_document
 from schedulerd.settings.problems import PROBLEMS_MAX, Finding, Path, Problem
 

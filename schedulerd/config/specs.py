@@ -13,8 +13,8 @@ from schedulerd.config.hierarchy import top_queue
 from schedulerd.config.models import Amounts, ChildTemplate, Filter, FilterType, Limit, Partition, PlacementRule, Queue
 from schedulerd.config.placement import is_pattern
 from schedulerd.config.properties import queue_properties
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import (
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
     FilterSpec,
     LimitSpec,
     PartitionSpec,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, Field
 
 from schedulerd.config.setting_types import Days, Seconds
-from schedulerd.core.specs import DAY_NS, SECOND_NS, Timeouts
+from schedulerd.core.language.specs import DAY_NS, SECOND_NS, Timeouts
 
 
 class TimeSettings(BaseModel):

@@ -12,7 +12,7 @@ from schedulerd.config.hierarchy import walk
 from schedulerd.config.models import ChildTemplate, Limit, Partition, Queue, ResolverType
 from schedulerd.config.placement import NEEDS_VALUE, chain, warn_filters
 from schedulerd.config.properties import PROPERTIES
-from schedulerd.core.specs import Acl
+from schedulerd.core.language.specs import Acl
 from schedulerd.settings.problems import Finding, Path, did_you_mean, suggest
 
 _RESOURCES = ("memory", "vcore", "ephemeral-storage", "pods")

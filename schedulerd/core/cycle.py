@@ -12,21 +12,21 @@ from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
 
 from schedulerd.core.applications.handlers import start_times
-from schedulerd.core.applications.handlers.allocating import allocate
-from schedulerd.core.facts import CycleRan
 from schedulerd.core.gangs.handlers import gangs
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.parent_entity import Block, BlockReason, ParentEntity
-from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.predicates.handlers import predicate_checks
+from schedulerd.core.language.facts.fact import CycleRan
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.preemption.handlers.preemption import Progress
-from schedulerd.core.quotas.rules import highest_blocked
 from schedulerd.core.reservations.handlers import reserving, waiting
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.state.actions import predicate_checks
+from schedulerd.core.state.actions.allocating import allocate
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.parent_entity import Block, BlockReason, ParentEntity
+from schedulerd.core.state.pending.request_class import PendingClass
+from schedulerd.core.state.quotas.rules import highest_blocked
+from schedulerd.core.state.step_context import StepContext
 
 BLOCKED_MAX = 200
 """Most classes that one cycle may find blocked or unschedulable in a partition, plus blocks that it may propagate."""

@@ -8,7 +8,41 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
-from schedulerd.core.alarm_events import (
+from schedulerd.core.applications.handlers import applications, asks, execution_times, rm_releases, start_times
+from schedulerd.core.configuration.handlers import configuration
+from schedulerd.core.cycle import run_cycle
+from schedulerd.core.gangs.handlers import gangs
+from schedulerd.core.language.commands import (
+    CleanQueues,
+    Command,
+    ConnectCallbacks,
+    ConnectResourceManager,
+    DisconnectCallbacks,
+    DisconnectResourceManager,
+    GivePredicateResults,
+    RegisterResourceManager,
+    ReportUtilization,
+    RingAlarms,
+    RunCycle,
+    StopCause,
+    StopResourceManager,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateConfiguration,
+    UpdateNodes,
+)
+from schedulerd.core.language.facts.fact import Fact, ItemIgnored, RejectCode
+from schedulerd.core.language.queue_commands import SetQueueStopped
+from schedulerd.core.language.specs import Timeouts
+from schedulerd.core.nodes.handlers import nodes, utilization
+from schedulerd.core.predicates.handlers import predicate_results
+from schedulerd.core.preemption.handlers import quota_preemption
+from schedulerd.core.queue_placement.handlers import queues, stops
+from schedulerd.core.reservations.handlers import waiting
+from schedulerd.core.resource_managers.handlers import resource_managers
+from schedulerd.core.scheduling_states.handlers import scheduling_states
+from schedulerd.core.state.actions import application_states, gang_time, predicate_checks, reservations
+from schedulerd.core.state.alarm_events import (
     AlarmEvent,
     AllocationExecutionTimeout,
     ApplicationExecutionTimeout,
@@ -29,48 +63,8 @@ from schedulerd.core.alarm_events import (
     SchedulingStatesDue,
     StartTimeout,
 )
-from schedulerd.core.applications.handlers import (
-    application_states,
-    applications,
-    asks,
-    execution_times,
-    rm_releases,
-    start_times,
-)
-from schedulerd.core.commands import (
-    CleanQueues,
-    Command,
-    ConnectCallbacks,
-    ConnectResourceManager,
-    DisconnectCallbacks,
-    DisconnectResourceManager,
-    GivePredicateResults,
-    RegisterResourceManager,
-    ReportUtilization,
-    RingAlarms,
-    RunCycle,
-    StopCause,
-    StopResourceManager,
-    UpdateAllocations,
-    UpdateApplications,
-    UpdateConfiguration,
-    UpdateNodes,
-)
-from schedulerd.core.configuration.handlers import configuration
-from schedulerd.core.cycle import run_cycle
-from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
-from schedulerd.core.gangs.handlers import gang_time, gangs
-from schedulerd.core.nodes.handlers import nodes, utilization
-from schedulerd.core.pending.requeue import end_of_step
-from schedulerd.core.predicates.handlers import predicate_checks, predicate_results
-from schedulerd.core.preemption.handlers import quota_preemption
-from schedulerd.core.queue_placement.commands import SetQueueStopped
-from schedulerd.core.queue_placement.handlers import queues, stops
-from schedulerd.core.reservations.handlers import reservations, waiting
-from schedulerd.core.resource_managers.handlers import resource_managers
-from schedulerd.core.scheduling_states.handlers import scheduling_states
-from schedulerd.core.specs import Timeouts
-from schedulerd.core.step_context import Cluster, ResourceManager, StepContext, take
+from schedulerd.core.state.pending.requeue import end_of_step
+from schedulerd.core.state.step_context import Cluster, ResourceManager, StepContext, take
 
 ALARMS_MAX = 200
 """Most alarms that ring in one step; further due alarms ring in the next step."""

@@ -11,8 +11,8 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, get_args, get_origin, get_type_hints
 
-from schedulerd.core.commands import Command
-from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.resources import Limits, Resources
 from schedulerd.journal.schema import (
     SCALARS,
     CodecMissing,

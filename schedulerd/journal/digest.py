@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.journal.encode import facts_text
 
 DIGEST_COMMANDS = 100

@@ -16,8 +16,8 @@ from enum import Enum
 from itertools import groupby
 from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.instant import Instant
 from schedulerd.journal.schema import SCALARS, CodecMissing, Convert, is_dataclass_type, unless_none, without_none
 

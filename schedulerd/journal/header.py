@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from schedulerd import __version__
+from schedulerd.core.language.specs import Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import Timeouts
 from schedulerd.ids import uuid_source
 from schedulerd.instant import Instant
 from schedulerd.journal.schema import Schema, schema

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-from schedulerd.core.commands import Command
+from schedulerd.core.language.commands import Command
 from schedulerd.instant import Instant
 from schedulerd.journal.decode import CommandReader
 from schedulerd.journal.header import Header, HeaderUnreadable

@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.instant import Instant
 from schedulerd.journal.encode import entry_text, facts_text
 from schedulerd.journal.header import Header

@@ -11,7 +11,7 @@ from functools import cache
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, TypeGuard, get_args, get_origin, get_type_hints
 
-from schedulerd.core.commands import Command
+from schedulerd.core.language.commands import Command
 
 Schema: TypeAlias = Mapping[str, Sequence[str]]
 """Names of dataclasses with the names of their fields, in the order in which values are written."""

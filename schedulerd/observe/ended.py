@@ -11,10 +11,10 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from schedulerd.core import facts as f
-from schedulerd.core.checks import ID_LENGTH_MAX, message
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.checks import ID_LENGTH_MAX, message
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts import fact as f
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.instant import Instant
 from schedulerd.observe.explain_causes import duration
 

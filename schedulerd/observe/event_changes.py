@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
-from schedulerd.core import facts as f
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
-from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState
-from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts import fact as f
+from schedulerd.core.language.facts.queues import QueueChange, QueueChanged
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, ApplicationState, NodeState
+from schedulerd.core.language.resources import Resources
 from schedulerd.observe.event_record import SI, Change, Detail, Record, cut
 from schedulerd.observe.event_ring import Expand
 

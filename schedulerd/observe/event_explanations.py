@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from schedulerd.core import facts as f
-from schedulerd.core.configuration import facts as configuration_facts
-from schedulerd.core.configuration import queue_facts as q
-from schedulerd.core.gangs import facts as g
-from schedulerd.core.nodes.facts import NodeRecommended
-from schedulerd.core.predicates.facts import PredicateAnswered, PredicateOutcome
-from schedulerd.core.preemption import facts as p
-from schedulerd.core.reservations import facts as r
+from schedulerd.core.language.facts import configuration as configuration_facts
+from schedulerd.core.language.facts import fact as f
+from schedulerd.core.language.facts import gangs as g
+from schedulerd.core.language.facts import preemption as p
+from schedulerd.core.language.facts import queues as q
+from schedulerd.core.language.facts import reservations as r
+from schedulerd.core.language.facts.nodes import NodeRecommended
+from schedulerd.core.language.facts.predicates import PredicateAnswered, PredicateOutcome
 from schedulerd.observe.event_record import NO_RESOURCES, SI, Kind, Record, cut
 
 

@@ -13,7 +13,7 @@ from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
-from schedulerd.core.resources import within_int64
+from schedulerd.core.language.resources import within_int64
 from schedulerd.observe.event_record import Change, Detail, Event, Kind, Record
 from schedulerd.observe.event_ring import EventRing
 

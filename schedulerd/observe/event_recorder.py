@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedulerd.core import facts as f
-from schedulerd.core.configuration import facts as configuration_facts
-from schedulerd.core.facts import Fact
-from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
+from schedulerd.core.language.facts import configuration as configuration_facts
+from schedulerd.core.language.facts import fact as f
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.facts.predicates import PredicateNotWanted, PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.instant import Instant
 from schedulerd.observe.event_changes import CHANGES, told
 from schedulerd.observe.event_explanations import EXPLANATIONS

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedulerd.amounts import amount_text
-from schedulerd.core.checks import some
 from schedulerd.core.explain.causes import NoRoomCause, RefusedCause, RuleCause
 from schedulerd.core.explain.values import (
     ApplicationExplanation,
@@ -23,8 +22,9 @@ from schedulerd.core.explain.values import (
     Reason,
     ReservationFinding,
 )
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.core.language.checks import some
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.views.values import UnclaimedView
 from schedulerd.observe.explain_causes import amounts, cause_sentence, duration, rule_sentence, rules_details
 

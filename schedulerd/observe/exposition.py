@@ -11,8 +11,8 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from prometheus_client.metrics_core import Metric
 
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.observe import families
 from schedulerd.observe.families import Family
 from schedulerd.observe.holdings import PartitionKey, QueueKey, QueueTally

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, ApplicationState, NodeState
 
 Counts: TypeAlias = defaultdict[tuple[str, ...], int]
 """By the values of the labels."""

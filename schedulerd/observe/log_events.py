@@ -14,18 +14,18 @@ from enum import IntEnum
 
 import structlog
 
-from schedulerd.core import facts as f
-from schedulerd.core.configuration import facts as conf
-from schedulerd.core.configuration import queue_facts as q
-from schedulerd.core.gangs import facts as g
-from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.nodes.facts import NodeRecommended
-from schedulerd.core.predicates import facts as c
-from schedulerd.core.preemption import facts as p
-from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
-from schedulerd.core.reservations.facts import ReservationEnded, Reserved
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.facts import configuration as conf
+from schedulerd.core.language.facts import fact as f
+from schedulerd.core.language.facts import gangs as g
+from schedulerd.core.language.facts import predicates as c
+from schedulerd.core.language.facts import preemption as p
+from schedulerd.core.language.facts import queues as q
+from schedulerd.core.language.facts.nodes import NodeRecommended
+from schedulerd.core.language.facts.reservations import ReservationEnded, Reserved
+from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingStateChanged
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnded
+from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.instant import Instant
 
 IMPACT_LINES_MAX = 50

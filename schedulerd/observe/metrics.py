@@ -19,10 +19,10 @@ from prometheus_client.registry import Collector
 
 from schedulerd import __version__
 from schedulerd.build import core_build
-from schedulerd.core.facts import Fact
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.pending.rules.states import StateCount
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.state.pending.rules.states import StateCount
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.callback_tally import CallbackTally

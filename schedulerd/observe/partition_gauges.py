@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from prometheus_client.metrics_core import Metric
 
 from schedulerd.core.autoscaling.summary import outstanding_requests
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.rules.states import StateCount
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.rules.states import StateCount
 from schedulerd.observe import families
 from schedulerd.observe.exposition import Pace
 from schedulerd.observe.series import Series

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from schedulerd.core.predicates import facts as c
+from schedulerd.core.language.facts import predicates as c
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import Counts

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.preemption import facts as p
-from schedulerd.core.reservations import facts as r
+from schedulerd.core.language.facts import preemption as p
+from schedulerd.core.language.facts import reservations as r
+from schedulerd.core.language.facts.fact import ReleaseRequested
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.holdings import Counts, QueueKey

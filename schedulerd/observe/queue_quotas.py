@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from prometheus_client.metrics_core import Metric
 
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
 from schedulerd.observe import families
 from schedulerd.observe.exposition import Pace
 from schedulerd.observe.holdings import QueueKey

@@ -18,16 +18,16 @@ from enum import StrEnum
 from itertools import product
 from typing import Any, get_args
 
-from schedulerd.core import facts as f
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.configuration import facts as configuration_facts
-from schedulerd.core.configuration import queue_facts as q
-from schedulerd.core.gangs import facts as g
-from schedulerd.core.lifecycles import TERMINAL_STATES, ResourceManagerState
-from schedulerd.core.nodes.facts import NodeRecommended
-from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
-from schedulerd.core.step_context import Item
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts import configuration as configuration_facts
+from schedulerd.core.language.facts import fact as f
+from schedulerd.core.language.facts import gangs as g
+from schedulerd.core.language.facts import queues as q
+from schedulerd.core.language.facts.nodes import NodeRecommended
+from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingStateChanged
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnded
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, ResourceManagerState
+from schedulerd.core.state.step_context import Item
 from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.histogram import Histogram

@@ -15,9 +15,9 @@ from typing import TypeAlias
 
 from prometheus_client.metrics_core import GaugeMetricFamily, HistogramMetricFamily, Metric
 
-from schedulerd.core.lifecycles import ApplicationState, NodeState
-from schedulerd.core.model.node import Node
-from schedulerd.core.partition import Partition
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.partition import Partition
 from schedulerd.observe import families
 from schedulerd.observe.event_record import EventCounts
 from schedulerd.observe.exposition import ROOT, Pace, Queues

@@ -18,8 +18,8 @@ import click
 
 from schedulerd import __version__
 from schedulerd.config import QueueFile, QueueFileInvalid, load_queue_file, matches
-from schedulerd.core.invariants import violations
-from schedulerd.core.specs import ConfigurationText
+from schedulerd.core.invariants.all import violations
+from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.core.views import view
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.daemon.admin.debug_state import DebugState

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from itertools import count
 
 from schedulerd.config import matches
+from schedulerd.core.language.specs import ConfigurationText, PartitionSpec, Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import ConfigurationText, PartitionSpec, Timeouts
 from schedulerd.instant import Instant
 from schedulerd.journal import Header
 from schedulerd.replay.demand import Demand

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from schedulerd.core.commands import Command, RegisterResourceManager, TerminationType, UpdateConfiguration
+from schedulerd.core.language.commands import Command, RegisterResourceManager, TerminationType, UpdateConfiguration
+from schedulerd.core.language.specs import ConfigurationText, PartitionSpec
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import ConfigurationText, PartitionSpec
 from schedulerd.replay.names import ApplicationName
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from statistics import median_low
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     OF_RM,
     AbsenceCause,
     AllocationRelease,
@@ -31,7 +31,7 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateApplications,
 )
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     ApplicationAccepted,
@@ -44,14 +44,14 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
     WithdrawCause,
 )
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.predicates.facts import (
+from schedulerd.core.language.facts.predicates import (
     PredicateAnswered,
     PredicateOutcome,
     PredicateWanted,
     PreemptionPredicateWanted,
 )
-from schedulerd.core.recovery.facts import UnclaimedEnd, UnclaimedEnded
+from schedulerd.core.language.facts.unclaimed import UnclaimedEnd, UnclaimedEnded
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.replay.demand import (
     Answer,

@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     ApplicationRejected,
@@ -25,8 +24,9 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
     WithdrawCause,
 )
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.queues import QueueChange, QueueChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.resources import Resources
 from schedulerd.replay.names import PodName, QueueName, pod_of, queue_of
 from schedulerd.replay.playback import Step
 

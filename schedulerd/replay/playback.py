@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.instant import Instant
 from schedulerd.journal import Digest, Entry, FactsDigest

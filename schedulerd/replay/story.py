@@ -13,11 +13,11 @@ from difflib import get_close_matches
 from heapq import nsmallest
 from typing import Any, NamedTuple, get_args
 
-from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.facts import CycleRan, Fact, ResourceManagerChanged
-from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.language.facts.configuration import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.language.facts.fact import CycleRan, Fact, ResourceManagerChanged
+from schedulerd.core.language.facts.preemption import Preempted
+from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import ConfigurationText
 from schedulerd.instant import Instant
 from schedulerd.observe.log_events import described
 from schedulerd.replay.names import ApplicationName, application_of

@@ -15,7 +15,7 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import TypeAlias
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     Command,
     GivePredicateResults,
@@ -26,7 +26,7 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateApplications,
 )
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     ApplicationAccepted,
@@ -37,10 +37,10 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     ResourceManagerChanged,
 )
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.specs import MINUTE_NS
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import MINUTE_NS
 from schedulerd.replay.demand import Answer, ApplicationDemand, Demand, Origin, Run, Send, is_idle
 from schedulerd.replay.derivation import question_of
 from schedulerd.replay.names import ApplicationName, PodName, application_of, pod_of

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from schedulerd.core import reading
-from schedulerd.core.ask_tags import ASKED_AT_TAG
-from schedulerd.core.checks import shown
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language import reading
+from schedulerd.core.language.ask_tags import ASKED_AT_TAG
+from schedulerd.core.language.checks import shown
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.instant import Instant, read_clocks
 
 EARLIEST_NS = 10**17

@@ -10,8 +10,8 @@ import json
 from collections.abc import Iterable
 
 from schedulerd._generated.si.v2021_02 import si_pb2
-from schedulerd.core.constraints.node_selector import NODE_SELECTOR_TAG
-from schedulerd.core.resources import within_int64
+from schedulerd.core.language.resources import within_int64
+from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG
 from schedulerd.core.views.values import OutstandingView
 
 COUNT_TAG = "schedulerd.io/count"

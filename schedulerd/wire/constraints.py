@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from schedulerd._generated.si.v2021_02 import si_pb2
-from schedulerd.core.checks import shown
-from schedulerd.core.commands import AllocationAffinity, Expression, Operator, PlacementConstraint
+from schedulerd.core.language.checks import shown
+from schedulerd.core.language.commands import AllocationAffinity, Expression, Operator, PlacementConstraint
 
 _OPERATORS = {number: Operator(name) for name, number in si_pb2.AffinityTargetExpression.AffinityTargetOperator.items()}
 

@@ -13,8 +13,8 @@ from itertools import chain, pairwise
 from google.protobuf.message import Message
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.ask_tags import ASKED_AT_TAG
-from schedulerd.core.commands import (
+from schedulerd.core.language.ask_tags import ASKED_AT_TAG
+from schedulerd.core.language.commands import (
     NO_TAGS,
     AllocationRelease,
     AskRelease,
@@ -28,7 +28,7 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.specs import ConfigurationText, PartitionSpec
+from schedulerd.core.language.specs import ConfigurationText, PartitionSpec
 from schedulerd.instant import Instant, read_clocks
 from schedulerd.wire.ask_ages import AskAges
 from schedulerd.wire.items import application_removal, existing_allocation, new_application, node_partition

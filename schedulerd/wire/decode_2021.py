@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 
 from schedulerd._generated.si.v2021_02 import si_pb2
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     NO_TAGS,
     AllocationRelease,
     AskRelease,

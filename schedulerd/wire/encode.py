@@ -15,7 +15,7 @@ from typing import Any
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Dialect
 from schedulerd.wire.response_builder import TOLD, ReadyResources, Response, ResponseBuilder, ResponseBuilder2023

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
-from schedulerd.core.commands import NO_TAGS, ApplicationRemoval, ExistingAllocation, NewApplication
+from schedulerd.core.language.commands import NO_TAGS, ApplicationRemoval, ExistingAllocation, NewApplication
 from schedulerd.wire.ask_ages import AskAges
 from schedulerd.wire.names import partition_from_wire
 from schedulerd.wire.shared_resources import SharedResources

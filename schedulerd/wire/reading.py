@@ -16,7 +16,7 @@ from typing import Any, cast
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
-from schedulerd.core.checks import TAGS_MAX
+from schedulerd.core.language.checks import TAGS_MAX
 from schedulerd.wire.item_count import FIELDS_MAX, FIXED_BYTES, Malformed, varint
 
 PIECE_BYTES_MAX = 256 * 1024

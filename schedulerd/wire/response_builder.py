@@ -14,12 +14,12 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 from google.protobuf.message import Message
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core import facts
-from schedulerd.core.checks import message
-from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
-from schedulerd.core.nodes.facts import NodeRecommended
-from schedulerd.core.recovery.facts import UnclaimedEnded
-from schedulerd.core.resources import Resources, within_int64
+from schedulerd.core.language.checks import message
+from schedulerd.core.language.facts import fact as facts
+from schedulerd.core.language.facts.nodes import NodeRecommended
+from schedulerd.core.language.facts.unclaimed import UnclaimedEnded
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, ApplicationState
+from schedulerd.core.language.resources import Resources, within_int64
 from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Dialect, Stream, update_streams
 from schedulerd.wire.names import partition_to_wire

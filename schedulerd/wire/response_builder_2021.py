@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from google.protobuf.message import Message
 
 from schedulerd._generated.si.v2021_02 import si_pb2
-from schedulerd.core import facts
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.nodes.facts import NodeRecommended
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts import fact as facts
+from schedulerd.core.language.facts.nodes import NodeRecommended
 from schedulerd.wire.dialect import Dialect, Stream
 from schedulerd.wire.response_builder import Item, Release, ResponseBuilder
 

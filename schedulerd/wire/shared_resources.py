@@ -12,8 +12,8 @@ from typing import Any, TypeAlias
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
-from schedulerd.core.checks import RESOURCE_NAMES_MAX
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.checks import RESOURCE_NAMES_MAX
+from schedulerd.core.language.resources import Resources
 
 SHAPES_MAX = 4096
 """Distinct resource messages remembered; a resource manager that sends more sizes than this only loses the sharing."""

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.configuration import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.language.facts.fact import (
     Allocated,
     ApplicationAccepted,
     ApplicationChanged,
@@ -23,7 +23,7 @@ from schedulerd.core.facts import (
     Released,
     ReleaseRequested,
 )
-from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.language.lifecycles import ApplicationState
 
 Event = dict[str, Any]
 Rename = Callable[[str], str]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.facts.fact import Fact
 from tests.conformance.compare import Json
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, cast
 
-from schedulerd.core.pending.sort_keys import APPLICATION_ORDERS, QUEUE_ORDERS, SortOrder
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import ApplicationOrder, QueueOrder
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import ApplicationOrder, QueueOrder
+from schedulerd.core.state.pending.sort_keys import APPLICATION_ORDERS, QUEUE_ORDERS, SortOrder
 
 
 def recorded_share(used: Resources, guaranteed: Resources, _max: Limits, _capacity: Resources) -> tuple[float, ...]:

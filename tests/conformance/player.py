@@ -9,7 +9,7 @@ from itertools import count
 
 from schedulerd.config import QueueFileInvalid, load_queue_file, matches
 from schedulerd.core.autoscaling import summary as autoscaling
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     CleanQueues,
     Command,
     ConnectResourceManager,
@@ -19,9 +19,9 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateConfiguration,
 )
-from schedulerd.core.facts import Allocated, Fact, Released, ReleaseRequested
+from schedulerd.core.language.facts.fact import Allocated, Fact, Released, ReleaseRequested
+from schedulerd.core.language.specs import MILLISECOND_NS, OptOut, PartitionSpec
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import MILLISECOND_NS, OptOut, PartitionSpec
 from schedulerd.core.views import view
 from tests.conformance import steps
 from tests.conformance.events import Event, event_of, in_reading_order

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import (
     Allocated,
     ApplicationAccepted,
     ApplicationChanged,
@@ -24,8 +24,8 @@ from schedulerd.core.facts import (
     Released,
     ReleaseRequested,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.recovery.facts import AllocationUnclaimed
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed
+from schedulerd.core.language.lifecycles import ApplicationState
 from tests.conformance.compare import Json, Rightly
 from tests.conformance.documented import Addition, Additions
 from tests.conformance.history import History, Turn

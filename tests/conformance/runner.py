@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 
-from schedulerd.core.specs import OptOut
+from schedulerd.core.language.specs import OptOut
 from tests.conformance.compare import Json, Level, differences
 from tests.conformance.documented import additions, excuses, judge
 from tests.conformance.peer_order import recorded_order

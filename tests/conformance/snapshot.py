@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.specs import MILLISECOND_NS
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import MILLISECOND_NS
 from schedulerd.core.views.values import AllocationView, ApplicationView, NodeView, PartitionView, QueueView, UserView
 from tests.conformance.events import Rename
 

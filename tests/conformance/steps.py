@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     ApplicationRemoval,
     AskRelease,
@@ -28,9 +28,9 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import DAY_NS, MILLISECOND_NS, Timeouts
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import DAY_NS, MILLISECOND_NS, Timeouts
 
 RM_ID = "rm:123"
 PARTITION = "default"

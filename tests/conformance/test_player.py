@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schedulerd.core.specs import OptOut
+from schedulerd.core.language.specs import OptOut
 from tests.conformance.compare import Json, Level
 from tests.conformance.player import play
 from tests.conformance.runner import OPT_OUT_RULE, Outcome, PredicateResult, run

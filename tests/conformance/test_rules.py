@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.facts import Allocated, ApplicationChanged, ReleaseRequested
+from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, ReleaseRequested
 from tests.conformance.compare import Json, Level, differences
 from tests.conformance.history import History
 from tests.conformance.player import play_through

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedulerd.core.commands import Command, UpdateAllocations
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command, UpdateAllocations
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.scheduler import Scheduler
 from tests.contract.measured_daemon import measured_main
 

@@ -11,7 +11,7 @@ import re
 import sys
 from pathlib import Path
 
-from schedulerd.core.facts import Allocated
+from schedulerd.core.language.facts.fact import Allocated
 from schedulerd.journal import Digest, Entry, FactsDigest, Journal
 
 

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.checks import TAGS_MAX
+from schedulerd.core.language.checks import TAGS_MAX
 from schedulerd.wire.response_builder import REJECTED_ID_LENGTH_MAX
 from tests.contract.daemon_process import DaemonProcess
 from tests.contract.raw_client import RawClient, UpdateStream, allocated

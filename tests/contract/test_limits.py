@@ -16,7 +16,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2, callback_pb2_grpc
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.commands import RunCycle
+from schedulerd.core.language.commands import RunCycle
 from schedulerd.daemon.access.request_reading import REQUEST_BYTES_MAX
 from schedulerd.journal import Entry, Journal
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess

@@ -12,7 +12,7 @@ import grpc
 import httpx
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2, admin_pb2_grpc
-from schedulerd.core.checks import ID_LENGTH_MAX
+from schedulerd.core.language.checks import ID_LENGTH_MAX
 from schedulerd.daemon.server import VALIDATIONS_WAITING_MAX
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import QUEUES, RawClient

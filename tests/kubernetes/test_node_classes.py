@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.constraints.node_selector import parse
+from schedulerd.core.state.constraints.node_selector import parse
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.node_classes import NodeClass, split

@@ -7,22 +7,22 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from schedulerd.core import commit, commit_room
-from schedulerd.core.commands import PredicateResult
 from schedulerd.core.configuration.rules import reload
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.predicate_check import PredicateCheck
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending import requeue
+from schedulerd.core.language.commands import PredicateResult
+from schedulerd.core.language.resources import Items, Limits, Resources
+from schedulerd.core.language.specs import QueueSpec
 from schedulerd.core.predicates.handlers import predicate_results
-from schedulerd.core.quotas import rules
-from schedulerd.core.quotas.limit_subject import group_of
-from schedulerd.core.quotas.quota_key import QuotaKey
-from schedulerd.core.quotas.rules import Blocked
-from schedulerd.core.resources import Items, Limits, Resources
-from schedulerd.core.specs import QueueSpec
+from schedulerd.core.state.ledger import commit, commit_room
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.predicate_check import PredicateCheck
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending import requeue
+from schedulerd.core.state.quotas import rules
+from schedulerd.core.state.quotas.limit_subject import group_of
+from schedulerd.core.state.quotas.quota_key import QuotaKey
+from schedulerd.core.state.quotas.rules import Blocked
 from tests.mutants.changes import By, Compares, Replaced, gives, left_out, nothing, while_
 from tests.mutants.finders import Property, Simulated, Told, UnitTested
 from tests.mutants.mutant import Mutant

@@ -5,25 +5,27 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schedulerd.core import commit, commit_unclaimed, fsm
-from schedulerd.core.applications.handlers import allocating, application_states, asks, releases, rm_releases
-from schedulerd.core.commands import NodeUpdate
-from schedulerd.core.facts import Allocated, AskWithdrawn
-from schedulerd.core.gangs.handlers import gang_time, gangs
+from schedulerd.core.applications.handlers import asks, rm_releases
+from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.gangs.rules import gang_deadlock
-from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.gang import TaskGroup
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending import enqueueing
-from schedulerd.core.pending.request_class import PendingClass, RequestClass, RequestClasses
+from schedulerd.core.language import fsm
+from schedulerd.core.language.commands import NodeUpdate
+from schedulerd.core.language.facts.fact import Allocated, AskWithdrawn
+from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger
 from schedulerd.core.queue_placement.handlers import queues
-from schedulerd.core.quotas import rules as quota_rules
-from schedulerd.core.quotas.quota_key import QuotaKey
-from schedulerd.core.quotas.rules import Blocked
-from schedulerd.core.recovery.early import EarlyItems
 from schedulerd.core.recovery.handlers import existing, unclaimed
+from schedulerd.core.state.actions import allocating, application_states, gang_time, releases
+from schedulerd.core.state.ledger import commit, commit_unclaimed
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.early import EarlyItems
+from schedulerd.core.state.model.gang import TaskGroup
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending import enqueueing
+from schedulerd.core.state.pending.request_class import PendingClass, RequestClass, RequestClasses
+from schedulerd.core.state.quotas import rules as quota_rules
+from schedulerd.core.state.quotas.quota_key import QuotaKey
+from schedulerd.core.state.quotas.rules import Blocked
 from schedulerd.core.views import view
 from schedulerd.core.views.values import AskView, NodeView
 from tests.mutants.changes import By, Compares, Constant, Replaced, Within, gives, left_out, nothing, while_

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import Expression, Operator
-from schedulerd.core.constraints import expressions
-from schedulerd.core.constraints.affinity import Affinity
-from schedulerd.core.constraints.constraints import Constraints, May
-from schedulerd.core.constraints.node_pool import NodePool
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.predicate_check import PredicateCheck
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending import requeue
-from schedulerd.core.pending.enqueueing import admits_group
-from schedulerd.core.pending.request_class import RequestClass
+from schedulerd.core.language.commands import Expression, Operator
+from schedulerd.core.language.specs import NodeOrder as NodeOrderPolicy
 from schedulerd.core.predicates.handlers import predicate_results
-from schedulerd.core.quotas.rules import highest_blocked
-from schedulerd.core.specs import NodeOrder as NodeOrderPolicy
+from schedulerd.core.state.constraints import expressions
+from schedulerd.core.state.constraints.affinity import Affinity
+from schedulerd.core.state.constraints.constraints import Constraints, May
+from schedulerd.core.state.constraints.node_pool import NodePool
+from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.predicate_check import PredicateCheck
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending import requeue
+from schedulerd.core.state.pending.enqueueing import admits_group
+from schedulerd.core.state.pending.request_class import RequestClass
+from schedulerd.core.state.quotas.rules import highest_blocked
 from tests.mutants.changes import By, Compares, Replaced, gives, nothing
 from tests.mutants.finders import Property, Simulated, UnitTested
 from tests.mutants.mutant import Mutant

@@ -7,23 +7,24 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from schedulerd.core import commit_room
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.node import Node
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending import enqueueing
-from schedulerd.core.pending.request_class import RequestClass
-from schedulerd.core.pending.retry_timers import Refused
-from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.language.facts.preemption import PreemptionRefusal
+from schedulerd.core.language.facts.reservations import ReservationEnd
+from schedulerd.core.language.resources import Items, Resources
+from schedulerd.core.language.specs import PreemptionPolicy
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.preemption.rules import preemption_context, search, victims
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext, VictimQueue, in_use
 from schedulerd.core.preemption.rules.search import Search
 from schedulerd.core.preemption.rules.victims import Budget, Candidate, VictimSet
-from schedulerd.core.reservations.facts import ReservationEnd
-from schedulerd.core.reservations.handlers import reservations, reserving, waiting
-from schedulerd.core.resources import Items, Resources
-from schedulerd.core.specs import PreemptionPolicy
+from schedulerd.core.reservations.handlers import reserving, waiting
+from schedulerd.core.state.actions import reservations
+from schedulerd.core.state.ledger import commit_room
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending import enqueueing
+from schedulerd.core.state.pending.request_class import RequestClass
+from schedulerd.core.state.pending.retry_timers import Refused
 from tests.mutants.changes import By, Compares, Constant, Replaced, Within, getter, gives, left_out, nothing, while_
 from tests.mutants.finders import UnitTested
 from tests.mutants.mutant import Mutant

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulerd.core import commit
-from schedulerd.core.model.node import Node
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.request_class import RequestClass
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.request_class import RequestClass
 from tests.mutants.changes import By, Replaced, nothing
 from tests.mutants.finders import Simulated
 from tests.mutants.mutant import Mutant

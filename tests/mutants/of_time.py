@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from schedulerd.core.alarms import Alarm, Alarms
-from schedulerd.core.applications.handlers import application_states, execution_times, releases
-from schedulerd.core.model.due import Due
-from schedulerd.core.pending.retry_timers import RetryTimers
+from schedulerd.core.applications.handlers import execution_times
+from schedulerd.core.language.alarms import Alarm, Alarms
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.recovery.handlers import early
 from schedulerd.core.resource_managers.handlers import resource_managers
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.state.actions import application_states, releases
+from schedulerd.core.state.model.due import Due
+from schedulerd.core.state.pending.retry_timers import RetryTimers
 from tests.mutants.changes import By, Compares, Replaced, left_out, nothing
 from tests.mutants.finders import UnitTested
 from tests.mutants.mutant import Mutant

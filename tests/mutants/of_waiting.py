@@ -6,19 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 from schedulerd.core.applications.handlers import start_times
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.nodes import node_order
-from schedulerd.core.nodes.node_order import NodeOrder
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending import enqueueing, rebuild, requeue, sort_keys, start_order
-from schedulerd.core.pending.capacity import SchedulableCapacity
-from schedulerd.core.pending.capacity_renewal import CapacityRenewal
-from schedulerd.core.pending.parent_entity import Block, BlockReason, ParentEntity
-from schedulerd.core.pending.pending_index import PendingIndex
-from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PartitionSpec
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import PartitionSpec
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.nodes import node_order
+from schedulerd.core.state.nodes.node_order import NodeOrder
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending import enqueueing, rebuild, requeue, sort_keys, start_order
+from schedulerd.core.state.pending.capacity import SchedulableCapacity
+from schedulerd.core.state.pending.capacity_renewal import CapacityRenewal
+from schedulerd.core.state.pending.parent_entity import Block, BlockReason, ParentEntity
+from schedulerd.core.state.pending.pending_index import PendingIndex
+from schedulerd.core.state.pending.request_class import PendingClass
 from tests.mutants.changes import By, Compares, Replaced, Within, gives, left_out, nothing, while_
 from tests.mutants.finders import Property, UnitTested
 from tests.mutants.mutant import Mutant

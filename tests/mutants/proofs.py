@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from schedulerd.core.specs import NodeOrder
+from schedulerd.core.language.specs import NodeOrder
 from tests.mutants.finders import Property, Simulated
 from tests.property import constrained, full_cluster
 from tests.property.full_scenes import scenes

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from schedulerd.core import commit
 from schedulerd.core.gangs.handlers import gangs
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.resources import Limits
+from schedulerd.core.language.resources import Limits
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.queue import Queue
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.changes import Change, Compares, Constant, DoesNotFit, Replaced, Within, gives, nothing
 from tests.mutants.finders import Found, UnitTested
@@ -114,4 +114,4 @@ def test_a_mutant_that_falls_over_itself_is_a_mistake(monkeypatch: pytest.Monkey
 
 def test_a_mutant_that_nothing_comes_to_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert a_mutant(nothing, lambda: None).found() == [""]
-    assert "never came to schedulerd.core.resources.Limits.exceeded_by" in capsys.readouterr().out
+    assert "never came to schedulerd.core.language.resources.Limits.exceeded_by" in capsys.readouterr().out

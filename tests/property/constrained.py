@@ -10,7 +10,7 @@ from collections import Counter
 
 from hypothesis import strategies as st
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationAffinity,
     AllocationRelease,
     Command,
@@ -23,10 +23,10 @@ from schedulerd.core.commands import (
     PlacementConstraint,
     UpdateAllocations,
 )
-from schedulerd.core.facts import Allocated, AskRejected, Fact, Released, ReleaseRequested
-from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MINUTE_NS, SECOND_NS, NodeOrder, Timeouts
+from schedulerd.core.language.facts.fact import Allocated, AskRejected, Fact, Released, ReleaseRequested
+from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MINUTE_NS, SECOND_NS, NodeOrder, Timeouts
 from tests.property.naive_constraints import HOST, REQUIRED_NODE, SELECTOR, Estate, Machine
 from tests.unit.core.builders import Conversation, a_partition_spec, a_scheduler, an_app, of
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     NodeAction,
     NodeUpdate,
@@ -19,8 +19,8 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
+from schedulerd.core.language.specs import SECOND_NS
 from tests.dialects import Heard, Speaker
 from tests.unit.core.builders import (
     Conversation,

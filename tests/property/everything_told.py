@@ -12,10 +12,10 @@ from typing import Any
 from structlog.testing import capture_logs
 
 from schedulerd.core.autoscaling.summary import outstanding_requests
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Fact
-from schedulerd.core.invariants import violations
-from schedulerd.core.reading import INT64_MAX, INT64_MIN
+from schedulerd.core.invariants.all import violations
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.reading import INT64_MAX, INT64_MIN
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import view
 from schedulerd.daemon.admin.json_pieces import json_pieces

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 from hypothesis import strategies as st
 
-from schedulerd.core.commands import AskRelease, Command, NewAsk, NodeAction, UpdateAllocations
-from schedulerd.core.facts import Fact
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused
-from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
-from schedulerd.core.resources import Items, Resources
-from schedulerd.core.specs import MINUTE_NS, SECOND_NS, PartitionSpec, Timeouts
+from schedulerd.core.language.commands import AskRelease, Command, NewAsk, NodeAction, UpdateAllocations
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.facts.preemption import Preempted, PreemptionRefusal, PreemptionRefused
+from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded, Reserved
+from schedulerd.core.language.resources import Items, Resources
+from schedulerd.core.language.specs import MINUTE_NS, SECOND_NS, PartitionSpec, Timeouts
 from tests.property.full_scenes import UNITS, Scene
 from tests.property.naive_victims import Bench, Choice, Waiting, required_node
 from tests.reference.queue_paths import common_queue

@@ -10,10 +10,9 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from schedulerd.core.commands import NewAsk
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import (
+from schedulerd.core.language.commands import NewAsk
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
     SECOND_NS,
     OptOut,
     PreemptionPolicy,
@@ -22,6 +21,7 @@ from schedulerd.core.specs import (
     QueueSpec,
     WithinQueue,
 )
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from tests.property.trees import Tree, seeds
 from tests.unit.core.builders import EVERYBODY, an_ask
 

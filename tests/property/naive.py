@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from schedulerd.core.commands import NewApplication
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import NewApplication
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     ApplicationAccepted,
@@ -19,9 +19,9 @@ from schedulerd.core.facts import (
     Fact,
     Released,
 )
-from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import LimitSpec, QueueSpec
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import LimitSpec, QueueSpec
 from tests.reference.changes import changed
 from tests.reference.queue_paths import is_below, path_to_root
 

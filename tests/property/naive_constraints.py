@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from schedulerd.core.commands import AllocationAffinity, Expression, NewAsk, Operator
-from schedulerd.core.facts import Allocated, AllocationChanged, Fact, Released
-from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
-from schedulerd.core.reservations.facts import ReservationEnded, Reserved
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import AllocationAffinity, Expression, NewAsk, Operator
+from schedulerd.core.language.facts.fact import Allocated, AllocationChanged, Fact, Released
+from schedulerd.core.language.facts.reservations import ReservationEnded, Reserved
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnded
+from schedulerd.core.language.resources import Resources
 from tests.reference.changes import changed
 
 HOST = "si/hostname"

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import ApplicationOrder, PriorityPolicy, QueueOrder
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import ApplicationOrder, PriorityPolicy, QueueOrder
 from schedulerd.core.views.values import Amounts, ApplicationView, PartitionView, QueueView
 from tests.property.naive import Recount
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from schedulerd.core.commands import NewAsk
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import NewAsk
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     AskAdded,
@@ -22,11 +22,11 @@ from schedulerd.core.facts import (
     Released,
     ReleaseRequested,
 )
-from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.reservations.facts import ReservationEnded, Reserved
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import OptOut, QueueSpec
+from schedulerd.core.language.facts.reservations import ReservationEnded, Reserved
+from schedulerd.core.language.lifecycles import NodeState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import OptOut, QueueSpec
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from tests.property.naive import exceeds
 from tests.reference.entitlement import (
     OPTED_OUT,

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from hypothesis import event
 from hypothesis import strategies as st
 
-from schedulerd.core.commands import Command, NodeAction, UpdateConfiguration
-from schedulerd.core.configuration.facts import ConfigurationRejected
-from schedulerd.core.facts import Fact, Released
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import DAY_NS, MINUTE_NS, SECOND_NS, PartitionSpec, Timeouts
+from schedulerd.core.language.commands import Command, NodeAction, UpdateConfiguration
+from schedulerd.core.language.facts.configuration import ConfigurationRejected
+from schedulerd.core.language.facts.fact import Fact, Released
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import DAY_NS, MINUTE_NS, SECOND_NS, PartitionSpec, Timeouts
 from tests.property.naive import Recount
 from tests.property.trees import USERS, Tree, changed, seeds, trees
 from tests.unit.core.builders import RM, Conversation, a_node, a_scheduler, an_app, an_ask, an_existing, of

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from schedulerd.core.constraints import constraints, node_pools
-from schedulerd.core.specs import NodeOrder
+from schedulerd.core.language.specs import NodeOrder
+from schedulerd.core.state.constraints import constraints, node_pools
 from tests.property.constrained import Choosy, Move, plans
 
 NEVER, ALWAYS = 10_000, 1

@@ -10,10 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulerd.core import commands as said
-from schedulerd.core.commands import Command, NodeAction, TerminationType, UpdateAllocations, UpdateApplications
-from schedulerd.core.facts import Allocated, Fact, ReleaseRequested
-from schedulerd.core.resources import Resources
+from schedulerd.core.language import commands as said
+from schedulerd.core.language.commands import (
+    Command,
+    NodeAction,
+    TerminationType,
+    UpdateAllocations,
+    UpdateApplications,
+)
+from schedulerd.core.language.facts.fact import Allocated, Fact, ReleaseRequested
+from schedulerd.core.language.resources import Resources
 from tests.dialects import PRIORITY_CLASSES, Speaker, Speaker2021, Speaker2023, WireCommand
 from tests.property.dialect_story import WIRE_COMMANDS, Teller, commonly, tell
 from tests.sim.observations import Observations

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.views.values import PartitionView
 from schedulerd.observe.event_record import SI, Event, Record
 from schedulerd.observe.event_recorder import EventRecorder

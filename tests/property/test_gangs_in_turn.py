@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 from hypothesis import event, example, given
 from hypothesis import strategies as st
 
-from schedulerd.core.commands import UpdateConfiguration
-from schedulerd.core.facts import ApplicationChanged, Fact, ReleaseRequested
-from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import SECOND_NS, LimitSpec, QueueSpec
+from schedulerd.core.language.commands import UpdateConfiguration
+from schedulerd.core.language.facts.fact import ApplicationChanged, Fact, ReleaseRequested
+from schedulerd.core.language.facts.gangs import GangCompleted, GangGaveWay
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import SECOND_NS, LimitSpec, QueueSpec
 from tests.unit.core.builders import (
     EVERYBODY,
     Conversation,

@@ -13,7 +13,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.commands import Command
+from schedulerd.core.language.commands import Command
 from schedulerd.terminal import cli, get, queue, top
 from schedulerd.terminal.api_client import ApiClient
 from schedulerd.terminal.words import clean

@@ -17,11 +17,11 @@ from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.config import QueueFileInvalid, load_queue_file
-from schedulerd.core import commands as c
-from schedulerd.core.applications.handlers.application_states import STATE_AWARE_DISABLE_TAG
-from schedulerd.core.constraints.node_selector import NODE_SELECTOR_TAG
-from schedulerd.core.facts import Allocated, ApplicationAccepted, ApplicationRejected
-from schedulerd.core.partition import REQUIRED_NODE_TAG
+from schedulerd.core.language import commands as c
+from schedulerd.core.language.facts.fact import Allocated, ApplicationAccepted, ApplicationRejected
+from schedulerd.core.language.reading import INT64_MAX, INT64_MIN
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.queue_placement.rules.namespace_tags import (
     GUARANTEED_TAG,
     MAX_APPLICATIONS_TAG,
@@ -29,9 +29,9 @@ from schedulerd.core.queue_placement.rules.namespace_tags import (
     QUOTA_TAG,
 )
 from schedulerd.core.queue_placement.rules.queue_placement import FORCE_CREATE_TAG
-from schedulerd.core.reading import INT64_MAX, INT64_MIN
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import PartitionSpec, QueueSpec, RuleKind, RuleSpec
+from schedulerd.core.state.actions.application_states import STATE_AWARE_DISABLE_TAG
+from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.daemon.sessions.open_calls import Refused
 from schedulerd.daemon.transport.request_limits import RequestLimits
 from schedulerd.wire.callback import HelloInvalid, read_hello, results_in

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.instant import Instant
 from schedulerd.journal import Digest, Entry, FactsDigest, Journal
 from schedulerd.journal.decode import CommandReader

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import event, given
 
-from schedulerd.core.commands import RingAlarms
-from schedulerd.core.pending import capacity_renewal
+from schedulerd.core.language.commands import RingAlarms
+from schedulerd.core.state.pending import capacity_renewal
 from tests.property.naive_order import Sorted
 from tests.property.story import Move, Story, plans, several_trees
 from tests.property.trees import Tree

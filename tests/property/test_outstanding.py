@@ -12,9 +12,9 @@ import pytest
 from hypothesis import Phase, event, example, given, settings
 
 from schedulerd.core.autoscaling.rules import outstanding
-from schedulerd.core.facts import Allocated
-from schedulerd.core.quotas.headroom import Headroom
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.fact import Allocated
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.quotas.headroom import Headroom
 from schedulerd.core.views.values import Amounts, ApplicationView
 from tests.property.naive import Recount
 from tests.property.naive_order import Sorted, fits

@@ -9,8 +9,8 @@ from typing import TypeAlias
 import pytest
 from hypothesis import Phase, event, given, settings
 
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.preemption.handlers import preemption
-from schedulerd.core.specs import SECOND_NS
 from tests.property.full_cluster import Crowd, Move, plans
 from tests.property.full_scenes import Scene, scenes
 

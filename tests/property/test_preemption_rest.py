@@ -14,11 +14,11 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from schedulerd.core.commands import NewAsk
-from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.preemption.facts import Preempted
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, QueueSpec
+from schedulerd.core.language.commands import NewAsk
+from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
+from schedulerd.core.language.facts.preemption import Preempted
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, QueueSpec
 from tests.property.trees import seeds
 from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask, of
 from tests.unit.core.preemption_builders import wait

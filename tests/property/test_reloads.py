@@ -10,13 +10,13 @@ from typing import Any
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from schedulerd.core.commands import NewApplication, NodeAction, UpdateConfiguration
-from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.facts import CycleRan, Fact
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.reservations.facts import Reserved
-from schedulerd.core.specs import NodeOrder, PartitionSpec, QueueSpec, RuleKind, RuleSpec
+from schedulerd.core.language.commands import NewApplication, NodeAction, UpdateConfiguration
+from schedulerd.core.language.facts.configuration import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.language.facts.fact import CycleRan, Fact
+from schedulerd.core.language.facts.reservations import Reserved
+from schedulerd.core.language.specs import NodeOrder, PartitionSpec, QueueSpec, RuleKind, RuleSpec
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
 from schedulerd.core.views.values import AskView, PartitionView
 from tests.property.story import (
     MEMBERSHIPS,

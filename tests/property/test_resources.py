@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.resources import Resources
 
 INT64_MAX = 2**63 - 1
 NAMES = ("memory", "vcore", "gpu")

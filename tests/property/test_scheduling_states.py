@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from hypothesis import event, given
 
-from schedulerd.core.commands import ConnectCallbacks
-from schedulerd.core.facts import Allocated, AskWithdrawn, Fact
-from schedulerd.core.pending.rules.states import PendingState, group_state
-from schedulerd.core.quotas.rules import Blocked
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.commands import ConnectCallbacks
+from schedulerd.core.language.facts.fact import Allocated, AskWithdrawn, Fact
+from schedulerd.core.language.facts.scheduling_states import (
+    PendingReasonChanged,
+    SchedulingState,
+    SchedulingStateChanged,
+)
+from schedulerd.core.language.specs import SECOND_NS
+from schedulerd.core.state.pending.rules.states import PendingState, group_state
+from schedulerd.core.state.quotas.rules import Blocked
 from tests.property.story import Move, Story, plans, several_trees
 from tests.property.test_outstanding import unplaceable
 from tests.property.trees import Tree

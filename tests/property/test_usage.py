@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from hypothesis import event, example, given
 
-from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.resources import Limits
+from schedulerd.core.language.facts.fact import Allocated, Fact
+from schedulerd.core.language.resources import Limits
 from schedulerd.core.views.values import UserView
 from tests.property.naive import Recount
 from tests.property.naive_order import Sorted

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from schedulerd.config import matches
-from schedulerd.core.commands import TerminationType, UpdateAllocations
-from schedulerd.core.facts import Allocated, Released
-from schedulerd.core.invariants import violations
+from schedulerd.core.invariants.all import violations
+from schedulerd.core.language.commands import TerminationType, UpdateAllocations
+from schedulerd.core.language.facts.fact import Allocated, Released
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.replay.demand import Demand
 from schedulerd.replay.derivation import derive

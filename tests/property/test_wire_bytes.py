@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
-from schedulerd.core.commands import (
+from schedulerd.core.invariants.all import violations
+from schedulerd.core.language.commands import (
     Command,
     ConnectCallbacks,
     ConnectResourceManager,
@@ -25,7 +26,6 @@ from schedulerd.core.commands import (
     RegisterResourceManager,
     RunCycle,
 )
-from schedulerd.core.invariants import violations
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.sessions.open_calls import Refused
 from schedulerd.daemon.transport.request_limits import RequestLimits

@@ -16,8 +16,8 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import (
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
     Acl,
     ApplicationOrder,
     LimitSpec,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedulerd.core.facts import Allocated, AllocationChanged
+from schedulerd.core.language.facts.fact import Allocated, AllocationChanged
 
 
 def changed(before: Allocated, fact: AllocationChanged) -> Allocated:

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import OptOut, PreemptionPolicy, PriorityPolicy, WithinQueue
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import OptOut, PreemptionPolicy, PriorityPolicy, WithinQueue
 from tests.reference.queue_paths import below, common_queue, is_below, path_to_root
 
 WEIGHT_OF_ALL = 10**30

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from schedulerd.core.facts import ApplicationRejected, AskRejected, CheckFailed, NodeRejected, RejectCode
-from schedulerd.core.recovery.facts import AllocationUnclaimed
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.facts.fact import ApplicationRejected, AskRejected, CheckFailed, NodeRejected, RejectCode
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed
+from schedulerd.core.language.specs import SECOND_NS
 from tests.rest import causes, projection
 from tests.rest.asgi import STREAM_TURNS, Answer, ask
 from tests.rest.body import comparable, event_counts, of_yaml

@@ -14,8 +14,8 @@ from google.protobuf.json_format import ParseDict
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import QueueFileInvalid, load_queue_file
-from schedulerd.core.commands import AllocationRelease, TerminationType, UpdateAllocations, UpdateConfiguration
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import AllocationRelease, TerminationType, UpdateAllocations, UpdateConfiguration
+from schedulerd.core.language.facts.fact import (
     Allocated,
     ApplicationAccepted,
     ApplicationChanged,
@@ -24,8 +24,8 @@ from schedulerd.core.facts import (
     NodeAccepted,
     ReleaseRequested,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.specs import MILLISECOND_NS, ConfigurationText
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import MILLISECOND_NS, ConfigurationText
 from schedulerd.wire.decode import RequestDecoder
 from tests.rest.of_head import Translation
 from tests.rest.world import World

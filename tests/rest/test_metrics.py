@@ -13,8 +13,8 @@ import pytest
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from schedulerd.core.facts import Fact
-from schedulerd.core.recovery.facts import AllocationUnclaimed
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed
 from schedulerd.instant import Instant
 from schedulerd.observe.metrics import Metrics
 from tests.rest.story import Player, read_answers, read_story

@@ -21,10 +21,10 @@ from schedulerd.config import (
     matches,
     show_queue_file,
 )
-from schedulerd.core.commands import Command, ConnectResourceManager, RegisterResourceManager, RunCycle
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command, ConnectResourceManager, RegisterResourceManager, RunCycle
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.specs import SECOND_NS, ConfigurationText, Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import SECOND_NS, ConfigurationText, Timeouts
 from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.http import Sources, build_app, metrics_endpoint
 from schedulerd.daemon.admin.http_access import Gate

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from schedulerd.core.commands import Command, TerminationType, UpdateAllocations
-from schedulerd.core.facts import AskAdded, AskWithdrawn, EarlyAskReleased, Fact, WithdrawCause
-from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.language.commands import Command, TerminationType, UpdateAllocations
+from schedulerd.core.language.facts.fact import AskAdded, AskWithdrawn, EarlyAskReleased, Fact, WithdrawCause
+from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.views.values import ResourceManagerView
 from tests.sim.rm_memory import ANSWERED, plain_name
 

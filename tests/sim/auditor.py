@@ -11,8 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from schedulerd.core.configuration.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.configuration import (
+    ConfigurationAccepted,
+    ConfigurationRejected,
+    ConfigurationUpdated,
+)
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     ApplicationChanged,
@@ -27,10 +31,10 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     ResourceManagerChanged,
 )
-from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.predicates.facts import PredicateNotWanted
-from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
-from schedulerd.core.resources import Items, Resources
+from schedulerd.core.language.facts.predicates import PredicateNotWanted
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnded
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.views.values import ApplicationView, NodeView, PartitionView, ResourceManagerView
 
 Ledger = defaultdict[str, Resources]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from schedulerd.core.facts import Allocated
-from schedulerd.core.partition import REQUIRED_NODE_TAG
+from schedulerd.core.language.facts.fact import Allocated
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import OptOut, PreemptionPolicy, QueueProperties
 from schedulerd.core.recovery.handlers.existing import ALLOW_PREEMPTION_TAG
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import OptOut, PreemptionPolicy, QueueProperties
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.core.views.values import AskView, NodeView, PartitionView
 from tests.reference.entitlement import (
     OPTED_OUT,

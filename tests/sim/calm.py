@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from schedulerd.core.alarm_events import ApplicationStateTimeout, QueueCleanupDue
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     AskRelease,
     Command,
@@ -24,11 +23,12 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateNodes,
 )
-from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.partition import Partition
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.state.alarm_events import ApplicationStateTimeout, QueueCleanupDue
+from schedulerd.core.state.partition import Partition
 from tests.sim.rm_memory import ResourceManagerMemory
 
 ROUNDS_MAX = 60

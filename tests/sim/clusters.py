@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedulerd.core.commands import Command, RegisterResourceManager, UpdateConfiguration
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import (
+from schedulerd.core.language.commands import Command, RegisterResourceManager, UpdateConfiguration
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
     MINUTE_NS,
     SECOND_NS,
     Acl,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schedulerd.core.commands import GivePredicateResults, NodeAction, NodeUpdate, PredicateResult, UpdateNodes
+from schedulerd.core.language.commands import GivePredicateResults, NodeAction, NodeUpdate, PredicateResult, UpdateNodes
 from tests.sim.constrained_world import ZONES, ConstrainedWorld
 from tests.sim.judging_world import JudgingContestedWorld, JudgingGangWorld, JudgingWorld
 from tests.sim.rm_memory import ResourceManagerMemory

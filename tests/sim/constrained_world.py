@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationAffinity,
     Expression,
     NewAsk,
@@ -14,7 +14,7 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateNodes,
 )
-from schedulerd.core.constraints.node_selector import NODE_SELECTOR_TAG
+from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG
 from tests.sim.world import Move, World
 
 APPS = ("web", "db")

@@ -9,15 +9,15 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from schedulerd.core.commands import NewAsk
-from schedulerd.core.facts import Allocated, Fact, ReleaseCause, ReleaseRequested, ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.partition import Partition
-from schedulerd.core.predicates.facts import PredicateAnswered, PredicateOutcome, PredicateWanted
-from schedulerd.core.preemption.facts import Preempted
-from schedulerd.core.reservations.facts import Reserved
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import NewAsk
+from schedulerd.core.language.facts.fact import Allocated, Fact, ReleaseCause, ReleaseRequested, ResourceManagerChanged
+from schedulerd.core.language.facts.predicates import PredicateAnswered, PredicateOutcome, PredicateWanted
+from schedulerd.core.language.facts.preemption import Preempted
+from schedulerd.core.language.facts.reservations import Reserved
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state.partition import Partition
 from schedulerd.core.views.values import AskView, NodeView, PartitionView, ResourceManagerView
 from tests.property.naive_constraints import Estate, Machine
 from tests.sim.constrained_world import SELECTORS

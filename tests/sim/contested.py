@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from random import Random
 
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import (
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
     MILLISECOND_NS,
     SECOND_NS,
     ApplicationOrder,

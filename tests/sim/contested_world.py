@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import ClassVar
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     ApplicationRemoval,
     NewApplication,
@@ -25,8 +25,8 @@ from schedulerd.core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, PartitionSpec
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, PartitionSpec
 from tests.sim.contested import LEAVES, one_max_for_two, queue_file, rivals
 from tests.sim.gang_world import GangWorld
 from tests.sim.rm_memory import ResourceManagerMemory

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedulerd.core.specs import PartitionSpec
+from schedulerd.core.language.specs import PartitionSpec
 from tests.sim.contested import queue_file
 from tests.sim.contested_world import ContestedWorld
 from tests.sim.rm_memory import ResourceManagerMemory

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from random import Random
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AbsenceCause,
     AllocationRelease,
     Command,
@@ -31,9 +31,9 @@ from schedulerd.core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, PartitionSpec, QueueSpec
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, PartitionSpec, QueueSpec
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.notes import FORGOTTEN_SHARE, Notes
 from tests.sim.rm_memory import ResourceManagerMemory

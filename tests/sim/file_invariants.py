@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedulerd.core.commands import Command, RegisterResourceManager, UpdateConfiguration
-from schedulerd.core.configuration.facts import ConfigurationUpdated
-from schedulerd.core.facts import ApplicationAccepted, ApplicationChanged, Fact, ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.specs import PartitionSpec, QueueSpec
+from schedulerd.core.language.commands import Command, RegisterResourceManager, UpdateConfiguration
+from schedulerd.core.language.facts.configuration import ConfigurationUpdated
+from schedulerd.core.language.facts.fact import ApplicationAccepted, ApplicationChanged, Fact, ResourceManagerChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.specs import PartitionSpec, QueueSpec
 from schedulerd.core.views.values import ApplicationView, LimitView, PartitionView, QueueView, ResourceManagerView
 
 Rules = tuple[object, ...]

@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from schedulerd.core.commands import Command, NewApplication, UpdateApplications
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import Command, NewApplication, UpdateApplications
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     ApplicationAccepted,
@@ -27,9 +27,9 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
     WithdrawCause,
 )
-from schedulerd.core.gangs.facts import GangTimedOut
-from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState, ResourceManagerState
-from schedulerd.core.resources import Items, Resources
+from schedulerd.core.language.facts.gangs import GangTimedOut
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, ApplicationState, ResourceManagerState
+from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.views.values import ApplicationView, ResourceManagerView
 from tests.reference.changes import changed
 from tests.sim.oracle import PLACEABLE_STATES

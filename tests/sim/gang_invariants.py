@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schedulerd.core.commands import Command, NewAsk, TerminationType, UpdateAllocations, UpdateNodes
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import Command, NewAsk, TerminationType, UpdateAllocations, UpdateNodes
+from schedulerd.core.language.facts.fact import (
     Allocated,
     ApplicationChanged,
     AskAdded,
@@ -21,10 +21,10 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     WithdrawCause,
 )
-from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.gangs import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.core.views.values import Amounts, NodeView, PartitionView, QueueView, ResourceManagerView
 from tests.sim import life_invariants
 from tests.sim.gang_books import GangBook, GangBooks, Name, name_of

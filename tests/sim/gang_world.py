@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     ConnectResourceManager,
     ExistingAllocation,
@@ -24,9 +24,9 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Allocated
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.facts.fact import Allocated
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS
 from tests.sim import plots
 from tests.sim.clusters import USERS
 from tests.sim.plots import Members, Plan

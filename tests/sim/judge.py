@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from schedulerd.core.commands import Command, GivePredicateResults, PredicateResult, RingAlarms
-from schedulerd.core.facts import Fact, ResourceManagerChanged
-from schedulerd.core.invariants import violations
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.model.allocation import Ask
+from schedulerd.core.invariants.all import violations
+from schedulerd.core.language.commands import Command, GivePredicateResults, PredicateResult, RingAlarms
+from schedulerd.core.language.facts.fact import Fact, ResourceManagerChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.views import view
 from schedulerd.core.views.values import AskView, NodeView, PartitionView, ResourceManagerView
 from tests.sim.ask_invariants import AskInvariants

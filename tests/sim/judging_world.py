@@ -6,8 +6,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from schedulerd.core.ask_tags import PREDICATES_TAG
-from schedulerd.core.commands import (
+from schedulerd.core.language.ask_tags import PREDICATES_TAG
+from schedulerd.core.language.commands import (
     Command,
     ConnectCallbacks,
     DisconnectCallbacks,
@@ -16,15 +16,15 @@ from schedulerd.core.commands import (
     RegisterResourceManager,
     RingAlarms,
 )
-from schedulerd.core.facts import Allocated, Fact, ItemIgnored, ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.predicates.facts import (
+from schedulerd.core.language.facts.fact import Allocated, Fact, ItemIgnored, ResourceManagerChanged
+from schedulerd.core.language.facts.predicates import (
     PredicateAnswered,
     PredicateOutcome,
     PredicateWanted,
     PreemptionPredicateWanted,
 )
-from schedulerd.core.specs import Timeouts
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.specs import Timeouts
 from tests.sim.contested_world import ContestedWorld
 from tests.sim.gang_world import GangWorld
 from tests.sim.rm_memory import ResourceManagerMemory

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schedulerd.core.commands import Command, NewApplication, RingAlarms, UpdateApplications
-from schedulerd.core.facts import Allocated, ApplicationChanged, Fact, ReleaseRequested
 from schedulerd.core.gangs.sentences import GANG_TIMEOUT
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.specs import MILLISECOND_NS
+from schedulerd.core.language.commands import Command, NewApplication, RingAlarms, UpdateApplications
+from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, Fact, ReleaseRequested
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import MILLISECOND_NS
 from tests.sim.clusters import IDLE_NS, TIMEOUTS
 from tests.sim.gang_books import GangBook
 from tests.sim.oracle import PLACEABLE_STATES

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedulerd.core.resources import Limits
-from schedulerd.core.specs import LimitSpec, PartitionSpec, QueueSpec
+from schedulerd.core.language.resources import Limits
+from schedulerd.core.language.specs import LimitSpec, PartitionSpec, QueueSpec
 from tests.sim.gang_world import GangWorld
 from tests.sim.rm_memory import ResourceManagerMemory
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Allocated, Fact
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Allocated, Fact
 from schedulerd.core.views.values import ApplicationView, AskView, PartitionView
 from tests.sim.room_books import PartitionName, RoomBook, RoomBooks
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedulerd.core.commands import RunCycle
-from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.reservations.facts import ReservationEnded
-from schedulerd.core.specs import NodeOrder, PartitionSpec
+from schedulerd.core.language.commands import RunCycle
+from schedulerd.core.language.facts.fact import Allocated, Fact
+from schedulerd.core.language.facts.reservations import ReservationEnded
+from schedulerd.core.language.specs import NodeOrder, PartitionSpec
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.core.views.values import NodeView
 from tests.sim.moment import Moment
 from tests.sim.room_books import Place

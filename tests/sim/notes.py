@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from random import Random
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     ConnectResourceManager,
     ExistingAllocation,
@@ -21,7 +21,7 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Allocated
+from schedulerd.core.language.facts.fact import Allocated
 from tests.sim.rm_memory import Place, ResourceManagerMemory, plain_name
 
 FORGOTTEN_SHARE = 0.3

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from schedulerd.core.applications.handlers.execution_times import EXECUTION_TIMEOUT
-from schedulerd.core.commands import (
+from schedulerd.core.gangs.sentences import GANG_TIMEOUT
+from schedulerd.core.language.commands import (
     Command,
     RingAlarms,
     TerminationType,
@@ -18,9 +19,8 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.configuration import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     ApplicationChanged,
@@ -42,11 +42,11 @@ from schedulerd.core.facts import (
     ResourceManagerChanged,
     WithdrawCause,
 )
-from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.gangs.sentences import GANG_TIMEOUT
-from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
+from schedulerd.core.language.facts.gangs import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.language.facts.queues import QueueChange, QueueChanged
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnded
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.core.views.values import PartitionView, ResourceManagerView
 from tests.sim import room_observations
 

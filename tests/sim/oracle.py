@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeAlias
 
-from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import ApplicationOrder
+from schedulerd.core.language.facts.fact import Allocated, Fact
+from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import ApplicationOrder
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.core.views.values import (
     Amounts,
     ApplicationView,

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.fact import Allocated, Fact
+from schedulerd.core.language.lifecycles import NodeState
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.views.values import ApplicationView, PartitionView
 from tests.sim.room_books import Place, RoomBook
 

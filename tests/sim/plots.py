@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     ApplicationRemoval,
     NewApplication,
     NewAsk,
@@ -16,7 +16,7 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.resources import Resources
 from tests.sim.clusters import IDLE_NS, TIMEOUTS
 from tests.sim.world import Move, Sleep
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schedulerd.core.commands import RunCycle
-from schedulerd.core.configuration.facts import ConfigurationUpdated
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import RunCycle
+from schedulerd.core.language.facts.configuration import ConfigurationUpdated
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     ApplicationChanged,
@@ -18,10 +18,16 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     ResourceManagerChanged,
 )
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused, QuotaPreempted, RoomMade
-from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import OptOut
+from schedulerd.core.language.facts.preemption import (
+    Preempted,
+    PreemptionRefusal,
+    PreemptionRefused,
+    QuotaPreempted,
+    RoomMade,
+)
+from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import OptOut
 from schedulerd.core.views.values import ApplicationView, AskView, PartitionView
 from tests.reference.entitlement import broken_guarantee, frees
 from tests.reference.queue_paths import below, is_below

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from schedulerd.core.commands import Command, ConnectCallbacks, DisconnectCallbacks
-from schedulerd.core.facts import Fact, NodeChanged, Released, ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.predicates.facts import PredicateAnswered, PredicateOutcome, PredicateWanted
+from schedulerd.core.language.commands import Command, ConnectCallbacks, DisconnectCallbacks
+from schedulerd.core.language.facts.fact import Fact, NodeChanged, Released, ResourceManagerChanged
+from schedulerd.core.language.facts.predicates import PredicateAnswered, PredicateOutcome, PredicateWanted
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.views.values import AskView, NodeView, PartitionView
 
 Machine = tuple[str, str, str]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedulerd.core.commands import RingAlarms, RunCycle
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import RingAlarms, RunCycle
+from schedulerd.core.language.facts.fact import (
     Allocated,
     ApplicationChanged,
     AskAdded,
@@ -14,11 +14,11 @@ from schedulerd.core.facts import (
     NodeChanged,
     ResourceManagerChanged,
 )
-from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.partition import REQUIRED_NODE_TAG, RESERVED_NODES_MIN, RESERVED_NODES_PERCENT
-from schedulerd.core.preemption.facts import Preempted
-from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.preemption import Preempted
+from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded, Reserved
+from schedulerd.core.language.lifecycles import NodeState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG, RESERVED_NODES_MIN, RESERVED_NODES_PERCENT
 from schedulerd.core.views.values import AskView, NodeView, PartitionView
 from tests.reference.queue_paths import is_below
 from tests.sim import own_room_invariants

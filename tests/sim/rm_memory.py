@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     Command,
     ExistingAllocation,
@@ -20,7 +20,7 @@ from schedulerd.core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     ApplicationChanged,
@@ -33,9 +33,9 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     ResourceManagerChanged,
 )
-from schedulerd.core.lifecycles import TERMINAL_STATES, NodeState, ResourceManagerState
-from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
-from schedulerd.core.specs import PartitionSpec
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, NodeState, ResourceManagerState
+from schedulerd.core.language.specs import PartitionSpec
 from schedulerd.core.views.values import AllocationView, ResourceManagerView
 
 ANSWERED = (TerminationType.STOPPED_BY_RM, TerminationType.UNKNOWN_TERMINATION_TYPE)

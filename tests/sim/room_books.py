@@ -10,15 +10,15 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     NewAsk,
     RegisterResourceManager,
     UpdateAllocations,
     UpdateConfiguration,
 )
-from schedulerd.core.configuration.facts import ConfigurationUpdated
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.configuration import ConfigurationUpdated
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     Fact,
@@ -28,12 +28,12 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     ResourceManagerChanged,
 )
-from schedulerd.core.lifecycles import NodeState, ResourceManagerState
-from schedulerd.core.preemption.facts import Preempted, RoomMade
-from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnded
-from schedulerd.core.reservations.facts import ReservationEnded, Reserved
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PartitionSpec, QueueProperties, QueueSpec
+from schedulerd.core.language.facts.preemption import Preempted, RoomMade
+from schedulerd.core.language.facts.reservations import ReservationEnded, Reserved
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnded
+from schedulerd.core.language.lifecycles import NodeState, ResourceManagerState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import PartitionSpec, QueueProperties, QueueSpec
 from schedulerd.core.views.values import QueueView
 from tests.reference.changes import changed
 from tests.reference.queue_paths import is_below

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from schedulerd.core.commands import Command, RingAlarms
-from schedulerd.core.facts import Fact
-from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.language.commands import Command, RingAlarms
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views.values import ApplicationView, AskView, PartitionView, ResourceManagerView
 from tests.sim import (

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedulerd.core.commands import TerminationType, UpdateAllocations
-from schedulerd.core.facts import Fact, NodeChanged, ReleaseCause, Released, ReleaseIgnored
-from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused, QuotaPreempted, RoomMade
-from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
+from schedulerd.core.language.commands import TerminationType, UpdateAllocations
+from schedulerd.core.language.facts.fact import Fact, NodeChanged, ReleaseCause, Released, ReleaseIgnored
+from schedulerd.core.language.facts.preemption import (
+    Preempted,
+    PreemptionRefusal,
+    PreemptionRefused,
+    QuotaPreempted,
+    RoomMade,
+)
+from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded, Reserved
+from schedulerd.core.language.lifecycles import NodeState
 from tests.reference.entitlement import OPTED_OUT, ORIGINATOR
 from tests.sim.booked_entitlement import kinds
 from tests.sim.moment import Moment

@@ -6,8 +6,8 @@ from __future__ import annotations
 from dataclasses import replace
 from random import Random
 
-from schedulerd.core.ask_tags import NO_PREDICATES, PREDICATES_TAG, PREEMPTION_PREDICATES
-from schedulerd.core.commands import (
+from schedulerd.core.language.ask_tags import NO_PREDICATES, PREDICATES_TAG, PREEMPTION_PREDICATES
+from schedulerd.core.language.commands import (
     ExistingAllocation,
     NewApplication,
     NewAsk,
@@ -17,8 +17,8 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS
 from tests.sim.gang_world import GangWorld
 from tests.sim.judging_world import AnyJudgingWorld, JudgingContestedWorld
 from tests.sim.rm_memory import ResourceManagerMemory, plain_name

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import fields
 
-from schedulerd.core.commands import Command
+from schedulerd.core.language.commands import Command
 from tests.sim.simulation import CALM, Failure, History, replay
 
 COMMANDS_REPLAYED_MAX = 15_000

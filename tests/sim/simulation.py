@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import chain, count
 
 from schedulerd.config import matches
-from schedulerd.core.commands import Command, RingAlarms
+from schedulerd.core.language.commands import Command, RingAlarms
 from schedulerd.core.scheduler import Scheduler
 from tests.sim.calm import calm, leftovers, settling
 from tests.sim.clusters import TIMEOUTS, by_drf

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     Command,
     ConnectResourceManager,
@@ -18,12 +18,12 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Fact
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
 from tests.sim.clusters import PARTITIONS
 from tests.sim.simulation import START_NS, new_scheduler
 

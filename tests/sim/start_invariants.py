@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schedulerd.core.commands import Command, GivePredicateResults, RunCycle
-from schedulerd.core.facts import Allocated, ApplicationChanged, Fact
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.specs import ApplicationOrder
+from schedulerd.core.language.commands import Command, GivePredicateResults, RunCycle
+from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, Fact
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import ApplicationOrder
 from schedulerd.core.views.values import ApplicationView, PartitionView, ResourceManagerView
 from tests.sim.oracle import Accounts
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from schedulerd.core.commands import Command
-from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
-from schedulerd.core.facts import ApplicationAccepted, ApplicationChanged, Fact, ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.queue_placement.commands import SetQueueStopped
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import ApplicationAccepted, ApplicationChanged, Fact, ResourceManagerChanged
+from schedulerd.core.language.facts.queues import QueueChange, QueueChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.queue_commands import SetQueueStopped
 from schedulerd.core.views.values import ResourceManagerView
 from tests.sim.rm_memory import plain_name
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from schedulerd.core.queue_placement.commands import SetQueueStopped
-from schedulerd.core.specs import QueueSpec
+from schedulerd.core.language.queue_commands import SetQueueStopped
+from schedulerd.core.language.specs import QueueSpec
 from tests.sim.rm_memory import ResourceManagerMemory
 from tests.sim.world import Move, World
 

@@ -11,13 +11,13 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from schedulerd.core.commands import RingAlarms, RunCycle
-from schedulerd.core.configuration.facts import ConfigurationUpdated
-from schedulerd.core.facts import Allocated, Fact, Released, ResourceManagerChanged
-from schedulerd.core.preemption.facts import Preempted
-from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MINUTE_NS
+from schedulerd.core.language.commands import RingAlarms, RunCycle
+from schedulerd.core.language.facts.configuration import ConfigurationUpdated
+from schedulerd.core.language.facts.fact import Allocated, Fact, Released, ResourceManagerChanged
+from schedulerd.core.language.facts.preemption import Preempted
+from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MINUTE_NS
 from tests.sim.moment import Moment
 from tests.sim.room_books import PartitionName, Place, RoomBook
 

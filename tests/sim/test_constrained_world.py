@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.constraints.affinity import Affinity
-from schedulerd.core.constraints.constraints import Constraints
+from schedulerd.core.state.constraints.affinity import Affinity
+from schedulerd.core.state.constraints.constraints import Constraints
 from tests.sim.constrained_world import ConstrainedWorld
 from tests.sim.constraint_invariants import EXPECTED
 from tests.sim.outcomes import Outcomes

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     AskRelease,
     Command,
@@ -27,7 +27,7 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.fact import (
     Allocated,
     ApplicationChanged,
     AskAdded,
@@ -37,10 +37,10 @@ from schedulerd.core.facts import (
     Released,
     ReleaseRequested,
 )
-from schedulerd.core.gangs.facts import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MINUTE_NS
+from schedulerd.core.language.facts.gangs import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MINUTE_NS
 from schedulerd.core.views import view
 from schedulerd.core.views.values import LimitView, ResourceManagerView
 from tests.sim.clusters import PARTITIONS

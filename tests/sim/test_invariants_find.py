@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NewApplication, NewAsk, RunCycle, UpdateAllocations, UpdateApplications
-from schedulerd.core.invariants import violations
-from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.pending.requeue import end_of_step
-from schedulerd.core.resources import Resources
+from schedulerd.core.invariants.all import violations
+from schedulerd.core.language.commands import NewApplication, NewAsk, RunCycle, UpdateAllocations, UpdateApplications
+from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.pending.request_class import PendingClass
+from schedulerd.core.state.pending.requeue import end_of_step
 from tests.mutants.changes import Replaced, gives
 from tests.sim.observations import Observations
 from tests.sim.shorten import shorten

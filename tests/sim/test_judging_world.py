@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core import commit_room
-from schedulerd.core.predicates.handlers import predicate_checks, predicate_results
+from schedulerd.core.predicates.handlers import predicate_results
+from schedulerd.core.state.actions import predicate_checks
+from schedulerd.core.state.ledger import commit_room
 from tests.sim.judging_world import (
     EXPECTED,
     JudgingContestedWorld,

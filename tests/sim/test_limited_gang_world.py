@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.gangs.facts import GangCompleted
+from schedulerd.core.language.facts.gangs import GangCompleted
 from schedulerd.core.views import view
 from tests.sim.limited_gang_world import LimitedGangWorld
 from tests.sim.observations import Observations

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.partition import Partition
+from schedulerd.core.state.partition import Partition
 from tests.sim.outcomes import Outcomes
 from tests.sim.shim_world import EXPECTED, WORLDS
 

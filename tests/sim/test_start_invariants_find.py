@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Allocated, Fact
+from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.views import view
 from tests.sim.start_invariants import StartInvariants
 from tests.unit.core.answering_rm import AnsweringRM

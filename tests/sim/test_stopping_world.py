@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.facts import ApplicationRejected
-from schedulerd.core.model.queue import Queue
+from schedulerd.core.language.facts.fact import ApplicationRejected
+from schedulerd.core.state.model.queue import Queue
 from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, History, new_scheduler, simulate
 from tests.sim.stopping_world import StoppingWorld

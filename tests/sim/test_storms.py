@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-from schedulerd.core.commands import RunCycle
-from schedulerd.core.configuration.facts import ConfigurationUpdated
-from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.preemption.facts import Preempted
-from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import RunCycle
+from schedulerd.core.language.facts.configuration import ConfigurationUpdated
+from schedulerd.core.language.facts.fact import Allocated, Fact
+from schedulerd.core.language.facts.preemption import Preempted
+from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.views import view
 from tests.sim.moment import Moment
 from tests.sim.room_books import RoomBook, RoomBooks

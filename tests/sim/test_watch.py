@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from schedulerd.core.commands import Command, ConnectResourceManager, NewAsk, RunCycle, UpdateAllocations
-from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
-from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import Command, ConnectResourceManager, NewAsk, RunCycle, UpdateAllocations
+from schedulerd.core.language.facts.fact import Fact, ItemIgnored, RejectCode
+from schedulerd.core.language.lifecycles import NodeState
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.views import view
 from schedulerd.core.views.values import PartitionView
 from tests.sim.simulation import START_NS

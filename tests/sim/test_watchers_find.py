@@ -7,11 +7,17 @@ from collections.abc import Callable
 
 import pytest
 
-from schedulerd.core.commands import Command, NewApplication, RegisterResourceManager, RunCycle, UpdateApplications
-from schedulerd.core.facts import Allocated, AskAdded, CheckFailed, Fact, RejectCode, Released
-from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import Acl, LimitSpec, PartitionSpec, QueueSpec
+from schedulerd.core.language.commands import (
+    Command,
+    NewApplication,
+    RegisterResourceManager,
+    RunCycle,
+    UpdateApplications,
+)
+from schedulerd.core.language.facts.fact import Allocated, AskAdded, CheckFailed, Fact, RejectCode, Released
+from schedulerd.core.language.lifecycles import NodeState
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import Acl, LimitSpec, PartitionSpec, QueueSpec
 from schedulerd.core.views import view
 from tests.sim.auditor import Auditor
 from tests.sim.file_invariants import FileInvariants

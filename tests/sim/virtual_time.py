@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedulerd.core.commands import Command, RingAlarms
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command, RingAlarms
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.scheduler import Scheduler
 
 RINGS_PER_INSTANT_MAX = 1_000

@@ -12,14 +12,27 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import replace
 
-from schedulerd.core.commands import Command, GivePredicateResults, UpdateAllocations, UpdateApplications, UpdateNodes
-from schedulerd.core.configuration.facts import ConfigurationRejected
-from schedulerd.core.facts import ApplicationRejected, AskRejected, Fact, ItemIgnored, NodeRejected, ReleaseIgnored
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.parent_entity import ParentEntity
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import (
+    Command,
+    GivePredicateResults,
+    UpdateAllocations,
+    UpdateApplications,
+    UpdateNodes,
+)
+from schedulerd.core.language.facts.configuration import ConfigurationRejected
+from schedulerd.core.language.facts.fact import (
+    ApplicationRejected,
+    AskRejected,
+    Fact,
+    ItemIgnored,
+    NodeRejected,
+    ReleaseIgnored,
+)
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.parent_entity import ParentEntity
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.core.views import view
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.core.views.values import PartitionView, ResourceManagerView

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import ClassVar, TypeVar
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     ApplicationRemoval,
     AskRelease,
@@ -33,12 +33,12 @@ from schedulerd.core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from schedulerd.core.facts import Allocated
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.recovery.facts import AllocationUnclaimed
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, PartitionSpec
+from schedulerd.core.language.facts.fact import Allocated
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, PartitionSpec
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from tests.sim.clusters import PARTITIONS, QUEUES, RELOADS, USERS
 from tests.sim.rm_memory import ResourceManagerMemory, plain_name
 

@@ -19,7 +19,7 @@ import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import matches
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     ConnectResourceManager,
     NewApplication,
@@ -28,10 +28,10 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Fact
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import SECOND_NS, Timeouts
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.instant import Instant
 from schedulerd.wire.decode import RequestDecoder

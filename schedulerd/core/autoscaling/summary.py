@@ -6,13 +6,13 @@ Asks are one kind if they ask for the same resources and demand the same of node
 from __future__ import annotations
 
 from schedulerd.core.autoscaling.rules.outstanding import outstanding, outstanding_asks
-from schedulerd.core.constraints.constraint import Constraint
-from schedulerd.core.constraints.node_class_attributes import is_node_class
-from schedulerd.core.constraints.node_selector import selector
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.resources import Items
+from schedulerd.core.language.resources import Items
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state.constraints.constraint import Constraint
+from schedulerd.core.state.constraints.node_class_attributes import is_node_class
+from schedulerd.core.state.constraints.node_selector import selector
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
 from schedulerd.core.views.values import OutstandingView
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.gang import Gang, TaskGroup
-from schedulerd.core.partition import Partition
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.specs import SECOND_NS
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.gang import Gang, TaskGroup
+from schedulerd.core.state.partition import Partition
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
 

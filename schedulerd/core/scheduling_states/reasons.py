@@ -3,15 +3,15 @@ what is pending before it."""
 
 from __future__ import annotations
 
-from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.rules.states import Cause, PendingState, group_state
-from schedulerd.core.quotas.rules import Blocked
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingState
+from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.rules.states import Cause, PendingState, group_state
+from schedulerd.core.state.quotas.rules import Blocked
+from schedulerd.core.state.step_context import ResourceManager
 
 
 def why_pending(

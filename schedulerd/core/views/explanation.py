@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from itertools import islice
 
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.predicate_check import PredicateCheck
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.request_class import RequestClass
-from schedulerd.core.pending.retry_timers import attempts_of
-from schedulerd.core.pending.rules.states import Cause, PendingState, group_state
-from schedulerd.core.quotas.rules import Blocked
-from schedulerd.core.quotas.sentences import sentence
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.specs import SECOND_NS
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.predicate_check import PredicateCheck
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.request_class import RequestClass
+from schedulerd.core.state.pending.retry_timers import attempts_of
+from schedulerd.core.state.pending.rules.states import Cause, PendingState, group_state
+from schedulerd.core.state.quotas.rules import Blocked
+from schedulerd.core.state.quotas.sentences import sentence
 from schedulerd.core.views.state_query import StateQuery
 
 _REASONS_SAID = 20

@@ -9,21 +9,21 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from schedulerd.core.autoscaling.summary import outstanding_requests
-from schedulerd.core.constraints.node_class_attributes import attributes_for_people
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Node, Unclaimed
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.rejected_application import RejectedApplication
-from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import gang_ahead
-from schedulerd.core.quotas import rules
-from schedulerd.core.quotas.usage import Ledgers
-from schedulerd.core.recovery.mistakes import unknown_application
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.node import Node, Unclaimed
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.model.rejected_application import RejectedApplication
+from schedulerd.core.state.model.reservation import Reservation
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.enqueueing import gang_ahead
+from schedulerd.core.state.quotas import rules
+from schedulerd.core.state.quotas.usage import Ledgers
+from schedulerd.core.state.step_context import ResourceManager
+from schedulerd.core.state.unknown_application import unknown_application
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.core.views.values import (

@@ -22,15 +22,15 @@ from schedulerd.config import (
     matches,
     shorten,
 )
-from schedulerd.core.commands import StopCause, StopResourceManager, UpdateConfiguration
-from schedulerd.core.configuration.facts import (
+from schedulerd.core.configuration.rules.reload import assess
+from schedulerd.core.language.commands import StopCause, StopResourceManager, UpdateConfiguration
+from schedulerd.core.language.facts.configuration import (
     ConfigurationAccepted,
     ConfigurationRejected,
     ConfigurationUpdated,
     Impact,
 )
-from schedulerd.core.configuration.rules.reload import assess
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.access.identity import EVERYBODY, Identities
 from schedulerd.daemon.access.methods import UnaryContext, bounded, unary
 from schedulerd.daemon.access.rm_ids import rm_id_problem

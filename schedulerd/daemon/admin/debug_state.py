@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from schedulerd.core.invariants import extent, violations
+from schedulerd.core.invariants.all import extent, violations
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import view
 from schedulerd.core.views.state_query import StateQuery

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 
-from schedulerd.core.resources import within_int64
+from schedulerd.core.language.resources import within_int64
 
 
 def json_pieces(value: object) -> Iterator[str]:

@@ -16,8 +16,8 @@ from starlette.routing import BaseRoute, Match, NoMatchFound
 from starlette.types import Receive, Scope, Send
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2
-from schedulerd.core.facts import Fact, ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.language.facts.fact import Fact, ResourceManagerChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.daemon.access.methods import UnaryContext, unary
 from schedulerd.daemon.admin.api.problems import problem
 from schedulerd.instant import Instant

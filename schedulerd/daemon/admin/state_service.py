@@ -15,7 +15,7 @@ import grpc
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core.autoscaling.summary import outstanding_requests
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.access.identity import EVERYBODY, Identities
 from schedulerd.daemon.access.methods import UnaryContext, bounded, unary
 from schedulerd.daemon.admin.admin_service import ADMIN_SERVICE

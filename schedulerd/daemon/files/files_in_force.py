@@ -18,7 +18,7 @@ from schedulerd.config import (
     QueueFileText,
     QueueFileUnreadable,
 )
-from schedulerd.core.specs import ConfigurationText, PartitionSpec
+from schedulerd.core.language.specs import ConfigurationText, PartitionSpec
 from schedulerd.settings.problems import Problem
 
 GROUPS_MAX = 1_000

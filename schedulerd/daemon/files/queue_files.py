@@ -21,7 +21,7 @@ from schedulerd.config import (
     QueueFileUnreadable,
     ShownConfiguration,
 )
-from schedulerd.core.specs import ConfigurationText
+from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.daemon.files.files_in_force import GROUPS_MAX, FilesInForce, LoadedQueueFile
 from schedulerd.daemon.files.reading_process import ReadingProcess
 from schedulerd.daemon.runtime.shares import NoneLeft, Turns

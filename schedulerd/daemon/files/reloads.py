@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 import structlog
 
 from schedulerd.config import DEFAULT_GROUP, PolicyGroupUnknown, QueueFileInvalid
-from schedulerd.core.commands import UpdateConfiguration
-from schedulerd.core.specs import ConfigurationText
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.language.commands import UpdateConfiguration
+from schedulerd.core.language.specs import ConfigurationText
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.files.files_in_force import LoadedQueueFile
 from schedulerd.daemon.files.queue_files import QueueFiles, log_warnings, reasons_of
 from schedulerd.daemon.files.rereading import Reread

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from schedulerd.core.constraints.node_class_attributes import tags_for_people
-from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.rejected_application import RejectedApplication
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.rules.states import PendingState, group_state
-from schedulerd.core.pending.sort_keys import INT32_MIN
-from schedulerd.core.quotas import rules
+from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.state.constraints.node_class_attributes import tags_for_people
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.rejected_application import RejectedApplication
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.rules.states import PendingState, group_state
+from schedulerd.core.state.pending.sort_keys import INT32_MIN
+from schedulerd.core.state.quotas import rules
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.daemon.rest.go_json import Fields, Listed, amounts, go_object

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.rejected_application import RejectedApplication
-from schedulerd.core.partition import Partition
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.rejected_application import RejectedApplication
+from schedulerd.core.state.partition import Partition
 from schedulerd.daemon.rest import lookup
 from schedulerd.daemon.rest.application_objects import ApplicationObjects, shown_state
 from schedulerd.daemon.rest.call import Call

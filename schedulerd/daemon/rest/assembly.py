@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from schedulerd.config import Settings
-from schedulerd.core.step_context import Cluster
+from schedulerd.core.state.step_context import Cluster
 from schedulerd.daemon.files.queue_files import TextReader
 from schedulerd.daemon.rest.call import RestSources
 from schedulerd.daemon.rest.configurations import Configurations

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from schedulerd.core.facts import Fact
-from schedulerd.core.step_context import Cluster, ResourceManager
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.state.step_context import Cluster, ResourceManager
 from schedulerd.daemon.files.queue_files import Load
 from schedulerd.daemon.rest.configurations import Configurations
 from schedulerd.daemon.rest.errors import PeerError

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from schedulerd.config import ShownConfiguration
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.rest.go_json import Fields, Listed
 
 SHOWN_PREFIXES = ("event.", "log.", "health.", "service.")

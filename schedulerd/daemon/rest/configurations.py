@@ -7,8 +7,8 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 
 from schedulerd.config import QueueFileInvalid, ShownConfiguration
-from schedulerd.core.specs import ConfigurationText
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.language.specs import ConfigurationText
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.rest.answers import busy
 from schedulerd.daemon.runtime.workers import Busy
 

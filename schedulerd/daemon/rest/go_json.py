@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from schedulerd.core.resources import within_int64
+from schedulerd.core.language.resources import within_int64
 
 PAUSE: Any = object()
 """In place of an item of a `Listed`: nothing to write, but a good moment for other work."""

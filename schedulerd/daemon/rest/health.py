@@ -10,10 +10,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from schedulerd.core.facts import AskRejected, CheckFailed, Fact, NodeRejected
-from schedulerd.core.model.node import Node
-from schedulerd.core.partition import Partition
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.fact import AskRejected, CheckFailed, Fact, NodeRejected
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.partition import Partition
 from schedulerd.daemon.rest.go_json import Fields, go_object
 from schedulerd.daemon.rest.pacing import Breathe
 from schedulerd.instant import Instant

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from schedulerd.core.step_context import Cluster
+from schedulerd.core.state.step_context import Cluster
 from schedulerd.instant import Instant
 
 SAMPLE_SECONDS = 60.0

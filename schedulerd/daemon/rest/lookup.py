@@ -6,11 +6,11 @@ import re
 from itertools import islice
 from urllib.parse import unquote_plus
 
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.rest.call import Call
 from schedulerd.daemon.rest.errors import (
     APPLICATION_NOT_FOUND,

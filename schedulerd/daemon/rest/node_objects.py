@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schedulerd.core.constraints.node_class_attributes import attributes_for_people
-from schedulerd.core.model.node import Node
-from schedulerd.core.partition import Partition
+from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.partition import Partition
 from schedulerd.daemon.rest.application_objects import ApplicationObjects
 from schedulerd.daemon.rest.go_json import Fields, Listed, amounts, go_object, percentages
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from schedulerd.core.partition import Partition
+from schedulerd.core.state.partition import Partition
 from schedulerd.daemon.rest import lookup
 from schedulerd.daemon.rest.application_objects import ApplicationObjects
 from schedulerd.daemon.rest.application_routes import application_objects

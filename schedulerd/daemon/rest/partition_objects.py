@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.partition import Partition
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.rest.application_objects import shown_state
 from schedulerd.daemon.rest.call import Call
 from schedulerd.daemon.rest.go_json import Fields, amounts, go_object, percentages

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedulerd.core.partition import Partition
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.rest import lookup
 from schedulerd.daemon.rest.call import Call
 from schedulerd.daemon.rest.go_json import Listed

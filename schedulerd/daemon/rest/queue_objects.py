@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from schedulerd.config import ShownConfiguration
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.sort_keys import INT32_MIN
-from schedulerd.core.specs import PreemptionPolicy, PriorityPolicy
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import PreemptionPolicy, PriorityPolicy
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.sort_keys import INT32_MIN
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.rest.application_objects import highest_priority
 from schedulerd.daemon.rest.call import Call
 from schedulerd.daemon.rest.go_json import Fields, Listed, amounts, duration, go_object, percentages, quota

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     ApplicationChanged,
@@ -19,9 +19,9 @@ from schedulerd.core.facts import (
     Released,
     ResourceManagerChanged,
 )
-from schedulerd.core.lifecycles import TERMINAL_STATES, ResourceManagerState
-from schedulerd.core.model.application import Application
-from schedulerd.core.step_context import Cluster
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, ResourceManagerState
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.step_context import Cluster
 from schedulerd.daemon.rest.go_json import Fields, amounts
 from schedulerd.instant import Instant
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedulerd.core.partition import Partition
-from schedulerd.core.specs import FilterSpec, RuleKind, RuleSpec
+from schedulerd.core.language.specs import FilterSpec, RuleKind, RuleSpec
+from schedulerd.core.state.partition import Partition
 from schedulerd.daemon.rest.go_json import Fields, go_object
 
 RECOVERY: Fields = {"name": "recovery", "parameters": {"queue": "root.@recovery@"}}

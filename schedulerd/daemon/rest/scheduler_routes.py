@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from schedulerd.core.model.rejected_application import RejectedApplication
-from schedulerd.core.partition import Partition
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.model.rejected_application import RejectedApplication
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.rest import events
 from schedulerd.daemon.rest.answers import accepts_gzip, small
 from schedulerd.daemon.rest.application_routes import application_objects, each_application

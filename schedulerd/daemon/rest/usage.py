@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.quotas.limit_subject import EVERYBODY_ELSE, LimitSubject
-from schedulerd.core.specs import LimitSpec
+from schedulerd.core.language.specs import LimitSpec
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.quotas.limit_subject import EVERYBODY_ELSE, LimitSubject
 from schedulerd.daemon.rest.go_json import Fields, Listed, amounts, go_object, quota
 from schedulerd.daemon.rest.pacing import Breathe
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from schedulerd.core.partition import Partition
+from schedulerd.core.state.partition import Partition
 from schedulerd.daemon.rest import lookup
 from schedulerd.daemon.rest.call import Call
 from schedulerd.daemon.rest.errors import GROUP_NOT_FOUND, USER_NOT_FOUND, PeerError

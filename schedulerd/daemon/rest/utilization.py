@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from schedulerd.core.model.node import Node
-from schedulerd.core.partition import Partition
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.partition import Partition
 from schedulerd.daemon.rest.go_json import PAUSE, Fields, Listed, go_object, percentage
 
 BUCKETS = tuple(f"{tenth * 10}-{tenth * 10 + 10}%" for tenth in range(10))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.instant import Instant
 from schedulerd.observe.event_record import Event, EventCounts

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.daemon.runtime.workers import Busy, TooSlow, Workers
 
 KNOWN_NS = 300 * SECOND_NS

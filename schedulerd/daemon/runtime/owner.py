@@ -18,8 +18,8 @@ from typing import Protocol
 
 import structlog
 
-from schedulerd.core.commands import Command, RingAlarms, RunCycle
-from schedulerd.core.facts import CycleRan, Fact
+from schedulerd.core.language.commands import Command, RingAlarms, RunCycle
+from schedulerd.core.language.facts.fact import CycleRan, Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.instant import Instant, read_clocks
 

@@ -18,8 +18,8 @@ import asyncio
 from collections import deque
 from collections.abc import Collection
 
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.outbox import Outbox
 

@@ -16,9 +16,9 @@ from itertools import islice
 
 import grpc
 
-from schedulerd.core.checks import shown
-from schedulerd.core.commands import Command
-from schedulerd.core.reading import Unreadable, whole_number
+from schedulerd.core.language.checks import shown
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.reading import Unreadable, whole_number
 from schedulerd.daemon.sessions.open_calls import Refused
 from schedulerd.daemon.sessions.outbox import Outbox
 

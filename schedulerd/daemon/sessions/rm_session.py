@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AbsenceCause,
     Command,
     ConnectResourceManager,

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 import grpc
 
-from schedulerd.core.commands import AbsenceCause, DisconnectResourceManager, StopCause
-from schedulerd.core.facts import Fact, ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.language.commands import AbsenceCause, DisconnectResourceManager, StopCause
+from schedulerd.core.language.facts.fact import Fact, ResourceManagerChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.daemon.sessions.open_calls import CloseReason, OpenCall, OpenStream, Refused
 from schedulerd.daemon.sessions.rm_session import Post, RmSession
 from schedulerd.instant import Instant

@@ -17,7 +17,7 @@ from typing import Protocol
 import grpc
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
-from schedulerd.core.commands import GivePredicateResults
+from schedulerd.core.language.commands import GivePredicateResults
 from schedulerd.daemon.access.admission import Admission
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.open_calls import CloseReason, Refused

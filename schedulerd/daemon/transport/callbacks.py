@@ -18,11 +18,11 @@ from typing import Any, Protocol, TypeAlias
 
 import grpc
 
-from schedulerd.core.commands import DisconnectCallbacks
-from schedulerd.core.configuration.queue_facts import QueueNameUnused
-from schedulerd.core.facts import Fact
-from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
+from schedulerd.core.language.commands import DisconnectCallbacks
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.facts.predicates import PredicateNotWanted, PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.queues import QueueNameUnused
+from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.daemon.sessions.open_calls import CloseReason
 from schedulerd.daemon.sessions.rm_session import Post
 from schedulerd.daemon.sessions.rm_sessions import RmSessions

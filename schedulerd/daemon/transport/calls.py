@@ -12,10 +12,10 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from schedulerd.core import checks
-from schedulerd.core.configuration.queue_facts import QueueNameUnused
-from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingStateChanged
+from schedulerd.core.language import checks
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.queues import QueueNameUnused
+from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.observe.callback_tally import CallbackTally, CallKind
 from schedulerd.wire.callback import (
     REASON_CHARACTERS_MAX,

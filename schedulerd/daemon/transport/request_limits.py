@@ -14,7 +14,7 @@ import grpc
 from google.protobuf.message import Message
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core import checks
+from schedulerd.core.language import checks
 from schedulerd.daemon.runtime.shares import share_of
 from schedulerd.daemon.sessions.open_calls import Refused
 from schedulerd.daemon.transport.stream_call import Parse

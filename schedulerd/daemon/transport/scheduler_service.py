@@ -18,15 +18,15 @@ import structlog
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.config import PolicyGroupUnknown, QueueFileInvalid
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AbsenceCause,
     Command,
     DisconnectResourceManager,
     RegisterResourceManager,
     UpdateApplications,
 )
-from schedulerd.core.facts import ItemIgnored
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.language.facts.fact import ItemIgnored
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.access.admission import Admission
 from schedulerd.daemon.access.methods import UnaryContext, bounded, unary
 from schedulerd.daemon.access.rm_ids import rm_id_problem

@@ -16,7 +16,7 @@ import grpc
 import structlog
 from google.protobuf.message import DecodeError
 
-from schedulerd.core.commands import Command
+from schedulerd.core.language.commands import Command
 from schedulerd.daemon.access.admission import Admission
 from schedulerd.daemon.access.rm_ids import rm_id_problem
 from schedulerd.daemon.runtime.owner import Owner

@@ -26,7 +26,7 @@ from typing import Generic, Protocol, TypeVar
 import grpc
 import structlog
 
-from schedulerd.core.commands import AbsenceCause, Command
+from schedulerd.core.language.commands import AbsenceCause, Command
 from schedulerd.daemon.access.admission import Admission
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.open_calls import CloseReason, Refused

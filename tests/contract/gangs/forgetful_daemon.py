@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from schedulerd.cli import main
-from schedulerd.core.commands import Command, UpdateNodes
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command, UpdateNodes
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.scheduler import Scheduler
 
 _step = Scheduler.step

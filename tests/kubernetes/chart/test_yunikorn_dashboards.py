@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.resources import Resources
 from tests.kubernetes.chart.prometheus import Scrapes, bare, check_data, needs_promtool
 from tests.kubernetes.chart.yunikorn_dashboards import NOTHING_OBSERVED, QUERIES, WITHOUT_DATA, queries_of, queue_names
 from tests.unit.core.builders import (

@@ -22,7 +22,7 @@ from schedulerd.client.resource_manager import ResourceManager
 from schedulerd.client.update_stream import UpdateStream
 from schedulerd.config import matches
 from schedulerd.config.queue_file import load_queue_file
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     ConnectResourceManager,
     GivePredicateResults,
@@ -30,13 +30,13 @@ from schedulerd.core.commands import (
     RingAlarms,
     RunCycle,
 )
-from schedulerd.core.configuration.queue_facts import QueueNameUnused
-from schedulerd.core.facts import Fact
-from schedulerd.core.partition import Partition
-from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.queues import QueueNameUnused
+from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged
+from schedulerd.core.language.specs import NO_CONFIGURATION, PartitionSpec, Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged
-from schedulerd.core.specs import NO_CONFIGURATION, PartitionSpec, Timeouts
+from schedulerd.core.state.partition import Partition
 from schedulerd.instant import Instant
 from schedulerd.wire.callback import CallBuilder, InterfaceVersion, read_hello
 from schedulerd.wire.decode import RequestDecoder

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.metadata.gangs import is_placeholder

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.invariants import violations
+from schedulerd.core.invariants.all import violations
 from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
 from schedulerd.kubernetes.cluster.pods import requests
 from tests.kubernetes.cluster.core_world import CoreGangWorld, CoreWorld

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core import checks
+from schedulerd.core.language import checks
 from schedulerd.kubernetes.cluster.asking import TAGS_LENGTH_MAX
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition, RecordEvent
 from schedulerd.kubernetes.cluster.events import AskRejected

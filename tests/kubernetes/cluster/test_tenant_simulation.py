@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from schedulerd.core.invariants import violations
+from schedulerd.core.invariants.all import violations
 from schedulerd.kubernetes.cluster import cluster
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schedulerd.client.messages import blamed_key
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.facts import NodeRejected
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.facts.fact import NodeRejected
 from tests.unit.core.builders import a_conversation, a_node, an_existing, only
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedulerd.config import QueueFileInvalid, load_queue_file
-from schedulerd.core.specs import PartitionSpec, QueueSpec
+from schedulerd.core.language.specs import PartitionSpec, QueueSpec
 
 
 def a_partition(*queues: dict[str, Any], **keys: Any) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulerd.config.acl import parse_acl
-from schedulerd.core.specs import Acl
+from schedulerd.core.language.specs import Acl
 
 USERS = st.from_regex(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]{0,8}\$?", fullmatch=True)
 GROUPS = st.from_regex(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]{0,8}", fullmatch=True)

@@ -7,7 +7,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from schedulerd.config import QueueFileInvalid
-from schedulerd.core.specs import QueueSpec
+from schedulerd.core.language.specs import QueueSpec
 from tests.unit.config.build import a_partition, a_text, load_partition, paths_with, problems_of, problems_with
 
 

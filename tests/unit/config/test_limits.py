@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from schedulerd.config import load_queue_file
-from schedulerd.core.resources import Limits
-from schedulerd.core.specs import LimitSpec
+from schedulerd.core.language.resources import Limits
+from schedulerd.core.language.specs import LimitSpec
 from tests.unit.config.build import a_text, load_partition, paths_with, problems_of, problems_with
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from schedulerd.config import load_queue_file
 from schedulerd.config.placement import RULES_MAX
-from schedulerd.core.specs import FilterSpec, RuleKind, RuleSpec
+from schedulerd.core.language.specs import FilterSpec, RuleKind, RuleSpec
 from tests.unit.config.build import a_partition, a_text, load_partition, problems_with
 
 QUEUES = ({"name": "leaf"}, {"name": "Parent", "parent": True}, {"name": "full", "queues": [{"name": "child"}]})

@@ -6,7 +6,7 @@ import pytest
 
 from schedulerd.config import load_queue_file
 from schedulerd.config.properties import PROPERTIES
-from schedulerd.core.specs import (
+from schedulerd.core.language.specs import (
     MINUTE_NS,
     SECOND_NS,
     ApplicationOrder,

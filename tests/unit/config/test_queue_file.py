@@ -10,8 +10,16 @@ import pytest
 
 from schedulerd.config import QueueFile, QueueFileInvalid, load_queue_file
 from schedulerd.config.default_file import default_queue_file_text
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import Acl, ApplicationOrder, FilterSpec, NodeOrder, PartitionSpec, QueueSpec, RuleSpec
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
+    Acl,
+    ApplicationOrder,
+    FilterSpec,
+    NodeOrder,
+    PartitionSpec,
+    QueueSpec,
+    RuleSpec,
+)
 from tests.unit.config.build import a_partition, a_text, load_partition, load_queue, queues_by_path
 
 FILES = FilePath(__file__).parents[2] / "data" / "queue_files"

@@ -15,7 +15,7 @@ from ruamel.yaml import YAML
 
 from schedulerd.config import QueueFile, load_queue_file, models
 from schedulerd.config.properties import PROPERTIES
-from schedulerd.core.specs import Acl, QueueProperties
+from schedulerd.core.language.specs import Acl, QueueProperties
 from tests.unit.config.build import a_partition, load_queue, problems_of
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "queue-file.md"

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from schedulerd.address import split_address
 from schedulerd.config import Settings, load_settings
 from schedulerd.config.setting_types import CLASS_NAME_LENGTH_MAX, GangStyle
-from schedulerd.core.specs import Timeouts
+from schedulerd.core.language.specs import Timeouts
 from tests.unit.config.settings_problems import problems
 
 

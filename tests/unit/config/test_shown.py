@@ -7,7 +7,7 @@ from dataclasses import replace
 from ruamel.yaml import YAML
 
 from schedulerd.config import load_queue_file, show_queue_file
-from schedulerd.core.specs import QueueSpec
+from schedulerd.core.language.specs import QueueSpec
 
 TEXT = """
 partitions:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from schedulerd.config import load_queue_file
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import (
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
     MINUTE_NS,
     SECOND_NS,
     ApplicationOrder,

@@ -6,17 +6,17 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from schedulerd.config import matches
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     ConnectCallbacks,
     DisconnectCallbacks,
     GivePredicateResults,
     PredicateResult,
 )
-from schedulerd.core.facts import Fact
-from schedulerd.core.predicates.facts import PredicateAnswered, PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.facts.predicates import PredicateAnswered, PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.specs import QueueSpec, Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import QueueSpec, Timeouts
 from tests.unit.core.builders import Conversation, a_node, a_partition_spec, an_app, numbered, of
 
 Wanted: TypeAlias = PredicateWanted | PreemptionPredicateWanted

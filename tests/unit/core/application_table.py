@@ -6,8 +6,8 @@ gangs fail and soft ones resume (SEMANTICS G5), a run that takes too long fails 
 
 from __future__ import annotations
 
-from schedulerd.core.lifecycles import ApplicationState as S
-from schedulerd.core.lifecycles import ApplicationTrigger as T
+from schedulerd.core.language.lifecycles import ApplicationState as S
+from schedulerd.core.language.lifecycles import ApplicationTrigger as T
 
 Cell = tuple[S, T]
 

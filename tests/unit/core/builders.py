@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 
 from schedulerd.config import matches
 from schedulerd.core.autoscaling import summary as autoscaling
-from schedulerd.core.commands import (
+from schedulerd.core.invariants.all import violations
+from schedulerd.core.language.commands import (
     AllocationRelease,
     ApplicationRemoval,
     AskRelease,
@@ -32,16 +33,10 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Allocated, ApplicationChanged, Fact
-from schedulerd.core.invariants import violations
-from schedulerd.core.lifecycles import ApplicationState, NodeState
-from schedulerd.core.model.node import Node, Scoring
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.request_class import PendingClass, RequestClass
-from schedulerd.core.quotas.quota_key import PLAIN
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import (
+from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, Fact
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
     Acl,
     ApplicationOrder,
     LimitSpec,
@@ -51,6 +46,11 @@ from schedulerd.core.specs import (
     QueueSpec,
     Timeouts,
 )
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state.model.node import Node, Scoring
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.request_class import PendingClass, RequestClass
+from schedulerd.core.state.quotas.quota_key import PLAIN
 from schedulerd.core.views import view
 from schedulerd.core.views.values import ApplicationView, NodeView, PartitionView, QueueView
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schedulerd.core.commands import UpdateConfiguration
-from schedulerd.core.configuration.facts import ConfigurationRejected
-from schedulerd.core.facts import Fact
-from schedulerd.core.specs import QueueSpec
+from schedulerd.core.language.commands import UpdateConfiguration
+from schedulerd.core.language.facts.configuration import ConfigurationRejected
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.specs import QueueSpec
 from tests.unit.core.builders import Conversation, a_partition_spec, of
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.commands import AllocationAffinity, Expression, Operator, PlacementConstraint
+from schedulerd.core.language.commands import AllocationAffinity, Expression, Operator, PlacementConstraint
 
 HOST = "si/hostname"
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from schedulerd.core.plans.plan import PlannedPreemption
-from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.language.facts.preemption import PreemptionRefusal
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import QueueSpec
 from schedulerd.core.preemption.rules.search import Search
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import QueueSpec
+from schedulerd.core.state.plans.plan import PlannedPreemption
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schedulerd.core.commands import NewApplication, NewAsk
-from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import QueueSpec, Timeouts
+from schedulerd.core.language.commands import NewApplication, NewAsk
+from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import QueueSpec, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

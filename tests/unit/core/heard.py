@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.instant import Instant
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from schedulerd.core.lifecycles import NodeState as N
-from schedulerd.core.lifecycles import NodeTrigger as A
-from schedulerd.core.lifecycles import ResourceManagerState as R
-from schedulerd.core.lifecycles import ResourceManagerTrigger as C
+from schedulerd.core.language.lifecycles import NodeState as N
+from schedulerd.core.language.lifecycles import NodeTrigger as A
+from schedulerd.core.language.lifecycles import ResourceManagerState as R
+from schedulerd.core.language.lifecycles import ResourceManagerTrigger as C
 
 NODE_TABLE: dict[tuple[N, A], N] = {
     (N.REMOVED, A.CREATE): N.SCHEDULABLE,

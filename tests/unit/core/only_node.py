@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulerd.core.specs import QueueSpec, Timeouts
+from schedulerd.core.language.specs import QueueSpec, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from schedulerd.core.commands import NewAsk, UpdateConfiguration
-from schedulerd.core.facts import Fact, ReleaseCause, ReleaseRequested
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.preemption.facts import PreemptionRefused
-from schedulerd.core.reservations.facts import ReservationEnded, Reserved
-from schedulerd.core.specs import PartitionSpec, QueueSpec
+from schedulerd.core.language.commands import NewAsk, UpdateConfiguration
+from schedulerd.core.language.facts.fact import Fact, ReleaseCause, ReleaseRequested
+from schedulerd.core.language.facts.preemption import PreemptionRefused
+from schedulerd.core.language.facts.reservations import ReservationEnded, Reserved
+from schedulerd.core.language.specs import PartitionSpec, QueueSpec
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from tests.unit.core.builders import (
     RM,
     Conversation,

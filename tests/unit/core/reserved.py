@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.specs import QueueSpec, Timeouts
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.specs import QueueSpec, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -10,7 +10,7 @@ import pytest
 
 from schedulerd.core import cycle
 from schedulerd.core.cycle import PHASES, Outcome, Phase, Run
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.state.step_context import StepContext
 from tests.sim.observations import Observations
 from tests.sim.simulation import EVERY_WORLD, simulate
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core import checks
 from schedulerd.core.applications.handlers.asks import MAX_ALLOCATIONS_MAX
-from schedulerd.core.checks import (
+from schedulerd.core.language import checks
+from schedulerd.core.language.checks import (
     GROUPS_MAX,
     ID_LENGTH_MAX,
     MESSAGE_LENGTH_MAX,
@@ -19,7 +19,7 @@ from schedulerd.core.checks import (
     TAGS_LENGTH_MAX,
     TAGS_MAX,
 )
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationAffinity,
     Expression,
     NodeAction,
@@ -28,8 +28,7 @@ from schedulerd.core.commands import (
     ReportUtilization,
     Utilization,
 )
-from schedulerd.core.constraints.checks import EXPRESSIONS_MAX
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.fact import (
     ApplicationAccepted,
     ApplicationRejected,
     AskAdded,
@@ -39,9 +38,10 @@ from schedulerd.core.facts import (
     NodeRejected,
     Released,
 )
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import Acl, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.queue_placement.rules.queue_placement import LEVELS_MAX
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import Acl, QueueSpec, RuleKind, RuleSpec
+from schedulerd.core.state.constraints.checks import EXPRESSIONS_MAX
 from tests.unit.core.builders import (
     RM,
     Conversation,

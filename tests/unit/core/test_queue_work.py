@@ -18,7 +18,7 @@ import pytest
 
 from schedulerd.config import matches
 from schedulerd.core import cycle
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     ConnectResourceManager,
     NewApplication,
     NewAsk,
@@ -30,15 +30,9 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Allocated
-from schedulerd.core.model import ask_group
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.pending import pending_index
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import (
+from schedulerd.core.language.facts.fact import Allocated
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
     Acl,
     ApplicationOrder,
     LimitSpec,
@@ -47,6 +41,12 @@ from schedulerd.core.specs import (
     QueueSpec,
     Timeouts,
 )
+from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state.model import ask_group
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.pending import pending_index
 
 pytestmark = pytest.mark.interpreted
 

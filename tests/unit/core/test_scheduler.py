@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     AskRelease,
     Command,
@@ -18,9 +18,17 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Allocated, ApplicationChanged, AskAdded, AskWithdrawn, CycleRan, ItemIgnored, Released
+from schedulerd.core.language.facts.fact import (
+    Allocated,
+    ApplicationChanged,
+    AskAdded,
+    AskWithdrawn,
+    CycleRan,
+    ItemIgnored,
+    Released,
+)
+from schedulerd.core.language.specs import Timeouts
 from schedulerd.core.scheduler import ALARMS_MAX
-from schedulerd.core.specs import Timeouts
 from tests.unit.core.builders import (
     RM,
     Conversation,

@@ -19,7 +19,7 @@ from benchmarks.in_process import PARTITION, new_asks, placed, prepare, releases
 from benchmarks.work import node_visits
 from benchmarks.workload import RM_ID, Ask, Size, Workload
 from benchmarks.workloads import POD
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     Command,
     NodeAction,
@@ -28,8 +28,8 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateNodes,
 )
-from schedulerd.core.facts import Allocated, Fact
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.fact import Allocated, Fact
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 
 pytestmark = pytest.mark.interpreted

@@ -15,7 +15,7 @@ from benchmarks import workloads
 from benchmarks.in_process import Drive, Script, carry_out
 from benchmarks.large_cluster import f
 from benchmarks.workload import Workload
-from schedulerd.core.commands import RingAlarms, RunCycle
+from schedulerd.core.language.commands import RingAlarms, RunCycle
 from tests.unit.core.test_work import BLOCK_AND_NODE, PLACEMENTS_MAX, ask, calls_during, place, start, step
 
 pytestmark = pytest.mark.interpreted

@@ -7,12 +7,12 @@ from collections.abc import Callable, Coroutine
 from typing import cast
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
-from schedulerd.core.commands import Command, ConnectCallbacks, DisconnectCallbacks, GivePredicateResults
-from schedulerd.core.facts import Fact
-from schedulerd.core.predicates.facts import (
+from schedulerd.core.language.commands import Command, ConnectCallbacks, DisconnectCallbacks, GivePredicateResults
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.facts.predicates import (
     PredicateWanted,
 )
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.daemon.access.admission import Admission
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.rm_sessions import RmSessions

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 
-from schedulerd.core.commands import Command, NewApplication, UpdateApplications
-from schedulerd.core.facts import Fact
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.commands import Command, NewApplication, UpdateApplications
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.daemon.runtime.event_feed import EventFeed, Follower
 from schedulerd.daemon.runtime.owner import Owner, _Entry
 from schedulerd.instant import Instant

@@ -8,10 +8,10 @@ import math
 from typing import Any
 
 from schedulerd.config import QueueFile, load_queue_file, matches
-from schedulerd.core.commands import Command, RegisterResourceManager
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command, RegisterResourceManager
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.specs import Acl, PartitionSpec, QueueSpec, Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import Acl, PartitionSpec, QueueSpec, Timeouts
 from schedulerd.daemon.sessions.open_calls import CloseReason
 
 QUEUES = (

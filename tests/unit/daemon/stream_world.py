@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import cast
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.commands import UpdateNodes
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.commands import UpdateNodes
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.daemon.access.admission import Admission
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.rm_sessions import RmSessions

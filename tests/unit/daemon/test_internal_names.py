@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.constraints.node_class_attributes import attributes_for_people, tags_for_people
+from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people, tags_for_people
 from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
 from tests.unit.daemon.admin.api.api_world import ApiWorld
 from tests.unit.daemon.admin.ui.ui_world import UiWorld

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from schedulerd.core.model.predicate_check import Purpose
-from schedulerd.core.pending.rules.states import STATES
+from schedulerd.core.state.model.predicate_check import Purpose
+from schedulerd.core.state.pending.rules.states import STATES
 from schedulerd.journal.header import FORMAT
 
 ROOT = Path(__file__).parents[3]

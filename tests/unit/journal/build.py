@@ -8,7 +8,7 @@ from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     ConnectResourceManager,
     NewApplication,
@@ -20,8 +20,8 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from schedulerd.journal import Entry, Header, Journal
 from schedulerd.journal.encode import entry_text
 from schedulerd.journal_files.files import open_new

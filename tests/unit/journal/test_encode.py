@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NewAsk, RingAlarms, RunCycle, UpdateAllocations
-from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
-from schedulerd.core.facts import ApplicationAccepted, CycleRan, Fact
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import NewAsk, RingAlarms, RunCycle, UpdateAllocations
+from schedulerd.core.language.facts.fact import ApplicationAccepted, CycleRan, Fact
+from schedulerd.core.language.facts.queues import QueueChange, QueueChanged
+from schedulerd.core.language.resources import Resources
 from schedulerd.journal.decode import CommandReader
 from schedulerd.journal.encode import entry_text, facts_text
 from schedulerd.journal.schema import command_kinds, schema

@@ -12,7 +12,7 @@ import pytest
 
 from schedulerd import __version__
 from schedulerd.config import matches
-from schedulerd.core.commands import RunCycle
+from schedulerd.core.language.commands import RunCycle
 from schedulerd.journal import Digest, Entry, FactsDigest, Journal, JournalUnreadable
 from schedulerd.journal.encode import facts_text
 from schedulerd.journal.writer import JournalWriter

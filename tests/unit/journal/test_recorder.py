@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from schedulerd.config import matches
-from schedulerd.core.commands import RunCycle
-from schedulerd.core.facts import CycleRan, Fact
+from schedulerd.core.language.commands import RunCycle
+from schedulerd.core.language.facts.fact import CycleRan, Fact
 from schedulerd.journal import Digest, FactsDigest, Journal
 from schedulerd.journal.recorder import JournalRecorder
 from schedulerd.journal_files.writer import RecordingEnd

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from schedulerd.core import facts
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.gangs import facts as gang_facts
-from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.nodes.facts import NodeRecommended
-from schedulerd.core.predicates import facts as callback_facts
-from schedulerd.core.preemption import facts as preemption_facts
-from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts import fact as facts
+from schedulerd.core.language.facts import gangs as gang_facts
+from schedulerd.core.language.facts import predicates as callback_facts
+from schedulerd.core.language.facts import preemption as preemption_facts
+from schedulerd.core.language.facts.nodes import NodeRecommended
+from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded, Reserved
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.language.resources import Resources
 
 RM, PARTITION, QUEUE, APPLICATION = "rm-1", "default", "root.a.b", "app-1"
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.observe.event_messages import message_of_2023
 from schedulerd.observe.event_record import Event
 from schedulerd.observe.event_recorder import EventRecorder

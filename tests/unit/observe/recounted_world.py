@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator
 from itertools import count
 
 from schedulerd.config import matches
-from schedulerd.core import commands as c
-from schedulerd.core.facts import ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.language import commands as c
+from schedulerd.core.language.facts.fact import ResourceManagerChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import SECOND_NS, Acl, PartitionSpec, QueueProperties, QueueSpec, Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import SECOND_NS, Acl, PartitionSpec, QueueProperties, QueueSpec, Timeouts
 from schedulerd.core.views import values as views
 from schedulerd.core.views import view
 from schedulerd.observe.metrics import Metrics

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.observe.metrics import Metrics
 from tests.instants import at
 

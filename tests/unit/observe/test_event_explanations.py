@@ -6,18 +6,18 @@ from typing import get_args
 
 import pytest
 
-from schedulerd.core import facts
-from schedulerd.core.configuration import facts as configuration_facts
-from schedulerd.core.configuration.queue_facts import QueueNameUnused, TagIgnored
-from schedulerd.core.facts import Fact, RejectCode
-from schedulerd.core.gangs import facts as gang_facts
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.nodes.facts import NodeRecommended
-from schedulerd.core.predicates.facts import PredicateAnswered, PredicateOutcome
-from schedulerd.core.preemption import facts as preemption_facts
-from schedulerd.core.preemption.facts import PreemptionRefusal
-from schedulerd.core.reservations.facts import ReservationEnd, ReservationEnded, Reserved
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts import configuration as configuration_facts
+from schedulerd.core.language.facts import fact as facts
+from schedulerd.core.language.facts import gangs as gang_facts
+from schedulerd.core.language.facts import preemption as preemption_facts
+from schedulerd.core.language.facts.fact import Fact, RejectCode
+from schedulerd.core.language.facts.nodes import NodeRecommended
+from schedulerd.core.language.facts.predicates import PredicateAnswered, PredicateOutcome
+from schedulerd.core.language.facts.preemption import PreemptionRefusal
+from schedulerd.core.language.facts.queues import QueueNameUnused, TagIgnored
+from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded, Reserved
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
 from schedulerd.observe.event_changes import CHANGES
 from schedulerd.observe.event_explanations import EXPLANATIONS
 from schedulerd.observe.event_limits import EACH_NS

@@ -7,7 +7,7 @@ import pytest
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2
-from schedulerd.core.commands import NodeAction
+from schedulerd.core.language.commands import NodeAction
 from schedulerd.observe.event_messages import (
     admin_event,
     message_of_2021,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from structlog.testing import capture_logs
 
-from schedulerd.core.facts import ItemIgnored, RejectCode
+from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode
 from schedulerd.instant import Instant
 from schedulerd.observe import event_ring
 from schedulerd.observe.event_record import SI, Record

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from schedulerd.core.commands import CleanQueues, NodeAction, StopCause, TerminationType, UpdateConfiguration
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import MINUTE_NS, SECOND_NS, PartitionSpec, QueueSpec, RuleKind, RuleSpec
+from schedulerd.core.language.commands import CleanQueues, NodeAction, StopCause, TerminationType, UpdateConfiguration
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import MINUTE_NS, SECOND_NS, PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from tests.instants import at
 from tests.unit.core import builders
 from tests.unit.core.builders import (

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from schedulerd.core import facts
-from schedulerd.core.commands import TerminationType
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts import fact as facts
 from schedulerd.observe.event_changes import _RELEASE_REASONS
 from schedulerd.observe.event_messages import reason
 from schedulerd.observe.event_record import SI, Event

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import ReleaseCause, WithdrawCause
-from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
+from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.observe.metrics import Metrics
 from tests.instants import at
 from tests.unit.observe.build import (

@@ -11,13 +11,13 @@ from typing import Any, get_args
 import pytest
 import structlog
 
-from schedulerd.core import facts
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.configuration import facts as conf
-from schedulerd.core.facts import RejectCode
-from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.reservations.facts import ReservationEnd
-from schedulerd.core.specs import ConfigurationText
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts import configuration as conf
+from schedulerd.core.language.facts import fact as facts
+from schedulerd.core.language.facts.fact import RejectCode
+from schedulerd.core.language.facts.reservations import ReservationEnd
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.daemon.runtime import logs
 from schedulerd.observe import log_events
 from schedulerd.observe.log_events import FactLog

@@ -8,13 +8,13 @@ import pytest
 
 from schedulerd import __version__
 from schedulerd.build import core_build
-from schedulerd.core import facts
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.configuration import facts as configuration_facts
-from schedulerd.core.configuration.queue_facts import TagIgnored
-from schedulerd.core.facts import RejectCode, WithdrawCause
-from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.step_context import Item
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts import configuration as configuration_facts
+from schedulerd.core.language.facts import fact as facts
+from schedulerd.core.language.facts.fact import RejectCode, WithdrawCause
+from schedulerd.core.language.facts.queues import TagIgnored
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.state.step_context import Item
 from schedulerd.observe import tally
 from schedulerd.observe.metrics import Metrics
 from schedulerd.observe.tally import ReloadResult

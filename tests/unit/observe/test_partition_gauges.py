@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import ReportUtilization, Utilization
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import ReportUtilization, Utilization
+from schedulerd.core.language.resources import Resources
 from schedulerd.observe.metrics import Metrics
 from tests.instants import at
 from tests.unit.core.builders import RM, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask

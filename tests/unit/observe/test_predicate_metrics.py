@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateOutcome
-from schedulerd.core.specs import MILLISECOND_NS
+from schedulerd.core.language.facts.predicates import PredicateNotWanted, PredicateOutcome
+from schedulerd.core.language.specs import MILLISECOND_NS
 from tests.unit.observe import build
 from tests.unit.observe.build import PARTITION, RM
 from tests.unit.observe.scrape import after, samples

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.preemption.facts import PreemptionRefusal
-from schedulerd.core.reservations.facts import ReservationEnd
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.preemption import PreemptionRefusal
+from schedulerd.core.language.facts.reservations import ReservationEnd
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState, ResourceManagerState
 from schedulerd.observe.metrics import Metrics
 from schedulerd.observe.tally import STOPPED_KEPT
 from tests.instants import at

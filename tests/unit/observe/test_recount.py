@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.views import view
 from schedulerd.observe import families
 from schedulerd.observe.families import Kind

@@ -11,16 +11,16 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from schedulerd.core import facts
-from schedulerd.core.commands import ReportUtilization, TerminationType, Utilization
-from schedulerd.core.configuration import facts as configuration_facts
-from schedulerd.core.configuration.queue_facts import TagIgnored
-from schedulerd.core.facts import RejectCode, WithdrawCause
-from schedulerd.core.lifecycles import ApplicationState, NodeState, ResourceManagerState
-from schedulerd.core.predicates.facts import PredicateOutcome
-from schedulerd.core.reservations.facts import ReservationEnd
-from schedulerd.core.resources import Resources
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.language.commands import ReportUtilization, TerminationType, Utilization
+from schedulerd.core.language.facts import configuration as configuration_facts
+from schedulerd.core.language.facts import fact as facts
+from schedulerd.core.language.facts.fact import RejectCode, WithdrawCause
+from schedulerd.core.language.facts.predicates import PredicateOutcome
+from schedulerd.core.language.facts.queues import TagIgnored
+from schedulerd.core.language.facts.reservations import ReservationEnd
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.kubernetes.shim.families import FAMILIES as OF_THE_SHIM
 from schedulerd.kubernetes.shim.families import LEADER
 from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind

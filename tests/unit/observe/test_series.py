@@ -10,9 +10,9 @@ import pytest
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 
-from schedulerd.core.facts import Fact
-from schedulerd.core.lifecycles import NodeState, ResourceManagerState
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.lifecycles import NodeState, ResourceManagerState
+from schedulerd.core.language.resources import Resources
 from schedulerd.observe import metrics as metrics_module
 from schedulerd.observe.metrics import Metrics
 from schedulerd.observe.series import LABEL_LENGTH_MAX, OTHER, label_value

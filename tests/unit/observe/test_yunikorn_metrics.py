@@ -10,9 +10,9 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from schedulerd.core.commands import Command, NodeAction
-from schedulerd.core.facts import Fact
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import Command, NodeAction
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.resources import Resources
 from schedulerd.observe import metrics as metrics_module
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.metrics import Metrics

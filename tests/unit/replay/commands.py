@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     ApplicationRemoval,
     AskRelease,
@@ -17,7 +17,7 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.resources import Resources
 from tests.unit.replay.recorded import RM
 
 CYCLE = RunCycle(50)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import load_queue_file, matches
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     ConnectResourceManager,
     RegisterResourceManager,
@@ -18,8 +18,8 @@ from schedulerd.core.commands import (
     StopCause,
     StopResourceManager,
 )
+from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS, ConfigurationText, Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS, ConfigurationText, Timeouts
 from schedulerd.journal import Header
 from schedulerd.journal.recorder import JournalRecorder
 from schedulerd.replay.demand import Demand

@@ -15,10 +15,10 @@ import pytest
 from schedulerd import __version__
 from schedulerd.cli import main
 from schedulerd.config import matches
-from schedulerd.core.commands import Command, UpdateAllocations
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command, UpdateAllocations
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import SECOND_NS
 from schedulerd.journal.recorder import JournalRecorder
 from schedulerd.journal_files.blocks import MAGIC, block
 from tests.instants import at

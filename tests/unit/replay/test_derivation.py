@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AbsenceCause,
     AllocationRelease,
     Command,
@@ -23,7 +23,7 @@ from schedulerd.core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.replay.demand import Answer, ApplicationDemand, Demand, Question
 from schedulerd.replay.names import ApplicationName
 from tests.unit.replay.commands import (

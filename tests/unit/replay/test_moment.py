@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.instant import Instant
 from schedulerd.replay.moment import MomentInvalid, duration_text, offset_text, parse_end, time_text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     RingAlarms,
     RunCycle,
@@ -13,7 +13,7 @@ from schedulerd.core.commands import (
     TerminationType,
     UpdateConfiguration,
 )
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.replay.names import QueueName
 from schedulerd.replay.outcome import Measure, Outcome, QueueOutcome, Share, Waits
 from tests.unit.replay.commands import CONNECT, CYCLE, ask, node, queue_file, release, release_ask, remove, submit

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from schedulerd.config import matches
-from schedulerd.core.commands import RunCycle, UpdateApplications
-from schedulerd.core.specs import MILLISECOND_NS
+from schedulerd.core.language.commands import RunCycle, UpdateApplications
+from schedulerd.core.language.specs import MILLISECOND_NS
 from schedulerd.instant import Instant
 from schedulerd.journal import Digest, Entry, Journal
 from schedulerd.replay.playback import NotReproduced, Playback

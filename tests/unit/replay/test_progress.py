@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 
-from schedulerd.core.commands import RingAlarms
+from schedulerd.core.language.commands import RingAlarms
 from schedulerd.instant import Instant
 from schedulerd.journal import Entry
 from schedulerd.replay.progress import with_progress

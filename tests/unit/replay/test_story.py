@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     AskRelease,
     Command,
@@ -18,8 +18,8 @@ from schedulerd.core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.replay.story import WAITS, Story
 from tests.instants import at
 from tests.unit.replay.recorded import RM, START_NS, new_scheduler, played, registration

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.table import Table
 
 from schedulerd.config import matches
-from schedulerd.core.commands import Command, TerminationType
-from schedulerd.core.facts import Fact, ReleaseCause
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.commands import Command, TerminationType
+from schedulerd.core.language.facts.fact import Fact, ReleaseCause
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.replay.comparison import NEW, RECORDED, SAME, Comparison
 from schedulerd.replay.names import QueueName
 from schedulerd.replay.outcome import Outcome, QueueOutcome, Share, Waits

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     ConnectCallbacks,
     GivePredicateResults,
@@ -20,7 +20,7 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateNodes,
 )
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.fact import (
     Allocated,
     ApplicationForgotten,
     ApplicationRejected,
@@ -29,7 +29,7 @@ from schedulerd.core.facts import (
     Released,
     ReleaseRequested,
 )
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.replay.demand import Demand
 from schedulerd.replay.playback import Step
 from schedulerd.replay.what_if import SETTLED_NS

@@ -10,9 +10,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from schedulerd.core import facts
-from schedulerd.core.recovery.facts import UnclaimedEnded
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts import fact as facts
+from schedulerd.core.language.facts.unclaimed import UnclaimedEnded
+from schedulerd.core.language.resources import Resources
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TEXT = st.text(max_size=6)

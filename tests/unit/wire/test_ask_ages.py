@@ -9,9 +9,9 @@ import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
-from schedulerd.core.ask_tags import ASKED_AT_TAG
-from schedulerd.core.commands import NewApplication, NewAsk, UpdateAllocations, UpdateApplications
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.ask_tags import ASKED_AT_TAG
+from schedulerd.core.language.commands import NewApplication, NewAsk, UpdateAllocations, UpdateApplications
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.instant import Instant
 from schedulerd.wire.ask_ages import CLOCK_SET_NS, EARLIEST_NS, AskAges
 from schedulerd.wire.decode import RequestDecoder

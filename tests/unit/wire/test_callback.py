@@ -8,12 +8,16 @@ from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2 as event_2022_pb2
-from schedulerd.core.commands import ConnectCallbacks, PredicateResult
-from schedulerd.core.configuration.queue_facts import QueueNameUnused
-from schedulerd.core.pending.rules.states import PendingState
-from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.quotas.rules import BlockedBy
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
+from schedulerd.core.language.commands import ConnectCallbacks, PredicateResult
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.queues import QueueNameUnused
+from schedulerd.core.language.facts.scheduling_states import (
+    PendingReasonChanged,
+    SchedulingState,
+    SchedulingStateChanged,
+)
+from schedulerd.core.state.pending.rules.states import PendingState
+from schedulerd.core.state.quotas.rules import BlockedBy
 from schedulerd.wire import callback as module
 from schedulerd.wire.callback import USUAL_STATES, CallBuilder, HelloInvalid, InterfaceVersion, read_hello, results_in
 from schedulerd.wire.dialect import Dialect

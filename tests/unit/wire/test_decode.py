@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core import commands
-from schedulerd.core.checks import RESOURCE_NAMES_MAX
-from schedulerd.core.commands import NodeAction, TerminationType
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import ConfigurationText
+from schedulerd.core.language import commands
+from schedulerd.core.language.checks import RESOURCE_NAMES_MAX
+from schedulerd.core.language.commands import NodeAction, TerminationType
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.wire import decode as cutting
 from schedulerd.wire import shared_resources
 from schedulerd.wire.decode import RequestDecoder

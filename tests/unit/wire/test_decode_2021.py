@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulerd._generated.si.v2021_02 import si_pb2
-from schedulerd.core import commands
-from schedulerd.core.commands import Command, NodeAction, Operator, TerminationType
-from schedulerd.core.resources import Resources
+from schedulerd.core.language import commands
+from schedulerd.core.language.commands import Command, NodeAction, Operator, TerminationType
+from schedulerd.core.language.resources import Resources
 from schedulerd.wire import decode, decode_2021
 from schedulerd.wire.decode_2021 import CONSTRAINT_BYTES_MAX, UpdateDecoder
 from schedulerd.wire.shared_resources import SharedResources

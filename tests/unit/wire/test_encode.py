@@ -10,11 +10,12 @@ import pytest
 from hypothesis import given
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core import checks, facts
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.recovery.facts import UnclaimedEnded
-from schedulerd.core.resources import Resources
+from schedulerd.core.language import checks
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts import fact as facts
+from schedulerd.core.language.facts.unclaimed import UnclaimedEnded
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
 from schedulerd.wire import response_builder
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.dialect import Stream

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 
 from schedulerd._generated.si.v2021_02 import si_pb2
-from schedulerd.core import facts
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.nodes.facts import NodeRecommended
-from schedulerd.core.recovery.facts import UnclaimedEnded
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts import fact as facts
+from schedulerd.core.language.facts.nodes import NodeRecommended
+from schedulerd.core.language.facts.unclaimed import UnclaimedEnded
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
 from schedulerd.wire import response_builder
 from schedulerd.wire.dialect import Dialect, Stream
 from schedulerd.wire.encode import ResponseEncoder

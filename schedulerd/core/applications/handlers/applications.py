@@ -6,19 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from schedulerd.core import checks, commit
-from schedulerd.core.applications.handlers import application_states, asks, releases, rm_releases
-from schedulerd.core.ask_tags import ASKED_AT_TAG
-from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.commands import (
+from schedulerd.core.applications.handlers import asks, rm_releases
+from schedulerd.core.language import checks
+from schedulerd.core.language.ask_tags import ASKED_AT_TAG
+from schedulerd.core.language.checks import Mistake, shown
+from schedulerd.core.language.commands import (
     AllocationRelease,
     ApplicationRemoval,
     NewApplication,
     NewAsk,
     TerminationType,
 )
-from schedulerd.core.configuration.queue_facts import QueueNameUnused, TagIgnored
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.fact import (
     ApplicationAccepted,
     ApplicationChanged,
     ApplicationRejected,
@@ -26,23 +25,25 @@ from schedulerd.core.facts import (
     RejectCode,
     WithdrawCause,
 )
-from schedulerd.core.fsm import is_legal
-from schedulerd.core.gangs.handlers import gang_time
-from schedulerd.core.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Unclaimed
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.sort_keys import APPLICATION_ORDERS
+from schedulerd.core.language.facts.queues import QueueNameUnused, TagIgnored
+from schedulerd.core.language.fsm import is_legal
+from schedulerd.core.language.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.queue_placement.handlers import queues
 from schedulerd.core.queue_placement.rules import namespace_tags
 from schedulerd.core.queue_placement.rules.namespace_tags import UnreadableTag
 from schedulerd.core.queue_placement.rules.queue_placement import Placement, is_forced, place_application
-from schedulerd.core.quotas.limit_subject import LimitSubject, group_of
-from schedulerd.core.recovery.early import Backlog, EarlyItem
 from schedulerd.core.recovery.handlers import early, joining, unclaimed
-from schedulerd.core.recovery.mistakes import unknown_application
-from schedulerd.core.step_context import Change, ResourceManager, StepContext, take
+from schedulerd.core.state.actions import application_states, gang_time, releases
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.early import Backlog, EarlyItem
+from schedulerd.core.state.model.node import Unclaimed
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.sort_keys import APPLICATION_ORDERS
+from schedulerd.core.state.quotas.limit_subject import LimitSubject, group_of
+from schedulerd.core.state.step_context import Change, ResourceManager, StepContext, take
+from schedulerd.core.state.unknown_application import unknown_application
 
 
 def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Change:

@@ -4,23 +4,24 @@ from __future__ import annotations
 
 from functools import partial
 
-from schedulerd.core import ask_tags, checks, commit
-from schedulerd.core.applications.handlers import application_states, changes, releases
-from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.commands import OF_RM, AskRelease, NewAsk
-from schedulerd.core.constraints import checks as constraint_checks
-from schedulerd.core.facts import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
 from schedulerd.core.gangs.handlers import gangs
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import reclassify
-from schedulerd.core.pending.start_order import admit_next
+from schedulerd.core.language import ask_tags, checks
+from schedulerd.core.language.checks import Mistake, shown
+from schedulerd.core.language.commands import OF_RM, AskRelease, NewAsk
+from schedulerd.core.language.facts.fact import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import ApplicationOrder
 from schedulerd.core.recovery.handlers import early
-from schedulerd.core.recovery.mistakes import unknown_application
-from schedulerd.core.specs import ApplicationOrder
-from schedulerd.core.step_context import Change, ResourceManager, StepContext
+from schedulerd.core.state.actions import application_states, changes, releases
+from schedulerd.core.state.constraints import checks as constraint_checks
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.enqueueing import reclassify
+from schedulerd.core.state.pending.start_order import admit_next
+from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
+from schedulerd.core.state.unknown_application import unknown_application
 
 MAX_ALLOCATIONS_MAX = 1_000_000
 """Most allocations in one ask."""

@@ -6,15 +6,15 @@ starts it. A recovered allocation has none, because the report of the resource m
 
 from __future__ import annotations
 
-from schedulerd.core.alarm_events import AllocationExecutionTimeout
-from schedulerd.core.applications.handlers import application_states, releases
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import ReleaseCause, WithdrawCause
-from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.application import Application
-from schedulerd.core.specs import MILLISECOND_NS
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
+from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger
+from schedulerd.core.language.specs import MILLISECOND_NS
+from schedulerd.core.state.actions import application_states, releases
+from schedulerd.core.state.alarm_events import AllocationExecutionTimeout
+from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.step_context import StepContext
 
 EXECUTION_TIMEOUT = "ExecutionTimeout"
 

@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from schedulerd.core import checks, commit
-from schedulerd.core.applications.handlers import application_states, releases
-from schedulerd.core.checks import Mistake
-from schedulerd.core.commands import OF_RM, AllocationRelease, TerminationType
-from schedulerd.core.facts import Allocated, Fact, RejectCode, ReleaseIgnored
 from schedulerd.core.gangs.handlers import gangs
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
-from schedulerd.core.model.node import Unclaimed
-from schedulerd.core.partition import Partition
+from schedulerd.core.language import checks
+from schedulerd.core.language.checks import Mistake
+from schedulerd.core.language.commands import OF_RM, AllocationRelease, TerminationType
+from schedulerd.core.language.facts.fact import Allocated, Fact, RejectCode, ReleaseIgnored
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.recovery.handlers import early, unclaimed
-from schedulerd.core.recovery.mistakes import unknown_application
-from schedulerd.core.step_context import Change, ResourceManager, StepContext
+from schedulerd.core.state.actions import application_states, releases
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.state.model.node import Unclaimed
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
+from schedulerd.core.state.unknown_application import unknown_application
 
 
 def check(context: StepContext, rm: ResourceManager, item: AllocationRelease, *, may_wait: bool = True) -> Change:

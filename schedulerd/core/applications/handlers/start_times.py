@@ -7,11 +7,11 @@ again. That does not end the time for which it has been blocked, as no ask of it
 
 from __future__ import annotations
 
-from schedulerd.core.alarm_events import StartTimeout
-from schedulerd.core.model.application import Application
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.start_order import admit_next, is_blocked, start_candidate, start_deadline_ns
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.state.alarm_events import StartTimeout
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.start_order import admit_next, is_blocked, start_candidate, start_deadline_ns
+from schedulerd.core.state.step_context import StepContext
 
 
 def on_timeout(context: StepContext, application: Application) -> None:

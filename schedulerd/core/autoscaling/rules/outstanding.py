@@ -18,16 +18,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.predicate_check import PredicateCheck
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.pending_index import Key
-from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.quotas.headroom import Headroom
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.predicate_check import PredicateCheck
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.pending_index import Key
+from schedulerd.core.state.pending.request_class import PendingClass
+from schedulerd.core.state.quotas.headroom import Headroom
 
 PLACES_MAX = 2_000
 """Maximum number of places (a pending class in a leaf queue) that are visited; this many take about 20 ms."""

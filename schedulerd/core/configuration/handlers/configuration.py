@@ -9,27 +9,28 @@ from __future__ import annotations
 
 from functools import partial
 
-from schedulerd.core import commit
-from schedulerd.core.applications.handlers import application_states, releases
-from schedulerd.core.checks import Mistake
-from schedulerd.core.commands import TerminationType, UpdateConfiguration
-from schedulerd.core.configuration.facts import ConfigurationAccepted, ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.configuration.handlers import queue_changes
 from schedulerd.core.configuration.rules.reload import Assessment, assess, drains
-from schedulerd.core.facts import WithdrawCause
-from schedulerd.core.fsm import is_legal
-from schedulerd.core.gangs.handlers import gang_time
-from schedulerd.core.lifecycles import APPLICATION, ApplicationTrigger
-from schedulerd.core.model.queue import Queue
+from schedulerd.core.language.checks import Mistake
+from schedulerd.core.language.commands import TerminationType, UpdateConfiguration
+from schedulerd.core.language.facts.configuration import (
+    ConfigurationAccepted,
+    ConfigurationRejected,
+    ConfigurationUpdated,
+)
+from schedulerd.core.language.facts.fact import WithdrawCause
+from schedulerd.core.language.fsm import is_legal
+from schedulerd.core.language.lifecycles import APPLICATION, ApplicationTrigger
+from schedulerd.core.language.specs import PartitionSpec, QueueSpec
 from schedulerd.core.nodes.handlers import nodes
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.rebuild import rebuild
-from schedulerd.core.predicates.handlers import predicate_checks
 from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.queue_placement.handlers import queues
-from schedulerd.core.resource_managers.dismantling import pieces_of
-from schedulerd.core.specs import PartitionSpec, QueueSpec
-from schedulerd.core.step_context import Change, ResourceManager, StepContext
+from schedulerd.core.state.actions import application_states, gang_time, predicate_checks, queue_changes, releases
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.dismantling import pieces_of
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.rebuild import rebuild
+from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
 
 
 def check(context: StepContext, rm: ResourceManager, command: UpdateConfiguration) -> Change:

@@ -12,24 +12,24 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from schedulerd.amounts import amount_text
-from schedulerd.core.checks import Mistake
-from schedulerd.core.configuration.facts import Impact, ImpactKind
 from schedulerd.core.configuration.rules.rule_words import describe_rules
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
+from schedulerd.core.language.checks import Mistake
+from schedulerd.core.language.facts.configuration import Impact, ImpactKind
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import SECOND_NS, LimitSpec, PartitionSpec, QueueSpec
 from schedulerd.core.queue_placement.rules.queue_placement import (
     FORCE_CREATE_TAG,
     RECOVERY_QUEUE,
     Matches,
     place_application,
 )
-from schedulerd.core.quotas.limit_subject import LimitSubject
-from schedulerd.core.quotas.usage import UsageLedger
-from schedulerd.core.resource_managers.dismantling import dismantle_tree
-from schedulerd.core.specs import SECOND_NS, LimitSpec, PartitionSpec, QueueSpec
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.dismantling import dismantle_tree
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.quotas.limit_subject import LimitSubject
+from schedulerd.core.state.quotas.usage import UsageLedger
+from schedulerd.core.state.step_context import ResourceManager
 
 NAMES_SHOWN = 5
 """Maximum number of application names in a sentence."""

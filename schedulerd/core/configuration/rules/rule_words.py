@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedulerd.core.checks import shown
-from schedulerd.core.specs import FilterSpec, RuleSpec
+from schedulerd.core.language.checks import shown
+from schedulerd.core.language.specs import FilterSpec, RuleSpec
 
 
 def describe_rules(rules: tuple[RuleSpec, ...]) -> str:

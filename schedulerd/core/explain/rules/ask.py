@@ -20,18 +20,18 @@ from schedulerd.core.explain.causes import (
 )
 from schedulerd.core.explain.rules import nodes, position, preemption, quotas, reservations
 from schedulerd.core.explain.values import AskExplanation, Waiting
-from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.predicate_check import PredicateCheck, PredicateHistory
-from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.rules.states import STATES, PendingState, pod_reason, states_of
-from schedulerd.core.pending.rules.states import Cause as StateCause
-from schedulerd.core.pending.rules.states import Waiting as StateWaiting
-from schedulerd.core.pending.start_order import next_start_ns
-from schedulerd.core.quotas.rules import Blocked
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.predicate_check import PredicateCheck, PredicateHistory
+from schedulerd.core.state.model.reservation import Reservation
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.rules.states import STATES, PendingState, pod_reason, states_of
+from schedulerd.core.state.pending.rules.states import Cause as StateCause
+from schedulerd.core.state.pending.rules.states import Waiting as StateWaiting
+from schedulerd.core.state.pending.start_order import next_start_ns
+from schedulerd.core.state.quotas.rules import Blocked
+from schedulerd.core.state.step_context import ResourceManager
 
 NAMESPACE_TAG = "kubernetes.io/meta/namespace"
 POD_NAME_TAG = "kubernetes.io/meta/podName"

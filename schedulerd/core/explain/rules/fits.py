@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from schedulerd.core.checks import shown
 from schedulerd.core.explain.rules import nodes, quotas
 from schedulerd.core.explain.values import FitsFinding
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.request_class import RequestClass
+from schedulerd.core.language.checks import shown
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.queue_placement.rules.queue_placement import access_mistake, closed_because
-from schedulerd.core.quotas.limit_subject import group_of, limit_subject_of
-from schedulerd.core.quotas.quota_key import QuotaKey
-from schedulerd.core.quotas.rules import highest_blocked
-from schedulerd.core.resources import Resources
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.request_class import RequestClass
+from schedulerd.core.state.quotas.limit_subject import group_of, limit_subject_of
+from schedulerd.core.state.quotas.quota_key import QuotaKey
+from schedulerd.core.state.quotas.rules import highest_blocked
+from schedulerd.core.state.step_context import ResourceManager
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 from schedulerd.core.explain.rules.reservations import lacks_of, reserved_before
 from schedulerd.core.explain.values import Lack, NodeCauseKind, NodeCount, NodeFit, NodeSurvey
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.node import Node
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.request_class import RequestClass
-from schedulerd.core.resources import Items, Resources
+from schedulerd.core.language.resources import Items, Resources
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.request_class import RequestClass
 
 NODES_A_TURN = 50
 """Nodes that are visited without a stop: about a tenth of a millisecond."""

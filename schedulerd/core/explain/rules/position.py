@@ -6,10 +6,10 @@ from heapq import nsmallest
 from itertools import islice
 
 from schedulerd.core.explain.values import Position, QueueRank
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.queue import Queue
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.queue import Queue
 
 AHEAD_SEEN_MAX = 1_000
 """Applications, asks and queues that are compared with those of the ask; with more, counts are `at least`."""

@@ -6,17 +6,17 @@ from heapq import nlargest
 from itertools import islice
 
 from schedulerd.core.explain.values import Guarantee, PreemptionCandidate, PreemptionFinding
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.work_budget import WorkBudget
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import preemption_from_ns
-from schedulerd.core.pending.retry_timers import attempts_of
-from schedulerd.core.pending.rules.states import PendingState
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext, in_use
-from schedulerd.core.resources import Resources
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.model.work_budget import WorkBudget
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.enqueueing import preemption_from_ns
+from schedulerd.core.state.pending.retry_timers import attempts_of
+from schedulerd.core.state.pending.rules.states import PendingState
 
 QUEUES_SEEN_MAX = 500
 """With more queues, those from which the ask may take are not looked for."""

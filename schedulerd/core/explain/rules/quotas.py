@@ -8,12 +8,12 @@ from itertools import islice
 
 from schedulerd.core.explain.causes import RuleCause, Use
 from schedulerd.core.explain.values import QuotaLevel
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.quotas.quota_key import QuotaKey
-from schedulerd.core.quotas.rules import Blocked, BlockedBy, all_blocked
-from schedulerd.core.resources import Items
+from schedulerd.core.language.resources import Items
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.quotas.quota_key import QuotaKey
+from schedulerd.core.state.quotas.rules import Blocked, BlockedBy, all_blocked
 
 RULES_MAX = 10
 """Rules that block one ask that are listed."""

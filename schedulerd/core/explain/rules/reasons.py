@@ -22,15 +22,15 @@ from schedulerd.core.explain.values import (
     ResourceUse,
     TaskGroupProgress,
 )
-from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.pending_index import ClassOrder
-from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.pending.rules.states import (
+from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.pending_index import ClassOrder
+from schedulerd.core.state.pending.request_class import PendingClass
+from schedulerd.core.state.pending.rules.states import (
     STATES,
     PendingState,
     Waiting,
@@ -39,10 +39,10 @@ from schedulerd.core.pending.rules.states import (
     pod_reason,
     states_of,
 )
-from schedulerd.core.pending.rules.states import Cause as StateCause
-from schedulerd.core.pending.rules.waiting import Applications, counted, member_of, not_counted, with_others
-from schedulerd.core.quotas.rules import Blocked
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.pending.rules.states import Cause as StateCause
+from schedulerd.core.state.pending.rules.waiting import Applications, counted, member_of, not_counted, with_others
+from schedulerd.core.state.quotas.rules import Blocked
+from schedulerd.core.state.step_context import ResourceManager
 
 GROUPS_A_TURN = 16
 """Ask groups, or classes in leaf queues, of which the state is found without a stop."""

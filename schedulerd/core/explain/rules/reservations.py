@@ -6,10 +6,10 @@ from itertools import islice
 from typing import Literal
 
 from schedulerd.core.explain.values import Lack, ReservationFinding, Victim
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.resources import Items, Resources
+from schedulerd.core.language.resources import Items, Resources
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.reservation import Reservation
 
 RESERVATIONS_MAX = 20
 """Reservations of one ask that are explained."""

@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 
 from schedulerd.core.explain.causes import NoRoomCause, NoRoomWhy
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.request_class import RequestClass
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.request_class import RequestClass
 
 NODES_A_TURN = 50
 """Nodes that are visited without a stop."""

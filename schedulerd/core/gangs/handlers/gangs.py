@@ -9,28 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from schedulerd.core import commit
-from schedulerd.core.applications.handlers import application_states, execution_times, releases
-from schedulerd.core.applications.handlers.allocating import allocated
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import Fact, ReleaseCause, WithdrawCause
+from schedulerd.core.applications.handlers import execution_times
 from schedulerd.core.gangs import sentences as gang_words
-from schedulerd.core.gangs.facts import GangGaveWay, GangTimedOut, SwapRefused
-from schedulerd.core.gangs.handlers import gang_time
 from schedulerd.core.gangs.rules.gang_deadlock import gangs_to_release
-from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import SCHEDULABLE_STATES, Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.gang import Gang, TaskGroup
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.predicate_check import PredicateCheck
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import admits_group, dequeue, enqueue, set_priority_gang
-from schedulerd.core.pending.request_class import RequestClass
-from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import Fact, ReleaseCause, WithdrawCause
+from schedulerd.core.language.facts.gangs import GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger
+from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
+from schedulerd.core.state.actions import application_states, gang_time, predicate_checks, releases
+from schedulerd.core.state.actions.allocating import allocated
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.gang import Gang, TaskGroup
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.predicate_check import PredicateCheck
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.enqueueing import admits_group, dequeue, enqueue, set_priority_gang
+from schedulerd.core.state.pending.request_class import RequestClass
+from schedulerd.core.state.step_context import StepContext
 
 HARD_STYLE = "hard"
 DEADLOCK_CHECK_SPACING_NS = 10 * MILLISECOND_NS

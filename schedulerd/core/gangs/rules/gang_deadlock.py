@@ -10,17 +10,17 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from schedulerd.core.gangs.rules.own_room import gang_fits
-from schedulerd.core.gangs.rules.packing import Bin, fits
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.node import Node
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import gang_ahead
-from schedulerd.core.quotas.headroom import Headroom
-from schedulerd.core.quotas.rules import highest_blocked
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.nodes.own_room import gang_fits
+from schedulerd.core.state.nodes.packing import Bin, fits
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.enqueueing import gang_ahead
+from schedulerd.core.state.quotas.headroom import Headroom
+from schedulerd.core.state.quotas.rules import highest_blocked
 
 
 def gangs_to_release(partition: Partition, application: Application) -> list[Application] | None:

@@ -6,29 +6,30 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from schedulerd.core import checks, commit
 from schedulerd.core.applications.handlers import rm_releases
-from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.commands import NodeAction, NodeUpdate, TerminationType
-from schedulerd.core.facts import (
+from schedulerd.core.language import checks
+from schedulerd.core.language.checks import Mistake, shown
+from schedulerd.core.language.commands import NodeAction, NodeUpdate, TerminationType
+from schedulerd.core.language.facts.fact import (
     NodeAccepted,
     NodeAspect,
     NodeChanged,
     NodeRejected,
     RejectCode,
 )
-from schedulerd.core.fsm import is_legal, move
-from schedulerd.core.lifecycles import NODE, NodeState, NodeTrigger
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Node
-from schedulerd.core.partition import Partition
-from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.recovery.facts import UnclaimedEnd
+from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
+from schedulerd.core.language.fsm import is_legal, move
+from schedulerd.core.language.lifecycles import NODE, NodeState, NodeTrigger
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.recovery.handlers import existing, unclaimed
 from schedulerd.core.reservations.handlers import waiting
-from schedulerd.core.resources import Resources
-from schedulerd.core.step_context import Change, ResourceManager, StepContext
+from schedulerd.core.state.actions import predicate_checks
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
 
 _CREATING = (NodeAction.CREATE, NodeAction.CREATE_DRAIN)
 _REPORTING = (*_CREATING, NodeAction.UPDATE)

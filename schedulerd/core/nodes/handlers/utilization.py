@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from schedulerd.core import checks, commit
-from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.commands import Utilization
-from schedulerd.core.facts import ItemIgnored, RejectCode
-from schedulerd.core.model.node import Node, Recommended
-from schedulerd.core.nodes.facts import NodeRecommended
+from schedulerd.core.language import checks
+from schedulerd.core.language.checks import Mistake, shown
+from schedulerd.core.language.commands import Utilization
+from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode
+from schedulerd.core.language.facts.nodes import NodeRecommended
+from schedulerd.core.language.specs import MINUTE_NS
 from schedulerd.core.nodes.rules.recommendation import recommendation
-from schedulerd.core.partition import Partition
-from schedulerd.core.specs import MINUTE_NS
-from schedulerd.core.step_context import Change, ResourceManager, StepContext
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.node import Node, Recommended
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
 
 RECOMMEND_AGAIN_NS = MINUTE_NS
 """Minimum interval between recommendations for a node, however often its use is reported."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schedulerd.core.model.node import Node
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.model.node import Node
 
 
 class Recommendation(NamedTuple):

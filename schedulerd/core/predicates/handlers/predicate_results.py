@@ -8,22 +8,22 @@ from __future__ import annotations
 
 from functools import partial
 
-from schedulerd.core.applications.handlers.allocating import allocate
-from schedulerd.core.checks import Mistake
-from schedulerd.core.commands import ConnectCallbacks, PredicateResult
-from schedulerd.core.facts import ItemIgnored, RejectCode
 from schedulerd.core.gangs.handlers import gangs
-from schedulerd.core.model.predicate_check import PredicateCheck, Purpose
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import admits_group
-from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateOutcome
-from schedulerd.core.predicates.handlers import predicate_checks
+from schedulerd.core.language.checks import Mistake
+from schedulerd.core.language.commands import ConnectCallbacks, PredicateResult
+from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode
+from schedulerd.core.language.facts.predicates import PredicateNotWanted, PredicateOutcome
+from schedulerd.core.language.facts.reservations import ReservationEnd
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.preemption.handlers import preemption
-from schedulerd.core.quotas.rules import highest_blocked
-from schedulerd.core.reservations.facts import ReservationEnd
-from schedulerd.core.reservations.handlers import reservations, reserving
-from schedulerd.core.specs import SECOND_NS
-from schedulerd.core.step_context import Change, ResourceManager, StepContext
+from schedulerd.core.reservations.handlers import reserving
+from schedulerd.core.state.actions import predicate_checks, reservations
+from schedulerd.core.state.actions.allocating import allocate
+from schedulerd.core.state.model.predicate_check import PredicateCheck, Purpose
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.enqueueing import admits_group
+from schedulerd.core.state.quotas.rules import highest_blocked
+from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
 
 
 def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:

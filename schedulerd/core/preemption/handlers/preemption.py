@@ -10,30 +10,30 @@ from dataclasses import replace
 from enum import Enum, auto
 from itertools import islice
 
-from schedulerd.core.gangs.rules.own_room import gang_fits
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.predicate_check import PredicateCheck, VictimsAnswer
-from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import preemption_from_ns, schedule_preemption
-from schedulerd.core.pending.retry_timers import Refused, attempts_of
-from schedulerd.core.plans.handlers import commit_plan
-from schedulerd.core.plans.plan import Plan, PlannedPreemption
-from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.preemption.facts import PreemptionRefusal, PreemptionRefused
-from schedulerd.core.preemption.handlers.victims import release_victims
+from schedulerd.core.language.facts.preemption import PreemptionRefusal, PreemptionRefused
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import PreemptionPolicy
 from schedulerd.core.preemption.rules.preemption_context import in_use
 from schedulerd.core.preemption.rules.search import (
     Search,
     further_for_required_node,
     victims_for_required_node,
 )
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PreemptionPolicy
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.state.actions import predicate_checks
+from schedulerd.core.state.actions.victims import release_victims
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.predicate_check import PredicateCheck, VictimsAnswer
+from schedulerd.core.state.model.reservation import Reservation
+from schedulerd.core.state.nodes.own_room import gang_fits
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.enqueueing import preemption_from_ns, schedule_preemption
+from schedulerd.core.state.pending.retry_timers import Refused, attempts_of
+from schedulerd.core.state.plans.committing import commit_plan
+from schedulerd.core.state.plans.plan import Plan, PlannedPreemption
+from schedulerd.core.state.step_context import StepContext
 
 VISITS_PER_SLICE = 500
 """Visits of searches in one cycle, before other commands get a turn."""

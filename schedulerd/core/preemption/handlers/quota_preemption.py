@@ -7,15 +7,15 @@ it; a new delay moves its end.
 
 from __future__ import annotations
 
-from schedulerd.core.alarm_events import QuotaReliefDue
-from schedulerd.core.applications.handlers import releases
-from schedulerd.core.facts import ReleaseCause
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.preemption.facts import QuotaPreempted
+from schedulerd.core.language.facts.fact import ReleaseCause
+from schedulerd.core.language.facts.preemption import QuotaPreempted
+from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
 from schedulerd.core.preemption.rules.quota_relief import Relief, excess
-from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.state.actions import releases
+from schedulerd.core.state.alarm_events import QuotaReliefDue
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import StepContext
 
 PASS_EACH_NS = SECOND_NS
 """Time between two passes over a queue that is still above its max, if the last pass preempted something."""

@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop
 from typing import NamedTuple, TypeAlias, TypeVar
 
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.work_budget import WorkBudget
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import PartitionSpec
 from schedulerd.core.preemption.rules.victims import Cost, Rank, may_be_preempted, rank_of
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PartitionSpec
+from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.model.work_budget import WorkBudget
 
 PORTION = 256
 """Number of nodes or allocations that are visited between two possible pauses."""

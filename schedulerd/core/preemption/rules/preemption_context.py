@@ -12,13 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.work_budget import WorkBudget
-from schedulerd.core.partition import Partition
-from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.language.facts.preemption import PreemptionRefusal
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import PreemptionPolicy, WithinQueue
 from schedulerd.core.preemption.rules.victims import (
     Budget,
     Candidate,
@@ -28,11 +24,15 @@ from schedulerd.core.preemption.rules.victims import (
     smallest_set,
     unit_weights,
 )
-from schedulerd.core.quotas.limit_subject import LimitSubject
-from schedulerd.core.quotas.rules import blocked, blocked_by_limits, blocked_by_user_limits
-from schedulerd.core.quotas.sentences import sentence
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PreemptionPolicy, WithinQueue
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.model.work_budget import WorkBudget
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.quotas.limit_subject import LimitSubject
+from schedulerd.core.state.quotas.rules import blocked, blocked_by_limits, blocked_by_user_limits
+from schedulerd.core.state.quotas.sentences import sentence
 
 QUEUES_NOTED_MAX = 3
 """Maximum number of queues that are noted to have no more than their guarantees."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.queue import Queue
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext
-from schedulerd.core.resources import Resources
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.queue import Queue
 
 NODES_SEEN_MAX = 8
 """Maximum number of nodes whose allocations are checked."""

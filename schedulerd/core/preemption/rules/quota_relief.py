@@ -13,9 +13,8 @@ from collections import deque
 from collections.abc import Generator, Iterator
 from itertools import chain, islice
 
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.work_budget import WorkBudget
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import PartitionSpec, PreemptionPolicy
 from schedulerd.core.preemption.rules.victims import (
     Budget,
     Candidate,
@@ -25,8 +24,9 @@ from schedulerd.core.preemption.rules.victims import (
     rank_of,
     unit_weights,
 )
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PartitionSpec, PreemptionPolicy
+from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.model.work_budget import WorkBudget
 
 CANDIDATES_MAX = 1_000
 """Maximum number of allocations considered for the share of one branch, the youngest of each application first."""

@@ -13,18 +13,10 @@ from itertools import count, islice
 from operator import itemgetter
 from typing import NamedTuple
 
-from schedulerd.core.ask_tags import victims_have_lower_priority
-from schedulerd.core.gangs.rules.own_room import fits_beside_own
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.predicate_check import PredicateCheck, VictimsAnswer
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.work_budget import WorkBudget
-from schedulerd.core.partition import Partition
-from schedulerd.core.plans.plan import Plan, PlannedPreemption
-from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.language.ask_tags import victims_have_lower_priority
+from schedulerd.core.language.facts.preemption import PreemptionRefusal
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import PreemptionPolicy
 from schedulerd.core.preemption.rules import protection
 from schedulerd.core.preemption.rules.node_candidates import NodeCandidates, portions
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext
@@ -39,8 +31,16 @@ from schedulerd.core.preemption.rules.victims import (
     smallest_set,
     unit_weights,
 )
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import PreemptionPolicy
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.predicate_check import PredicateCheck, VictimsAnswer
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.model.work_budget import WorkBudget
+from schedulerd.core.state.nodes.own_room import fits_beside_own
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.plans.plan import Plan, PlannedPreemption
 
 NODES_SEARCHED_MAX = 64
 """Maximum number of nodes that are searched exactly after the first with a victim set, in the order of lowest possible

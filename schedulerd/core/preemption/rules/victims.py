@@ -14,10 +14,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.work_budget import WorkBudget
-from schedulerd.core.resources import Items
-from schedulerd.core.specs import OptOut, PartitionSpec
+from schedulerd.core.language.resources import Items
+from schedulerd.core.language.specs import OptOut, PartitionSpec
+from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.work_budget import WorkBudget
 
 STEPS_MAX = 2_000
 """Maximum number of search steps on one node."""

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from schedulerd.core.alarm_events import QueueCleanupDue
-from schedulerd.core.configuration.handlers import queue_changes
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import update_pending_classes
-from schedulerd.core.pending.start_order import admit_next
+from schedulerd.core.language.resources import Limits, Resources
 from schedulerd.core.queue_placement.rules import namespace_tags
 from schedulerd.core.queue_placement.rules.queue_placement import RECOVERY_QUEUE, Placement
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.state.actions import queue_changes
+from schedulerd.core.state.alarm_events import QueueCleanupDue
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.enqueueing import update_pending_classes
+from schedulerd.core.state.pending.start_order import admit_next
+from schedulerd.core.state.step_context import StepContext
 
 
 def leaf_for(context: StepContext, partition: Partition, placement: Placement, tags: Mapping[str, str]) -> Queue:

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from functools import partial
 
-from schedulerd.core import checks
-from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.configuration.handlers import queue_changes
-from schedulerd.core.facts import ItemIgnored, RejectCode
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.queue_placement.commands import SetQueueStopped
+from schedulerd.core.language import checks
+from schedulerd.core.language.checks import Mistake, shown
+from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode
+from schedulerd.core.language.queue_commands import SetQueueStopped
 from schedulerd.core.queue_placement.handlers import queues
 from schedulerd.core.queue_placement.rules.queue_placement import RECOVERY_QUEUE
-from schedulerd.core.step_context import Change, ResourceManager, StepContext
+from schedulerd.core.state.actions import queue_changes
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
 
 
 def check(context: StepContext, rm: ResourceManager, command: SetQueueStopped) -> Change:

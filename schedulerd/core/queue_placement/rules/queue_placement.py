@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
-from schedulerd.core.checks import LISTED_MAX, Mistake, shown, some
-from schedulerd.core.commands import NewApplication
-from schedulerd.core.facts import RejectCode
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.specs import QUEUE_NAME, QUEUE_NAME_FORM, FilterSpec, RuleKind, RuleSpec
+from schedulerd.core.language.checks import LISTED_MAX, Mistake, shown, some
+from schedulerd.core.language.commands import NewApplication
+from schedulerd.core.language.facts.fact import RejectCode
+from schedulerd.core.language.specs import QUEUE_NAME, QUEUE_NAME_FORM, FilterSpec, RuleKind, RuleSpec
+from schedulerd.core.state.model.queue import Queue
 
 FORCE_CREATE_TAG = "application.create.force"
 RECOVERY_QUEUE = "@recovery@"

@@ -11,13 +11,13 @@ its backlog.
 
 from __future__ import annotations
 
-from schedulerd.core import checks
-from schedulerd.core.alarm_events import BacklogDue, EarlyItemTimeout
-from schedulerd.core.commands import AskRelease, NewAsk
-from schedulerd.core.facts import EarlyAskReleased
-from schedulerd.core.partition import Partition
-from schedulerd.core.recovery.early import Backlog, EarlyItem, Item
-from schedulerd.core.step_context import ResourceManager, StepContext
+from schedulerd.core.language import checks
+from schedulerd.core.language.commands import AskRelease, NewAsk
+from schedulerd.core.language.facts.fact import EarlyAskReleased
+from schedulerd.core.state.alarm_events import BacklogDue, EarlyItemTimeout
+from schedulerd.core.state.model.early import Backlog, EarlyItem, Item
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import ResourceManager, StepContext
 
 HELD_MAX = 100_000
 """Maximum number of early items of an RM; a further one is handled at once."""

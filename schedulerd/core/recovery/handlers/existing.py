@@ -8,20 +8,21 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from schedulerd.core import checks, commit
-from schedulerd.core.applications.handlers import application_states, changes, releases
-from schedulerd.core.applications.handlers.allocating import allocated
-from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.commands import ExistingAllocation, NewAsk, NodeAction, NodeUpdate
-from schedulerd.core.facts import RejectCode, WithdrawCause
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Node
-from schedulerd.core.partition import Partition
+from schedulerd.core.language import checks
+from schedulerd.core.language.checks import Mistake, shown
+from schedulerd.core.language.commands import ExistingAllocation, NewAsk, NodeAction, NodeUpdate
+from schedulerd.core.language.facts.fact import RejectCode, WithdrawCause
+from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
 from schedulerd.core.preemption.handlers import quota_preemption
-from schedulerd.core.recovery.facts import UnclaimedEnd
 from schedulerd.core.recovery.handlers import recovery_mismatches, unclaimed
-from schedulerd.core.step_context import ResourceManager, StepContext
+from schedulerd.core.state.actions import application_states, changes, releases
+from schedulerd.core.state.actions.allocating import allocated
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import ResourceManager, StepContext
 
 ALLOW_PREEMPTION_TAG = "yunikorn.apache.org/allow-preemption"
 """Tag of an existing allocation. With the value `false` it means what `allowPreemptSelf: false` means for an ask,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from schedulerd.core.checks import Mistake, shown
-from schedulerd.core.facts import ItemIgnored
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Unclaimed
-from schedulerd.core.partition import Partition
-from schedulerd.core.recovery.facts import UnclaimedEnd
+from schedulerd.core.language.checks import Mistake, shown
+from schedulerd.core.language.facts.fact import ItemIgnored
+from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
 from schedulerd.core.recovery.handlers import existing, recovery_mismatches, unclaimed
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.node import Unclaimed
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import StepContext
 
 
 def join(context: StepContext, partition: Partition, application: Application, count: int) -> int:

@@ -6,11 +6,11 @@ difference is reported as an ignored item.
 
 from __future__ import annotations
 
-from schedulerd.core.checks import shown
-from schedulerd.core.commands import ExistingAllocation
-from schedulerd.core.facts import ItemIgnored, RejectCode
-from schedulerd.core.model.application import Application
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.language.checks import shown
+from schedulerd.core.language.commands import ExistingAllocation
+from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.step_context import StepContext
 
 _ROOT = "root."
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 
-from schedulerd.core import commit_unclaimed
-from schedulerd.core.commands import AllocationRelease, ExistingAllocation, TerminationType
-from schedulerd.core.model.node import Node, Unclaimed
-from schedulerd.core.partition import Partition
-from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
-from schedulerd.core.recovery.mistakes import unknown_application
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.language.commands import AllocationRelease, ExistingAllocation, TerminationType
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
+from schedulerd.core.state.ledger import commit_unclaimed
+from schedulerd.core.state.model.node import Node, Unclaimed
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import StepContext
+from schedulerd.core.state.unknown_application import unknown_application
 
 
 def known(partition: Partition, existing: ExistingAllocation, uuids: Collection[str]) -> Unclaimed | None:

@@ -11,19 +11,18 @@ from collections.abc import Iterator
 from itertools import islice
 from operator import itemgetter
 
-from schedulerd.core.gangs.rules.own_room import fits_beside_own, gang_fits
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.predicate_check import PredicateCheck, Purpose
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.parent_entity import ParentEntity
-from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.quotas.rules import blocked_by_limits, highest_blocked
-from schedulerd.core.reservations.handlers import reservations
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.state.actions import predicate_checks, reservations
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.predicate_check import PredicateCheck, Purpose
+from schedulerd.core.state.nodes.own_room import fits_beside_own, gang_fits
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.parent_entity import ParentEntity
+from schedulerd.core.state.pending.request_class import PendingClass
+from schedulerd.core.state.quotas.rules import blocked_by_limits, highest_blocked
+from schedulerd.core.state.step_context import StepContext
 
 RETRY_LIST_MAX = 64
 """Maximum number of asks without a required node in the retry list."""

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from schedulerd.core.alarm_events import RetryDue
-from schedulerd.core.applications.handlers.allocating import allocate
-from schedulerd.core.gangs.rules.own_room import fits_beside_own, gang_fits
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.enqueueing import admits_group
-from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.predicates.handlers import predicate_checks
-from schedulerd.core.preemption.facts import PreemptionRefusal
+from schedulerd.core.language.facts.preemption import PreemptionRefusal
+from schedulerd.core.language.facts.reservations import ReservationEnd
+from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.preemption.handlers import preemption
-from schedulerd.core.quotas.rules import blocked, blocked_by_limits, highest_blocked, stays_blocked
-from schedulerd.core.quotas.sentences import sentence
-from schedulerd.core.reservations.facts import ReservationEnd
-from schedulerd.core.reservations.handlers import reservations, reserving
-from schedulerd.core.resources import Items, Resources
-from schedulerd.core.step_context import StepContext
+from schedulerd.core.reservations.handlers import reserving
+from schedulerd.core.state.actions import predicate_checks, reservations
+from schedulerd.core.state.actions.allocating import allocate
+from schedulerd.core.state.alarm_events import RetryDue
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.reservation import Reservation
+from schedulerd.core.state.nodes.own_room import fits_beside_own, gang_fits
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.enqueueing import admits_group
+from schedulerd.core.state.pending.request_class import PendingClass
+from schedulerd.core.state.quotas.rules import blocked, blocked_by_limits, highest_blocked, stays_blocked
+from schedulerd.core.state.quotas.sentences import sentence
+from schedulerd.core.state.step_context import StepContext
 
 
 def mark_unschedulable(context: StepContext, partition: Partition, pending_class: PendingClass, first: Ask) -> None:

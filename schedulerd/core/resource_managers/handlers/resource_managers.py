@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from schedulerd.core.alarm_events import ReconnectTimeout
-from schedulerd.core.checks import Mistake
-from schedulerd.core.commands import AbsenceCause, RegisterResourceManager, StopCause
-from schedulerd.core.configuration.handlers import queue_changes
-from schedulerd.core.facts import ItemIgnored, ResourceManagerChanged
-from schedulerd.core.fsm import is_legal, move
-from schedulerd.core.lifecycles import RESOURCE_MANAGER, ResourceManagerState, ResourceManagerTrigger
-from schedulerd.core.model.rejected_application import RejectedApplication
-from schedulerd.core.predicates.handlers import predicate_checks
+from schedulerd.core.language.checks import Mistake
+from schedulerd.core.language.commands import AbsenceCause, RegisterResourceManager, StopCause
+from schedulerd.core.language.facts.fact import ItemIgnored, ResourceManagerChanged
+from schedulerd.core.language.fsm import is_legal, move
+from schedulerd.core.language.lifecycles import RESOURCE_MANAGER, ResourceManagerState, ResourceManagerTrigger
 from schedulerd.core.preemption.handlers import quota_preemption
-from schedulerd.core.resource_managers.dismantling import pieces_of, pieces_of_trials
 from schedulerd.core.scheduling_states.handlers import scheduling_states
-from schedulerd.core.step_context import Change, ResourceManager, StepContext
+from schedulerd.core.state.actions import predicate_checks, queue_changes
+from schedulerd.core.state.alarm_events import ReconnectTimeout
+from schedulerd.core.state.model.dismantling import pieces_of, pieces_of_trials
+from schedulerd.core.state.model.rejected_application import RejectedApplication
+from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
 
 
 def check_registration(context: StepContext, known: ResourceManager | None, command: RegisterResourceManager) -> Change:

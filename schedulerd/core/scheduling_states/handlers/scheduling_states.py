@@ -10,23 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from schedulerd.core.alarm_events import SchedulingStatesDue
 from schedulerd.core.autoscaling.rules.outstanding import oldest_unschedulable, unschedulable_within_quotas
-from schedulerd.core.commands import ConnectCallbacks
-from schedulerd.core.facts import Allocated, AskWithdrawn
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.parent_entity import BlockReason
-from schedulerd.core.pending.request_class import PendingClass
-from schedulerd.core.pending.rules.states import PendingState, blocking_rule, group_state
-from schedulerd.core.quotas.rules import highest_blocked
-from schedulerd.core.quotas.sentences import sentence
-from schedulerd.core.reservations.facts import ReservationEnded, Reserved
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
+from schedulerd.core.language.commands import ConnectCallbacks
+from schedulerd.core.language.facts.fact import Allocated, AskWithdrawn
+from schedulerd.core.language.facts.reservations import ReservationEnded, Reserved
+from schedulerd.core.language.facts.scheduling_states import (
+    PendingReasonChanged,
+    SchedulingState,
+    SchedulingStateChanged,
+)
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
 from schedulerd.core.scheduling_states.reasons import (
     pending_in,
     reserved_identity,
@@ -34,7 +28,12 @@ from schedulerd.core.scheduling_states.reasons import (
     rule_identity,
     why_pending,
 )
-from schedulerd.core.scheduling_states.scheduling_state_tracker import (
+from schedulerd.core.state.alarm_events import SchedulingStatesDue
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.model.scheduling_state_tracker import (
     AskName,
     Cause,
     GroupOutlook,
@@ -46,9 +45,14 @@ from schedulerd.core.scheduling_states.scheduling_state_tracker import (
     Told,
     waiting_places,
 )
-from schedulerd.core.scheduling_states.waiting_line import WaitingLine
-from schedulerd.core.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.step_context import ResourceManager, StepContext
+from schedulerd.core.state.model.waiting_line import WaitingLine
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.parent_entity import BlockReason
+from schedulerd.core.state.pending.request_class import PendingClass
+from schedulerd.core.state.pending.rules.states import PendingState, blocking_rule, group_state
+from schedulerd.core.state.quotas.rules import highest_blocked
+from schedulerd.core.state.quotas.sentences import sentence
+from schedulerd.core.state.step_context import ResourceManager, StepContext
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
 

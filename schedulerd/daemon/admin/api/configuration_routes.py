@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 
 from schedulerd.config import Problem, QueueFile, QueueFileInvalid, shorten
 from schedulerd.core.configuration.rules.reload import assess
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.admin.api import finding
 from schedulerd.daemon.admin.api.answers import ETAG_BYTES_MAX, Answers
 from schedulerd.daemon.admin.api.finding import NAME_LENGTH_MAX

@@ -12,16 +12,16 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from schedulerd.core.checks import shown
 from schedulerd.core.explain.rules.ask import NAMESPACE_TAG, POD_NAME_TAG, explain_ask
 from schedulerd.core.explain.rules.fits import Supposed, fits
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
 from schedulerd.core.explain.values import Reason
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.reading import INT64_MAX
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.checks import shown
+from schedulerd.core.language.reading import INT64_MAX
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.views.view import unclaimed
 from schedulerd.daemon.admin.api import finding
 from schedulerd.daemon.admin.api.answers import Answers, with_wall_times

@@ -10,14 +10,14 @@ from typing import NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
-from schedulerd.core.checks import shown
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.rejected_application import RejectedApplication
-from schedulerd.core.partition import Partition
+from schedulerd.core.language.checks import shown
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.model.rejected_application import RejectedApplication
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import ResourceManager
 
 NAME_LENGTH_MAX = 1_024
 """Characters of a name in a query."""

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from schedulerd.core.checks import shown
+from schedulerd.core.language.checks import shown
 from schedulerd.daemon.admin.api import finding, listings
 from schedulerd.daemon.admin.api import models as m
 from schedulerd.daemon.admin.api.answers import Answers

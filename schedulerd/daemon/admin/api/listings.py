@@ -10,15 +10,15 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 from starlette.exceptions import HTTPException
 
-from schedulerd.core.checks import shown
 from schedulerd.core.explain.rules.ask import NAMESPACE_TAG, POD_NAME_TAG
-from schedulerd.core.lifecycles import ApplicationState, NodeState
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.pending.rules.states import PendingState, states_of
+from schedulerd.core.language.checks import shown
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.model.reservation import Reservation
+from schedulerd.core.state.pending.rules.states import PendingState, states_of
 from schedulerd.daemon.admin.api.finding import NAME_LENGTH_MAX, Place
 from schedulerd.daemon.admin.api.pages import Key, Listing, Order, PageQuery, choose_order
 from schedulerd.daemon.admin.api.projections import Preemption, Projection, QueueLimit, UserUse

@@ -7,17 +7,17 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.explain.rules.ask import pod_of
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.reservation import Reservation
-from schedulerd.core.pending.rules.states import states_of
-from schedulerd.core.quotas.usage import UsageLedger
-from schedulerd.core.resources import Resources, within_int64
-from schedulerd.core.specs import LimitSpec
+from schedulerd.core.language.resources import Resources, within_int64
+from schedulerd.core.language.specs import LimitSpec
+from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.model.reservation import Reservation
+from schedulerd.core.state.pending.rules.states import states_of
+from schedulerd.core.state.quotas.usage import UsageLedger
 from schedulerd.daemon.admin.api.finding import Place
 from schedulerd.daemon.admin.api.models import (
     Amounts,

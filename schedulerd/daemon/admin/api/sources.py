@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.state_queries import StateQueries

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
-from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.partition import Partition
-from schedulerd.core.pending.rules.waiting import Applications, counted, member_of, not_counted, with_others
+from schedulerd.core.language.lifecycles import NodeState
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.rules.waiting import Applications, counted, member_of, not_counted, with_others
 
 _A_TURN = 64
 _FIRST = ("vcore", "memory")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from itertools import islice
 from typing import NamedTuple
 
-from schedulerd.core.partition import Partition
-from schedulerd.core.step_context import Cluster
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.step_context import Cluster
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.admin.ui.counts import Counts, count, full_of
 from schedulerd.instant import Instant

@@ -6,9 +6,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.configuration.queue_facts import QueueChanged
-from schedulerd.core.facts import Fact
+from schedulerd.core.language.facts.configuration import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.facts.queues import QueueChanged
 from schedulerd.instant import Instant
 
 CHANGES_MAX = 500

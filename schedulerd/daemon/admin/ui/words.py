@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from schedulerd.core.lifecycles import ApplicationState, ApplicationTrigger
+from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger
 
 _EVENTS = {
     "AppRequestAdded": ("ask added", "asks added"),

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from schedulerd.core.facts import Allocated, ReleaseRequested
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.facts.fact import Allocated, ReleaseRequested
+from schedulerd.core.language.specs import SECOND_NS
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NewApplication, TerminationType
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import NewApplication, TerminationType
+from schedulerd.core.language.facts.fact import (
     ApplicationAccepted,
     ApplicationForgotten,
     ApplicationRejected,
     ReleaseIgnored,
     ReleaseRequested,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.specs import SECOND_NS, LimitSpec, Timeouts
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import SECOND_NS, LimitSpec, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core import checks
-from schedulerd.core.applications.handlers import application_states
-from schedulerd.core.commands import ApplicationRemoval, TerminationType, UpdateApplications
-from schedulerd.core.facts import (
+from schedulerd.core.language import checks
+from schedulerd.core.language.commands import ApplicationRemoval, TerminationType, UpdateApplications
+from schedulerd.core.language.facts.fact import (
     ApplicationAccepted,
     ApplicationChanged,
     ApplicationForgotten,
@@ -20,10 +19,11 @@ from schedulerd.core.facts import (
     Released,
     WithdrawCause,
 )
-from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import Acl, Timeouts
 from schedulerd.core.queue_placement.rules.queue_placement import FORCE_CREATE_TAG
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import Acl, Timeouts
+from schedulerd.core.state.actions import application_states
 from tests.unit.core.builders import (
     RM,
     Conversation,

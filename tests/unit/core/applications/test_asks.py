@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core import checks
 from schedulerd.core.applications.handlers.asks import MAX_ALLOCATIONS_MAX
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import (
+from schedulerd.core.language import checks
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AskAdded,
     AskRejected,
@@ -19,10 +19,10 @@ from schedulerd.core.facts import (
     ReleaseIgnored,
     WithdrawCause,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import Timeouts
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import Timeouts
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

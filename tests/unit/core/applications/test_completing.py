@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import (
     Released,
     ReleaseIgnored,
     ReleaseRequested,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MINUTE_NS, SECOND_NS, Timeouts
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MINUTE_NS, SECOND_NS, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

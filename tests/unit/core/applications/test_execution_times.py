@@ -7,11 +7,17 @@ from typing import Any
 import pytest
 
 from schedulerd.core.applications.handlers.execution_times import EXECUTION_TIMEOUT
-from schedulerd.core.commands import StopCause, TerminationType
-from schedulerd.core.facts import ApplicationChanged, AskWithdrawn, Released, ReleaseRequested, WithdrawCause
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MILLISECOND_NS, Timeouts
+from schedulerd.core.language.commands import StopCause, TerminationType
+from schedulerd.core.language.facts.fact import (
+    ApplicationChanged,
+    AskWithdrawn,
+    Released,
+    ReleaseRequested,
+    WithdrawCause,
+)
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MILLISECOND_NS, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     AskRejected,
     ChangeCause,
     ReleaseRequested,
 )
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import LimitSpec
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import LimitSpec
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedulerd.core.commands import NodeAction, UpdateConfiguration
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, ApplicationOrder
+from schedulerd.core.language.commands import NodeAction, UpdateConfiguration
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, ApplicationOrder
 from tests.unit.core.builders import (
     RM,
     Conversation,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from schedulerd.core.autoscaling.rules.outstanding import outstanding, unschedulable_within_quotas
-from schedulerd.core.commands import ConnectCallbacks, NewAsk, NodeAction
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import LimitSpec
+from schedulerd.core.language.commands import ConnectCallbacks, NewAsk, NodeAction
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import LimitSpec
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import (
     RM,

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core import commands as c
 from schedulerd.core.autoscaling.rules import outstanding as module
 from schedulerd.core.autoscaling.rules.outstanding import outstanding, unschedulable_within_quotas
-from schedulerd.core.partition import Partition
-from schedulerd.core.specs import QueueSpec
+from schedulerd.core.language import commands as c
+from schedulerd.core.language.specs import QueueSpec
+from schedulerd.core.state.partition import Partition
 from tests.unit.core.builders import (
     RM,
     a_node,

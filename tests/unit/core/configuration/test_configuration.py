@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedulerd.core.commands import RegisterResourceManager, UpdateConfiguration
-from schedulerd.core.configuration.facts import (
+from schedulerd.core.language.commands import RegisterResourceManager, UpdateConfiguration
+from schedulerd.core.language.facts.configuration import (
     ConfigurationAccepted,
     ConfigurationRejected,
     ConfigurationUpdated,
     ImpactKind,
 )
-from schedulerd.core.facts import ApplicationChanged, NodeChanged, Released, ReleaseRequested
-from schedulerd.core.resources import Limits
-from schedulerd.core.specs import SECOND_NS, ConfigurationText, PartitionSpec, QueueSpec, RuleKind, RuleSpec
+from schedulerd.core.language.facts.fact import ApplicationChanged, NodeChanged, Released, ReleaseRequested
+from schedulerd.core.language.resources import Limits
+from schedulerd.core.language.specs import SECOND_NS, ConfigurationText, PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.views.view import resource_managers
 from tests.unit.core.builders import EVERYBODY, RM, Conversation, a_node, a_scheduler, an_app, an_ask, of, only, placed
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from schedulerd.core.commands import UpdateConfiguration
-from schedulerd.core.configuration.facts import ConfigurationUpdated, Impact, ImpactKind
 from schedulerd.core.configuration.rules import reload as reload_rules
 from schedulerd.core.configuration.rules.reload import Assessment, assess
 from schedulerd.core.configuration.rules.rule_words import describe_rules
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import (
+from schedulerd.core.language.commands import UpdateConfiguration
+from schedulerd.core.language.facts.configuration import ConfigurationUpdated, Impact, ImpactKind
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
     SECOND_NS,
     FilterSpec,
     LimitSpec,

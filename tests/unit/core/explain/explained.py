@@ -8,7 +8,7 @@ from typing import TypeVar
 from schedulerd.core.explain.rules.ask import explain_ask
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
 from schedulerd.core.explain.values import ApplicationExplanation, AskExplanation, QueueExplanation
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.observe.explain_sentences import ask_details, ask_summary
 from tests.unit.core.builders import Conversation
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import Command
 from schedulerd.core.explain.rules import reasons
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
 from schedulerd.core.explain.values import QueueExplanation
-from schedulerd.core.facts import Fact
-from schedulerd.core.model.ask_group import AskGroup
-from schedulerd.core.pending.rules import waiting
-from schedulerd.core.specs import ApplicationOrder, QueueSpec
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.specs import ApplicationOrder, QueueSpec
+from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.pending.rules import waiting
 from schedulerd.daemon.admin.api import explain_routes
 from schedulerd.daemon.admin.api.finding import Place
 from schedulerd.daemon.admin.ui.counts import count

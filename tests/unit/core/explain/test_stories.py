@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from schedulerd.core.commands import NodeAction
 from schedulerd.core.explain.rules.reasons import explain_application
-from schedulerd.core.pending.rules.states import PendingState
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import SECOND_NS, ApplicationOrder, LimitSpec
+from schedulerd.core.state.pending.rules.states import PendingState
 from schedulerd.observe.explain_sentences import ask_details
 from tests.unit.core.answering_rm import a_judge
 from tests.unit.core.builders import (

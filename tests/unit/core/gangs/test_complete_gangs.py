@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, TerminationType
-from schedulerd.core.facts import ReleaseCause, ReleaseRequested
-from schedulerd.core.gangs.facts import GangTimedOut
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MINUTE_NS, SECOND_NS, QueueSpec, Timeouts
+from schedulerd.core.language.commands import NodeAction, TerminationType
+from schedulerd.core.language.facts.fact import ReleaseCause, ReleaseRequested
+from schedulerd.core.language.facts.gangs import GangTimedOut
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MINUTE_NS, SECOND_NS, QueueSpec, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_node,

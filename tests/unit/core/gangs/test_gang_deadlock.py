@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, TerminationType
-from schedulerd.core.facts import Allocated, AskAdded, AskRejected, ReleaseCause, ReleaseRequested
-from schedulerd.core.gangs.facts import GangGaveWay
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.language.commands import NodeAction, TerminationType
+from schedulerd.core.language.facts.fact import Allocated, AskAdded, AskRejected, ReleaseCause, ReleaseRequested
+from schedulerd.core.language.facts.gangs import GangGaveWay
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfiguration
-from schedulerd.core.facts import Allocated, AskAdded, AskWithdrawn, Fact, ReleaseCause, ReleaseRequested, WithdrawCause
-from schedulerd.core.gangs.facts import GangCompleted, GangTimedOut, SwapRefused
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MILLISECOND_NS, Timeouts
+from schedulerd.core.language.commands import NodeAction, TerminationType, UpdateConfiguration
+from schedulerd.core.language.facts.fact import (
+    Allocated,
+    AskAdded,
+    AskWithdrawn,
+    Fact,
+    ReleaseCause,
+    ReleaseRequested,
+    WithdrawCause,
+)
+from schedulerd.core.language.facts.gangs import GangCompleted, GangTimedOut, SwapRefused
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MILLISECOND_NS, Timeouts
 from schedulerd.core.views.values import TaskGroupView
 from tests.unit.core.builders import (
     RM,

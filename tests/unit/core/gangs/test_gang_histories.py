@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfiguration
-from schedulerd.core.facts import Allocated, NodeRejected, ReleaseRequested
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MINUTE_NS, ApplicationOrder, Timeouts
+from schedulerd.core.language.commands import NodeAction, TerminationType, UpdateConfiguration
+from schedulerd.core.language.facts.fact import Allocated, NodeRejected, ReleaseRequested
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MINUTE_NS, ApplicationOrder, Timeouts
 from tests.unit.core.builders import (
     RM,
     Conversation,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import UpdateConfiguration
-from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.gangs.facts import GangGaveWay
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import MINUTE_NS, SECOND_NS, LimitSpec, QueueSpec, Timeouts
+from schedulerd.core.language.commands import UpdateConfiguration
+from schedulerd.core.language.facts.fact import ReleaseRequested
+from schedulerd.core.language.facts.gangs import GangGaveWay
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import MINUTE_NS, SECOND_NS, LimitSpec, QueueSpec, Timeouts
 from schedulerd.core.views.values import UserView
 from tests.unit.core.builders import (
     EVERYBODY,

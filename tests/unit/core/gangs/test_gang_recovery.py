@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, TerminationType
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import NodeAction, TerminationType
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AskAdded,
     AskWithdrawn,
     NodeAccepted,
     ReleaseRequested,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MILLISECOND_NS, Timeouts
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MILLISECOND_NS, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import ApplicationChanged, AskWithdrawn, Fact, Released, ReleaseRequested
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import ApplicationChanged, AskWithdrawn, Fact, Released, ReleaseRequested
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from schedulerd.wire.dialect import Stream
 from tests.unit.core.builders import Conversation, a_conversation, a_node, a_placeholder, only, placed
 from tests.unit.core.gang_builders import a_full_gang, a_gang, a_swap, confirm, real

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.facts import ApplicationAccepted, ApplicationRejected, RejectCode
-from schedulerd.core.resources import Limits
-from schedulerd.core.specs import ApplicationOrder, LimitSpec, QueueSpec
+from schedulerd.core.language.facts.fact import ApplicationAccepted, ApplicationRejected, RejectCode
+from schedulerd.core.language.resources import Limits
+from schedulerd.core.language.specs import ApplicationOrder, LimitSpec, QueueSpec
 from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, of, only
 from tests.unit.core.gang_builders import a_gang
 

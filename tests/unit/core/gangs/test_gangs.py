@@ -6,13 +6,19 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.facts import ApplicationChanged, AskWithdrawn, Released, ReleaseRequested, WithdrawCause
 from schedulerd.core.gangs import sentences as gang_words
 from schedulerd.core.gangs.sentences import GANG_TIMEOUT
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MILLISECOND_NS, Timeouts
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import (
+    ApplicationChanged,
+    AskWithdrawn,
+    Released,
+    ReleaseRequested,
+    WithdrawCause,
+)
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MILLISECOND_NS, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

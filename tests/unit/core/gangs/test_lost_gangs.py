@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import NewAsk
-from schedulerd.core.gangs.facts import GangTimedOut
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.specs import Timeouts
+from schedulerd.core.language.commands import NewAsk
+from schedulerd.core.language.facts.gangs import GangTimedOut
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Limits
-from schedulerd.core.specs import ApplicationOrder, LimitSpec, QueueSpec, Timeouts
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Limits
+from schedulerd.core.language.specs import ApplicationOrder, LimitSpec, QueueSpec, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

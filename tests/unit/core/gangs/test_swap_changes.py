@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import TerminationType, UpdateConfiguration
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import TerminationType, UpdateConfiguration
+from schedulerd.core.language.facts.fact import (
     ApplicationRejected,
     AskWithdrawn,
     ItemIgnored,
@@ -14,9 +14,9 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     WithdrawCause,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Limits
-from schedulerd.core.specs import ApplicationOrder, LimitSpec, QueueSpec, Timeouts
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Limits
+from schedulerd.core.language.specs import ApplicationOrder, LimitSpec, QueueSpec, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_node,

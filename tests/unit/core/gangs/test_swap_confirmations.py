@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import AllocationRelease, AskRelease, NewAsk, NodeAction, TerminationType
-from schedulerd.core.commands import UpdateAllocations as Update
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import AllocationRelease, AskRelease, NewAsk, NodeAction, TerminationType
+from schedulerd.core.language.commands import UpdateAllocations as Update
+from schedulerd.core.language.facts.fact import (
     Allocated,
     ApplicationChanged,
     AskAdded,
@@ -16,9 +16,9 @@ from schedulerd.core.facts import (
     ReleaseIgnored,
     ReleaseRequested,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MINUTE_NS, Timeouts
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MINUTE_NS, Timeouts
 from tests.unit.core.builders import RM, Conversation, a_node, an_ask, of, only, placed, states
 from tests.unit.core.gang_builders import a_full_gang, a_gang, a_swap, asked_to_release, confirm, real
 from tests.unit.core.heard import allocated, released

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.facts import Allocated, AskWithdrawn, ReleaseRequested, WithdrawCause
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.facts.fact import Allocated, AskWithdrawn, ReleaseRequested, WithdrawCause
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

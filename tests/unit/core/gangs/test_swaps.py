@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, TerminationType
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import NodeAction, TerminationType
+from schedulerd.core.language.facts.fact import (
     Allocated,
     ApplicationAccepted,
     ApplicationRejected,
@@ -15,9 +15,9 @@ from schedulerd.core.facts import (
     ReleaseIgnored,
     ReleaseRequested,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MINUTE_NS, ApplicationOrder, QueueSpec
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MINUTE_NS, ApplicationOrder, QueueSpec
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -6,10 +6,10 @@ from itertools import product
 
 import pytest
 
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.facts import Fact, NodeChanged, NodeRejected
-from schedulerd.core.lifecycles import NodeState as N
-from schedulerd.core.lifecycles import NodeTrigger as A
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.facts.fact import Fact, NodeChanged, NodeRejected
+from schedulerd.core.language.lifecycles import NodeState as N
+from schedulerd.core.language.lifecycles import NodeTrigger as A
 from tests.unit.core.builders import Conversation, a_conversation, a_node, only
 from tests.unit.core.life_tables import NODE_TABLE
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, NodeUpdate, TerminationType
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import NodeAction, NodeUpdate, TerminationType
+from schedulerd.core.language.facts.fact import (
     NodeAccepted,
     NodeChanged,
     NodeRejected,
@@ -16,8 +16,8 @@ from schedulerd.core.facts import (
     ReleaseIgnored,
     ReleaseRequested,
 )
-from schedulerd.core.lifecycles import ApplicationState, NodeState
-from schedulerd.core.specs import NodeOrder, Timeouts
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState
+from schedulerd.core.language.specs import NodeOrder, Timeouts
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

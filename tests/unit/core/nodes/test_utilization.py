@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, ReportUtilization, Utilization
-from schedulerd.core.facts import Fact, ItemIgnored, RejectCode
-from schedulerd.core.invariants import violations
-from schedulerd.core.nodes.facts import NodeRecommended
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import MINUTE_NS, SECOND_NS
+from schedulerd.core.invariants.all import violations
+from schedulerd.core.language.commands import NodeAction, ReportUtilization, Utilization
+from schedulerd.core.language.facts.fact import Fact, ItemIgnored, RejectCode
+from schedulerd.core.language.facts.nodes import NodeRecommended
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MINUTE_NS, SECOND_NS
 from tests.unit.core.builders import (
     RM,
     Conversation,

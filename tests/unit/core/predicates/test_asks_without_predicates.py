@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.ask_tags import NO_PREDICATES, PREDICATES_TAG, PREEMPTION_PREDICATES
-from schedulerd.core.commands import NewAsk
-from schedulerd.core.facts import AskRejected, ReleaseRequested
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.ask_tags import NO_PREDICATES, PREDICATES_TAG, PREEMPTION_PREDICATES
+from schedulerd.core.language.commands import NewAsk
+from schedulerd.core.language.facts.fact import AskRejected, ReleaseRequested
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.specs import SECOND_NS
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from tests.unit.core.answering_rm import AnsweringRM, Refusal, Refuses, Wanted
 from tests.unit.core.builders import (
     a_node,

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.pending import requeue
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
+from schedulerd.core.state.pending import requeue
 from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, placed
 

@@ -7,10 +7,10 @@ from typing import TypeAlias
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, PredicateResult, StopCause
-from schedulerd.core.facts import AskWithdrawn, Fact, NodeRejected
-from schedulerd.core.predicates.facts import PredicateNotWanted, PredicateWanted
-from schedulerd.core.specs import SECOND_NS, ApplicationOrder, Timeouts
+from schedulerd.core.language.commands import NodeAction, PredicateResult, StopCause
+from schedulerd.core.language.facts.fact import AskWithdrawn, Fact, NodeRejected
+from schedulerd.core.language.facts.predicates import PredicateNotWanted, PredicateWanted
+from schedulerd.core.language.specs import SECOND_NS, ApplicationOrder, Timeouts
 from tests.unit.core.answering_rm import AnsweringRM, Refuses, outcomes
 from tests.unit.core.builders import (
     a_node,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from schedulerd.core.commands import NodeAction, PredicateResult, TerminationType
-from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefused
-from schedulerd.core.reservations.facts import ReservationEnded, Reserved
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.language.commands import NodeAction, PredicateResult, TerminationType
+from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.preemption import Preempted, PreemptionRefused
+from schedulerd.core.language.facts.reservations import ReservationEnded, Reserved
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import a_node, a_placeholder, an_app, an_ask, of, only, placed
 from tests.unit.core.preemption_builders import (

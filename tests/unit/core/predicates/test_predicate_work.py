@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import GivePredicateResults, PredicateResult, RunCycle
-from schedulerd.core.facts import Fact
-from schedulerd.core.predicates.facts import PredicateWanted
+from schedulerd.core.language.commands import GivePredicateResults, PredicateResult, RunCycle
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.facts.predicates import PredicateWanted
 from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import a_node, an_app, an_ask, of, placed
 from tests.unit.core.test_work import calls_during

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.gangs.facts import GangGaveWay
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.facts.fact import ReleaseRequested
+from schedulerd.core.language.facts.gangs import GangGaveWay
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import (
     a_node,

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NewAsk, PredicateResult
-from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused
+from schedulerd.core.language.commands import NewAsk, PredicateResult
+from schedulerd.core.language.facts.fact import ReleaseRequested
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.preemption import Preempted, PreemptionRefusal, PreemptionRefused
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from schedulerd.core.preemption.handlers import preemption as preemption_handlers
 from schedulerd.core.preemption.rules import search as search_rules
-from schedulerd.core.specs import SECOND_NS, Timeouts
 from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import a_node, an_app, an_ask, of, only, placed
 from tests.unit.core.preemption_builders import (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schedulerd.core.commands import NodeAction, PredicateResult
-from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.preemption.facts import Preempted
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.language.commands import NodeAction, PredicateResult
+from schedulerd.core.language.facts.fact import ReleaseRequested
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.preemption import Preempted
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import a_node, a_placeholder, a_queue_spec, a_root, an_app, an_ask, of, only, placed
 from tests.unit.core.constraint_builders import HOST, on, one_of

@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from schedulerd.core.commands import TerminationType
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.node import Node
-from schedulerd.core.model.work_budget import WorkBudget
-from schedulerd.core.pending.request_class import RequestClasses
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.preemption.rules.node_candidates import PORTION, Admits, NodeCandidate, NodeCandidates
 from schedulerd.core.preemption.rules.victims import VictimSet, candidate, rank_of, smallest_set
-from schedulerd.core.resources import Resources
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.model.work_budget import WorkBudget
+from schedulerd.core.state.pending.request_class import RequestClasses
 from tests.unit.core.builders import a_conversation, a_model_node, a_partition_spec, an_ask
 
 UNIT = {"memory": 10, "vcore": 7}

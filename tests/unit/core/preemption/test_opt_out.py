@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import ExistingAllocation, UpdateConfiguration
-from schedulerd.core.resources import Limits
-from schedulerd.core.specs import SECOND_NS, OptOut, QueueProperties
+from schedulerd.core.language.commands import ExistingAllocation, UpdateConfiguration
+from schedulerd.core.language.resources import Limits
+from schedulerd.core.language.specs import SECOND_NS, OptOut, QueueProperties
 from tests.unit.core.builders import (
     RM,
     Conversation,

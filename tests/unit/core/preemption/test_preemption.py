@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.alarm_events import ReconnectTimeout
-from schedulerd.core.commands import NodeAction, NodeUpdate, TerminationType
-from schedulerd.core.facts import Released, ReleaseRequested
-from schedulerd.core.preemption.facts import Preempted, RoomMade
-from schedulerd.core.specs import (
+from schedulerd.core.language.commands import NodeAction, NodeUpdate, TerminationType
+from schedulerd.core.language.facts.fact import Released, ReleaseRequested
+from schedulerd.core.language.facts.preemption import Preempted, RoomMade
+from schedulerd.core.language.specs import (
     SECOND_NS,
     Timeouts,
 )
+from schedulerd.core.state.alarm_events import ReconnectTimeout
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

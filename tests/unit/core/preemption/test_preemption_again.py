@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfiguration
-from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.preemption.facts import PreemptionRefused
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import (
+from schedulerd.core.language.commands import NodeAction, TerminationType, UpdateConfiguration
+from schedulerd.core.language.facts.fact import ReleaseRequested
+from schedulerd.core.language.facts.preemption import PreemptionRefused
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
     SECOND_NS,
     ApplicationOrder,
     LimitSpec,

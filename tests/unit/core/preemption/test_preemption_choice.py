@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.plans.plan import PlannedPreemption
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.specs import PriorityPolicy, Timeouts
 from schedulerd.core.preemption.rules.search import Search
-from schedulerd.core.specs import PriorityPolicy, Timeouts
+from schedulerd.core.state.plans.plan import PlannedPreemption
 from tests.unit.core.builders import (
     a_node,
     an_app,

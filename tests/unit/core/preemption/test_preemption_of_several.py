@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pytest
 
-from schedulerd.core.commands import NewAsk
-from schedulerd.core.facts import Allocated, Fact, ReleaseRequested
-from schedulerd.core.model import node as model_node
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, QueueSpec, WithinQueue
+from schedulerd.core.language.commands import NewAsk
+from schedulerd.core.language.facts.fact import Allocated, Fact, ReleaseRequested
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, QueueSpec, WithinQueue
+from schedulerd.core.state.model import node as model_node
 from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import Conversation, a_node, a_queue_spec, a_root, an_app, an_ask, of, placed
 from tests.unit.core.preemption_builders import (

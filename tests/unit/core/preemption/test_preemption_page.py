@@ -11,12 +11,12 @@ import pytest
 
 from schedulerd.config import load_queue_file, matches
 from schedulerd.config.settings import Settings
-from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal
+from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
+from schedulerd.core.language.facts.preemption import Preempted, PreemptionRefusal
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.preemption.handlers import preemption
-from schedulerd.core.resources import Resources
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import SECOND_NS
 from tests.unit.core.builders import Conversation, a_node, an_app, an_ask, numbered, of, only, placed
 
 PAGE = Path(__file__).parents[4] / "docs" / "preemption.md"

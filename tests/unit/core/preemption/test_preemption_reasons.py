@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedulerd.core.preemption.facts import PreemptionRefused
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.facts.preemption import PreemptionRefused
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS
 from tests.unit.core.builders import Conversation, a_queue_spec, an_app, of
 from tests.unit.core.decisions import a_talk, leaf, memory, parent, run
 from tests.unit.core.preemption_builders import an_entitled_ask, wait

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedulerd.core.commands import UpdateConfiguration
-from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import SECOND_NS, PartitionSpec, PreemptionPolicy, QueueProperties, QueueSpec
+from schedulerd.core.language.commands import UpdateConfiguration
+from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import SECOND_NS, PartitionSpec, PreemptionPolicy, QueueProperties, QueueSpec
 from tests.unit.core.builders import RM, Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask, of
 
 DELAY_NS = 5 * SECOND_NS

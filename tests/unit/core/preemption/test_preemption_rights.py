@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.plans.plan import PlannedPreemption
-from schedulerd.core.specs import PreemptionPolicy
+from schedulerd.core.language.specs import PreemptionPolicy
+from schedulerd.core.state.plans.plan import PlannedPreemption
 from tests.unit.core.builders import (
     a_queue_spec,
     an_app,

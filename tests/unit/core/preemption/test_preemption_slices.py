@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.preemption.handlers import preemption
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import (
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import (
     SECOND_NS,
     QueueSpec,
     Timeouts,
 )
+from schedulerd.core.preemption.handlers import preemption
 from tests.unit.core.builders import (
     Conversation,
     a_node,

@@ -13,8 +13,8 @@ from benchmarks.decisions_over_grpc import ClaimingRM
 from benchmarks.full_clusters import LARGE_AND_ODD, FullCluster
 from benchmarks.measurement import WrongResult
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.facts import Allocated, ReleaseRequested
-from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.language.facts.fact import Allocated, ReleaseRequested
+from schedulerd.core.language.facts.preemption import Preempted
 
 several = partial(full_clusters.p, nodes=60, leaves=12, rich=4, dense=True, mixed=True, ask_size=LARGE_AND_ODD, asks=8)
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.plans.plan import PlannedPreemption
-from schedulerd.core.specs import SECOND_NS, PreemptionPolicy, WithinQueue
+from schedulerd.core.language.specs import SECOND_NS, PreemptionPolicy, WithinQueue
+from schedulerd.core.state.plans.plan import PlannedPreemption
 from tests.unit.core.builders import (
     Conversation,
     a_node,

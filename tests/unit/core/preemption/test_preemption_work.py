@@ -18,9 +18,9 @@ from benchmarks.in_process import new_asks
 from benchmarks.measurement import WrongResult
 from benchmarks.workload import RM_ID, Ask
 from benchmarks.workloads import POD
-from schedulerd.core.commands import Command, RingAlarms, RunCycle, UpdateAllocations
-from schedulerd.core.invariants import violations
-from schedulerd.core.preemption.facts import Preempted
+from schedulerd.core.invariants.all import violations
+from schedulerd.core.language.commands import Command, RingAlarms, RunCycle, UpdateAllocations
+from schedulerd.core.language.facts.preemption import Preempted
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.preemption.rules.node_candidates import PORTION
 

@@ -7,12 +7,19 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import TerminationType, UpdateConfiguration
-from schedulerd.core.facts import Fact, ReleaseCause, ReleaseRequested
-from schedulerd.core.preemption.facts import QuotaPreempted
+from schedulerd.core.language.commands import TerminationType, UpdateConfiguration
+from schedulerd.core.language.facts.fact import Fact, ReleaseCause, ReleaseRequested
+from schedulerd.core.language.facts.preemption import QuotaPreempted
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
+    SECOND_NS,
+    OptOut,
+    PartitionSpec,
+    PreemptionPolicy,
+    QueueProperties,
+    QueueSpec,
+)
 from schedulerd.core.preemption.handlers import quota_preemption
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import SECOND_NS, OptOut, PartitionSpec, PreemptionPolicy, QueueProperties, QueueSpec
 from tests.unit.core.builders import (
     RM,
     Conversation,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from schedulerd.core.commands import NewAsk, TerminationType
-from schedulerd.core.facts import Fact, ReleaseRequested
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused
-from schedulerd.core.reservations.facts import ReservationEnded
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import SECOND_NS, QueueProperties, QueueSpec
+from schedulerd.core.language.commands import NewAsk, TerminationType
+from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
+from schedulerd.core.language.facts.preemption import Preempted, PreemptionRefusal, PreemptionRefused
+from schedulerd.core.language.facts.reservations import ReservationEnded
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import SECOND_NS, QueueProperties, QueueSpec
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

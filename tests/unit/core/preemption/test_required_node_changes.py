@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import NodeAction, TerminationType
-from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.preemption.facts import RoomMade
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, PreemptionPolicy
+from schedulerd.core.language.commands import NodeAction, TerminationType
+from schedulerd.core.language.facts.fact import ReleaseRequested
+from schedulerd.core.language.facts.preemption import RoomMade
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, PreemptionPolicy
 from tests.unit.core.builders import (
     a_node,
     a_placeholder,

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from schedulerd.core.ask_tags import LOWER_PRIORITY, VICTIMS_TAG
-from schedulerd.core.commands import NodeAction, TerminationType, UpdateConfiguration
-from schedulerd.core.facts import AskRejected, ReleaseRequested
-from schedulerd.core.preemption.facts import Preempted, PreemptionRefusal, PreemptionRefused, RoomMade
-from schedulerd.core.specs import ApplicationOrder, OptOut, PreemptionPolicy
+from schedulerd.core.language.ask_tags import LOWER_PRIORITY, VICTIMS_TAG
+from schedulerd.core.language.commands import NodeAction, TerminationType, UpdateConfiguration
+from schedulerd.core.language.facts.fact import AskRejected, ReleaseRequested
+from schedulerd.core.language.facts.preemption import Preempted, PreemptionRefusal, PreemptionRefused, RoomMade
+from schedulerd.core.language.specs import ApplicationOrder, OptOut, PreemptionPolicy
 from tests.unit.core.builders import (
     RM,
     a_node,

@@ -10,10 +10,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from schedulerd.core.model.allocation import Allocation, Ask
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.work_budget import WorkBudget
-from schedulerd.core.pending.request_class import RequestClasses
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.preemption.rules import victims
 from schedulerd.core.preemption.rules.victims import (
     Budget,
@@ -24,7 +21,10 @@ from schedulerd.core.preemption.rules.victims import (
     rank_of,
     smallest_set,
 )
-from schedulerd.core.resources import Resources
+from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.work_budget import WorkBudget
+from schedulerd.core.state.pending.request_class import RequestClasses
 from tests.unit.core.builders import a_conversation, a_model_node, an_ask
 
 UNIT = {"memory": 10, "vcore": 1}

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NewApplication
-from schedulerd.core.configuration.queue_facts import QueueChanged, TagIgnored
-from schedulerd.core.facts import ApplicationAccepted, ApplicationChanged, ApplicationRejected, RejectCode
+from schedulerd.core.language.commands import NewApplication
+from schedulerd.core.language.facts.fact import ApplicationAccepted, ApplicationChanged, ApplicationRejected, RejectCode
+from schedulerd.core.language.facts.queues import QueueChanged, TagIgnored
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import PartitionSpec, QueueSpec, TemplateSpec
 from schedulerd.core.queue_placement.rules.namespace_tags import GUARANTEED_TAG, MAX_APPLICATIONS_TAG, QUOTA_TAG
 from schedulerd.core.queue_placement.rules.queue_placement import FORCE_CREATE_TAG
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import PartitionSpec, QueueSpec, TemplateSpec
 from tests.unit.core.builders import (
     EVERYBODY,
     Conversation,

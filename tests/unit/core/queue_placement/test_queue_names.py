@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
-from schedulerd.core.facts import ApplicationAccepted, ItemIgnored
-from schedulerd.core.specs import LimitSpec
+from schedulerd.core.language.facts.fact import ApplicationAccepted, ItemIgnored
+from schedulerd.core.language.facts.queues import QueueChange, QueueChanged
+from schedulerd.core.language.specs import LimitSpec
 from tests.unit.core.builders import (
     a_conversation,
     a_node,

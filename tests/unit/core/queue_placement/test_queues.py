@@ -6,14 +6,13 @@ import gc
 import json
 from dataclasses import replace
 
-from schedulerd.core.commands import CleanQueues, UpdateConfiguration
-from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.configuration.queue_facts import QueueChanged
-from schedulerd.core.facts import ApplicationRejected, Fact, Released
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import (
+from schedulerd.core.language.commands import CleanQueues, UpdateConfiguration
+from schedulerd.core.language.facts.configuration import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.language.facts.fact import ApplicationRejected, Fact, Released
+from schedulerd.core.language.facts.queues import QueueChanged
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import (
     SECOND_NS,
     ApplicationOrder,
     PartitionSpec,
@@ -24,6 +23,7 @@ from schedulerd.core.specs import (
     TemplateSpec,
     Timeouts,
 )
+from schedulerd.core.state.model.queue import Queue
 from tests.unit.core.builders import (
     EVERYBODY,
     RM,

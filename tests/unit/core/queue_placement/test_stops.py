@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import CleanQueues, UpdateConfiguration
-from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
-from schedulerd.core.facts import ApplicationAccepted, ApplicationRejected, Fact, ItemIgnored, RejectCode
-from schedulerd.core.queue_placement.commands import SetQueueStopped
-from schedulerd.core.specs import PartitionSpec, QueueSpec, RuleKind, RuleSpec
+from schedulerd.core.language.commands import CleanQueues, UpdateConfiguration
+from schedulerd.core.language.facts.fact import ApplicationAccepted, ApplicationRejected, Fact, ItemIgnored, RejectCode
+from schedulerd.core.language.facts.queues import QueueChange, QueueChanged
+from schedulerd.core.language.queue_commands import SetQueueStopped
+from schedulerd.core.language.specs import PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from tests.unit.core.builders import (
     RM,
     Conversation,

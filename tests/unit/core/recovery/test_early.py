@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.alarm_events import ReconnectTimeout
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     AskRelease,
     NewAsk,
     TerminationType,
     UpdateAllocations,
 )
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.fact import (
     AskAdded,
     AskRejected,
     EarlyAskReleased,
@@ -22,8 +21,9 @@ from schedulerd.core.facts import (
     Released,
     ReleaseIgnored,
 )
+from schedulerd.core.language.specs import Timeouts
 from schedulerd.core.recovery.handlers import early
-from schedulerd.core.specs import Timeouts
+from schedulerd.core.state.alarm_events import ReconnectTimeout
 from tests.unit.core.builders import (
     RM,
     Conversation,

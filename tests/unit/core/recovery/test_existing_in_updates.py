@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import ExistingAllocation, NodeAction, NodeUpdate, TerminationType
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import ExistingAllocation, NodeAction, NodeUpdate, TerminationType
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AllocationChanged,
     AskRejected,
@@ -16,8 +16,8 @@ from schedulerd.core.facts import (
     ReleaseRequested,
     WithdrawCause,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
 from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import (
     Conversation,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import ExistingAllocation, NodeAction, NodeUpdate, UpdateNodes
-from schedulerd.core.facts import (
+from schedulerd.core.language.commands import ExistingAllocation, NodeAction, NodeUpdate, UpdateNodes
+from schedulerd.core.language.facts.fact import (
     Allocated,
     AskAdded,
     AskWithdrawn,
@@ -15,9 +15,9 @@ from schedulerd.core.facts import (
     Released,
     WithdrawCause,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import Timeouts
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import Timeouts
 from tests.unit.core.builders import (
     RM,
     Conversation,

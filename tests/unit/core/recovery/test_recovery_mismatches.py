@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.facts import Allocated, AskRejected, ItemIgnored, NodeAccepted, RejectCode
+from schedulerd.core.language.facts.fact import Allocated, AskRejected, ItemIgnored, NodeAccepted, RejectCode
 from tests.unit.core.builders import a_conversation, a_node, an_ask, an_existing, of, only
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.alarm_events import PlaceholderTimeout
-from schedulerd.core.commands import AllocationAffinity as Affinity
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import AllocationAffinity as Affinity
+from schedulerd.core.language.commands import (
     AllocationRelease,
     ExistingAllocation,
     Expression,
@@ -17,7 +16,7 @@ from schedulerd.core.commands import (
     TerminationType,
     UpdateAllocations,
 )
-from schedulerd.core.facts import (
+from schedulerd.core.language.facts.fact import (
     Allocated,
     ItemIgnored,
     NodeAccepted,
@@ -26,10 +25,11 @@ from schedulerd.core.facts import (
     Released,
     ReleaseIgnored,
 )
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.recovery.facts import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
+from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import Timeouts
 from schedulerd.core.recovery.handlers import early
-from schedulerd.core.specs import Timeouts
+from schedulerd.core.state.alarm_events import PlaceholderTimeout
 from tests.unit.core.builders import (
     RM,
     Conversation,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NewAsk, NodeAction, NodeUpdate
-from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import NewAsk, NodeAction, NodeUpdate
+from schedulerd.core.language.facts.fact import ReleaseRequested
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.alarm_events import ReconnectTimeout
-from schedulerd.core.commands import NodeAction, NodeUpdate
-from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.reservations.facts import ReservationEnded
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import NodeAction, NodeUpdate
+from schedulerd.core.language.facts.fact import ReleaseRequested
+from schedulerd.core.language.facts.reservations import ReservationEnded
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.alarm_events import ReconnectTimeout
 from tests.unit.core.builders import (
     a_node,
     a_placeholder,

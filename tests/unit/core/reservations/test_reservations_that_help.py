@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.facts.fact import ReleaseRequested
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AbsenceCause,
     Command,
     ConnectResourceManager,
@@ -14,9 +14,9 @@ from schedulerd.core.commands import (
     StopCause,
     StopResourceManager,
 )
-from schedulerd.core.facts import ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState as R
-from schedulerd.core.lifecycles import ResourceManagerTrigger as C
+from schedulerd.core.language.facts.fact import ResourceManagerChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState as R
+from schedulerd.core.language.lifecycles import ResourceManagerTrigger as C
 from schedulerd.core.scheduler import Scheduler
 from tests.unit.core.builders import a_scheduler
 from tests.unit.core.life_tables import RESOURCE_MANAGER_TABLE

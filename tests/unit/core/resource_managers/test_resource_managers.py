@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.commands import AbsenceCause, DisconnectResourceManager, NodeAction, StopCause
-from schedulerd.core.facts import ItemIgnored, RejectCode, ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.specs import Timeouts
+from schedulerd.core.language.commands import AbsenceCause, DisconnectResourceManager, NodeAction, StopCause
+from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode, ResourceManagerChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.specs import Timeouts
 from tests.unit.core.builders import (
     RM,
     Conversation,

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedulerd.core.commands import ConnectCallbacks, NodeAction, TerminationType
-from schedulerd.core.facts import Fact
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.pending.rules.states import PendingState, states_of
-from schedulerd.core.resources import Limits
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
-from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec
+from schedulerd.core.language.commands import ConnectCallbacks, NodeAction, TerminationType
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.facts.scheduling_states import (
+    PendingReasonChanged,
+    SchedulingState,
+    SchedulingStateChanged,
+)
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.resources import Limits
+from schedulerd.core.language.specs import SECOND_NS, ApplicationOrder, LimitSpec
+from schedulerd.core.state.pending.rules.states import PendingState, states_of
 from tests.unit.core.builders import (
     RM,
     Conversation,

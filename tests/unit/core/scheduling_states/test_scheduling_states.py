@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from schedulerd.core.commands import ConnectCallbacks, DisconnectCallbacks, NodeAction, RingAlarms, StopCause
-from schedulerd.core.facts import Fact
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingStateChanged
+from schedulerd.core.language.commands import ConnectCallbacks, DisconnectCallbacks, NodeAction, RingAlarms, StopCause
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.facts.scheduling_states import SchedulingState, SchedulingStateChanged
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, LimitSpec
 from schedulerd.core.scheduling_states.handlers import scheduling_states
-from schedulerd.core.specs import MILLISECOND_NS, MINUTE_NS, SECOND_NS, LimitSpec
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import (
     RM,

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from schedulerd.config import matches
-from schedulerd.core.commands import NewAsk, NodeAction
-from schedulerd.core.partition import REQUIRED_NODE_TAG
-from schedulerd.core.resources import Limits, Resources
+from schedulerd.core.language.commands import NewAsk, NodeAction
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import SECOND_NS, LimitSpec, PartitionSpec, PreemptionPolicy, Timeouts
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import SECOND_NS, LimitSpec, PartitionSpec, PreemptionPolicy, Timeouts
+from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

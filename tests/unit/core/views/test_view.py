@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.resources import Limits
-from schedulerd.core.specs import SECOND_NS, ApplicationOrder, LimitSpec, PreemptionPolicy
+from schedulerd.core.language.resources import Limits
+from schedulerd.core.language.specs import SECOND_NS, ApplicationOrder, LimitSpec, PreemptionPolicy
 from schedulerd.core.views import view
 from schedulerd.core.views.values import LimitView
 from tests.unit.core.builders import (

@@ -14,14 +14,14 @@ import pytest
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import PolicyGroupUnknown, QueueFile, QueueFileText
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     NewApplication,
     RegisterResourceManager,
     StopCause,
     StopResourceManager,
     UpdateApplications,
 )
-from schedulerd.core.step_context import ResourceManager
+from schedulerd.core.state.step_context import ResourceManager
 from schedulerd.daemon.access.methods import DETAILS_BYTES_MAX, UnaryContext
 from schedulerd.daemon.admin.admin_service import LISTED_MAX, AdminService
 from schedulerd.daemon.files.queue_files import Load, QueueFiles

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.invariants import extent
+from schedulerd.core.invariants.all import extent
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.specs import SECOND_NS
 from schedulerd.daemon.admin.debug_state import StateParameters, debug_state
 from schedulerd.instant import Instant
 from tests.unit.core.builders import a_conversation, a_node, a_placeholder, an_app, an_ask

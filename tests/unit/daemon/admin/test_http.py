@@ -24,7 +24,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from schedulerd.config import Settings
-from schedulerd.core.lifecycles import NodeState
+from schedulerd.core.language.lifecycles import NodeState
 from schedulerd.core.views.values import NodeView
 from schedulerd.daemon.admin import scrapes, state_queries
 from schedulerd.daemon.admin.api.access import Access

@@ -9,8 +9,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from schedulerd.core.facts import ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.language.facts.fact import ResourceManagerChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.daemon.admin.standby import Standby, StandbyRoute
 from tests.instants import at
 from tests.unit import virtual_loop

@@ -13,7 +13,7 @@ import pytest
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2
-from schedulerd.core.commands import RegisterResourceManager
+from schedulerd.core.language.commands import RegisterResourceManager
 from schedulerd.daemon.admin import state_queries, state_service
 from schedulerd.daemon.admin.admin_service import AdminService
 from schedulerd.daemon.admin.debug_state import StateParameters, debug_state

@@ -12,9 +12,14 @@ import pytest
 from structlog.testing import capture_logs
 
 from schedulerd.config import PolicyGroupUnknown, Problem, QueueFile, QueueFileText
-from schedulerd.core.commands import RegisterResourceManager, StopCause, StopResourceManager, UpdateConfiguration
-from schedulerd.core.configuration.facts import ConfigurationUpdated
-from schedulerd.core.specs import ConfigurationText
+from schedulerd.core.language.commands import (
+    RegisterResourceManager,
+    StopCause,
+    StopResourceManager,
+    UpdateConfiguration,
+)
+from schedulerd.core.language.facts.configuration import ConfigurationUpdated
+from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.daemon.files import reloads
 from schedulerd.daemon.files.files_in_force import LoadedQueueFile
 from schedulerd.daemon.files.queue_files import REASONS_MAX, QueueFiles, log_warnings

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     NewApplication,
     NewAsk,
     NodeAction,
@@ -15,7 +15,7 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.resources import Resources
 from tests.rest.asgi import Answer, ask
 from tests.rest.world import World
 

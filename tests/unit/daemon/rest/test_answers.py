@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NewAsk, UpdateAllocations
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import NewAsk, UpdateAllocations
+from schedulerd.core.language.resources import Resources
 from schedulerd.daemon.rest import routes
 from schedulerd.daemon.rest.answers import CHUNK_BYTES, GZIP_BYTES_MIN, LARGE_MAX, OPEN_MAX, RETRY_SECONDS
 from schedulerd.daemon.rest.app import PeerApi

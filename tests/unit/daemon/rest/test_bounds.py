@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from schedulerd.config import QueueFileInvalid, Settings, ShownConfiguration, show_queue_file
-from schedulerd.core.specs import ConfigurationText
+from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.daemon.rest import configuration_routes, dumps
 from schedulerd.daemon.rest.configuration_objects import EXTRA_MAX, configuration_json
 from schedulerd.daemon.rest.configurations import KEPT_MAX, Configurations

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from schedulerd.config import load_queue_file
-from schedulerd.core.commands import UpdateConfiguration
-from schedulerd.core.specs import ConfigurationText
+from schedulerd.core.language.commands import UpdateConfiguration
+from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.daemon.rest.configuration_routes import BODIES_MAX
 from schedulerd.settings.document import TEXT_BYTES_MAX
 from tests.rest.asgi import ask

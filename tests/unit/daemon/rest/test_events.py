@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NewApplication, UpdateApplications
+from schedulerd.core.language.commands import NewApplication, UpdateApplications
 from schedulerd.daemon.rest import events
 from schedulerd.daemon.rest.events import BATCH_MAX, LONG_LIVED, STREAMS_MAX
 from schedulerd.daemon.runtime.shares import share_of

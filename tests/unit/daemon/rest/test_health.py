@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schedulerd.core.commands import NewAsk, NodeAction, NodeUpdate, UpdateAllocations, UpdateNodes
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.commands import NewAsk, NodeAction, NodeUpdate, UpdateAllocations, UpdateNodes
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.daemon.rest.health import FAILURES_MAX, NAMED_MAX, WINDOW_SECONDS
 from tests.rest.world import World
 from tests.unit.daemon.rest.cluster import RM, cluster, get

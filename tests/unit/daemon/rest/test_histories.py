@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     NewAsk,
     NodeAction,
@@ -14,8 +14,8 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateNodes,
 )
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.daemon.rest.history import SAMPLE_SECONDS, SAMPLES_MAX, History
 from tests.rest.world import EPOCH_NS, START_NS, World
 from tests.unit import virtual_loop

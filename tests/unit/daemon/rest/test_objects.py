@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schedulerd.config import load_queue_file
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     NewApplication,
     NewAsk,
@@ -17,9 +17,9 @@ from schedulerd.core.commands import (
     UpdateConfiguration,
     UpdateNodes,
 )
-from schedulerd.core.facts import ReleaseRequested
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, ConfigurationText
+from schedulerd.core.language.facts.fact import ReleaseRequested
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, ConfigurationText
 from tests.rest.world import World
 from tests.unit.daemon.rest.cluster import RM, get
 

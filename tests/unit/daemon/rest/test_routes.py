@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schedulerd.config import Settings
-from schedulerd.core.commands import NodeAction, NodeUpdate, UpdateNodes
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import NodeAction, NodeUpdate, UpdateNodes
+from schedulerd.core.language.resources import Resources
 from schedulerd.daemon.rest.answers import JSON_TYPE
 from schedulerd.daemon.rest.errors import INVALID_QUEUE
 from schedulerd.daemon.rest.routes import EVERYBODY, ROUTES

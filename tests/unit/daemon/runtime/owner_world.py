@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     ConnectResourceManager,
     NewApplication,
@@ -16,9 +16,9 @@ from schedulerd.core.commands import (
     UpdateApplications,
     UpdateNodes,
 )
-from schedulerd.core.facts import Fact
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.daemon.runtime.owner import (
     Owner,
     Recorder,

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.daemon.runtime import groups
 from schedulerd.daemon.runtime.groups import GroupResolver, Groups, operating_system_groups
 

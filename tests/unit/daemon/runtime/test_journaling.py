@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from schedulerd.config import Settings
-from schedulerd.core.commands import RunCycle
+from schedulerd.core.language.commands import RunCycle
 from schedulerd.daemon.runtime.journaling import begin_journal, end_journal, journal_state
 from schedulerd.journal import Journal
 from schedulerd.journal.writer import BLOCK_BYTES

@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine
 
 import pytest
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     AllocationRelease,
     Command,
     NewApplication,
@@ -16,10 +16,10 @@ from schedulerd.core.commands import (
     UpdateAllocations,
     UpdateApplications,
 )
-from schedulerd.core.facts import Allocated, ApplicationChanged, AskRejected
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.resources import Resources
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, AskRejected
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from schedulerd.daemon.runtime.owner import INPUT_FIRST_SECONDS_MAX, QUIET_SECONDS
 from tests.unit import virtual_loop
 from tests.unit.daemon.recording import RecordingScheduler

@@ -11,15 +11,15 @@ from types import SimpleNamespace
 import pytest
 from structlog.testing import capture_logs
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
     ConnectResourceManager,
     RingAlarms,
     UpdateAllocations,
 )
-from schedulerd.core.facts import Allocated, Fact, ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
-from schedulerd.core.specs import SECOND_NS, Timeouts
+from schedulerd.core.language.facts.fact import Allocated, Fact, ResourceManagerChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from schedulerd.daemon.runtime import owner as module
 from schedulerd.daemon.runtime.owner import (
     DISMANTLE_SECONDS,

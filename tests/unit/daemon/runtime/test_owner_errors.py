@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from schedulerd.core.commands import (
+from schedulerd.core.language.commands import (
     Command,
 )
-from schedulerd.core.facts import Allocated, CheckFailed, Fact
-from schedulerd.core.specs import SECOND_NS, ConfigurationText
+from schedulerd.core.language.facts.fact import Allocated, CheckFailed, Fact
+from schedulerd.core.language.specs import SECOND_NS, ConfigurationText
 from schedulerd.daemon.runtime import owner as module
 from schedulerd.daemon.runtime.owner import (
     TRACEBACKS_PER_SECOND_MAX,
@@ -112,7 +112,7 @@ def test_the_tracebacks_of_failed_checks_are_logged_a_few_in_a_second_and_life_g
     async def play(world: World) -> None:
         await world.take(*SETUP)
         with monkeypatch.context() as patch, capture_logs() as lines:
-            patch.setattr("schedulerd.core.checks.identifier", raises)
+            patch.setattr("schedulerd.core.language.checks.identifier", raises)
             await world.take(asks(0, 2), asks(2, TRACEBACKS_PER_SECOND_MAX))
             world.times = lambda: 2 * SECOND_NS
             await world.take(asks(9, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.facts import CycleRan
+from schedulerd.core.language.facts.fact import CycleRan
 from schedulerd.daemon.runtime.owner import CYCLE_SECONDS, PLACEMENTS_MIN, Pace
 
 

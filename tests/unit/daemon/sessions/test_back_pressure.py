@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from schedulerd.core.commands import RunCycle
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.commands import RunCycle
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.back_pressure import COMMANDS_UNDER_WAY_MAX, Backlog, CommandsUnderWay
 from schedulerd.daemon.sessions.outbox import Outbox

@@ -9,9 +9,9 @@ from typing import Any
 import grpc
 import pytest
 
-from schedulerd.core.commands import StopCause, StopResourceManager
-from schedulerd.core.facts import NodeAccepted, ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.language.commands import StopCause, StopResourceManager
+from schedulerd.core.language.facts.fact import NodeAccepted, ResourceManagerChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.daemon.sessions.resumption import RECEIVED_HEADER, SENT_HEADER
 from schedulerd.daemon.sessions.rm_session import RmSession
 from schedulerd.daemon.sessions.rm_sessions import RmSessions

@@ -7,7 +7,7 @@ import asyncio
 import grpc
 import pytest
 
-from schedulerd.core.commands import Command, DisconnectResourceManager
+from schedulerd.core.language.commands import Command, DisconnectResourceManager
 from schedulerd.daemon.sessions import sent_messages
 from schedulerd.daemon.sessions.outbox import Outbox
 from schedulerd.daemon.sessions.resumption import RECEIVED_HEADER, RESUMES, SENT_HEADER, Position, Taken, position

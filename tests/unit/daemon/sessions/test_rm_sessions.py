@@ -7,9 +7,9 @@ from typing import Any
 import grpc
 import pytest
 
-from schedulerd.core.commands import AbsenceCause, DisconnectResourceManager, StopCause, StopResourceManager
-from schedulerd.core.facts import Fact, NodeAccepted, ResourceManagerChanged
-from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.language.commands import AbsenceCause, DisconnectResourceManager, StopCause, StopResourceManager
+from schedulerd.core.language.facts.fact import Fact, NodeAccepted, ResourceManagerChanged
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.daemon.access.rm_ids import RM_ID_LENGTH_MAX, rm_id_problem
 from schedulerd.daemon.sessions import outbox
 from schedulerd.daemon.sessions import rm_sessions as module

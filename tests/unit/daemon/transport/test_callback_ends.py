@@ -9,8 +9,8 @@ import grpc
 import pytest
 from structlog.testing import capture_logs
 
-from schedulerd.core.commands import DisconnectCallbacks, StopCause, StopResourceManager
-from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingStateChanged
+from schedulerd.core.language.commands import DisconnectCallbacks, StopCause, StopResourceManager
+from schedulerd.core.language.facts.scheduling_states import SchedulingState, SchedulingStateChanged
 from schedulerd.daemon.sessions.open_calls import CloseReason
 from tests.unit.daemon.callback_world import CallbackCall, World, connecting, run
 from tests.unit.daemon.fake_call import turns

@@ -8,9 +8,9 @@ import pytest
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.configuration.queue_facts import QueueNameUnused
-from schedulerd.core.predicates.facts import PredicateNotWanted
-from schedulerd.core.scheduling_states.facts import SchedulingState, SchedulingStateChanged
+from schedulerd.core.language.facts.predicates import PredicateNotWanted
+from schedulerd.core.language.facts.queues import QueueNameUnused
+from schedulerd.core.language.facts.scheduling_states import SchedulingState, SchedulingStateChanged
 from schedulerd.daemon.admin.state_service import DUMP_TIMEOUT_SECONDS
 from schedulerd.daemon.sessions.back_pressure import COMMANDS_UNDER_WAY_MAX
 from schedulerd.daemon.transport import calls as calls_module

@@ -9,8 +9,12 @@ import pytest
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.predicates.facts import PredicateWanted, PreemptionPredicateWanted
-from schedulerd.core.scheduling_states.facts import PendingReasonChanged, SchedulingState, SchedulingStateChanged
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.scheduling_states import (
+    PendingReasonChanged,
+    SchedulingState,
+    SchedulingStateChanged,
+)
 from schedulerd.daemon.transport import calls as module
 from schedulerd.daemon.transport.calls import Calls
 from schedulerd.observe.callback_tally import CallbackTally, CallKind

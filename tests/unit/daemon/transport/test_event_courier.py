@@ -9,7 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
-from schedulerd.core.commands import NewApplication, UpdateApplications
+from schedulerd.core.language.commands import NewApplication, UpdateApplications
 from schedulerd.daemon.runtime.event_feed import EventFeed
 from schedulerd.daemon.transport import event_courier
 from schedulerd.daemon.transport.event_courier import EventCourier

@@ -13,7 +13,7 @@ from google.protobuf.message import Message
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
-from schedulerd.core.checks import TAGS_LENGTH_MAX
+from schedulerd.core.language.checks import TAGS_LENGTH_MAX
 from schedulerd.daemon.sessions.open_calls import Refused
 from schedulerd.daemon.transport import request_limits
 from schedulerd.daemon.transport.request_limits import VERSION_LENGTH_MAX, RequestLimits

@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from schedulerd._generated.si.v2021_02 import si_pb2
-from schedulerd.core.commands import StopCause, StopResourceManager
+from schedulerd.core.language.commands import StopCause, StopResourceManager
 from schedulerd.daemon.access.admission import Admission
 from schedulerd.daemon.transport import update_stream as module
 from schedulerd.daemon.transport.stream_call import ServicerContext

@@ -15,9 +15,9 @@ import structlog
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import QueueFileText
-from schedulerd.core.commands import CleanQueues, Command, ConnectResourceManager
-from schedulerd.core.facts import Fact
-from schedulerd.core.lifecycles import ResourceManagerState
+from schedulerd.core.language.commands import CleanQueues, Command, ConnectResourceManager
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.resource_managers.handlers import resource_managers
 from schedulerd.daemon.access.admission import Admission
 from schedulerd.daemon.access.methods import DETAILS_BYTES_MAX, UnaryContext, bounded

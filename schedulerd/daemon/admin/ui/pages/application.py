@@ -8,13 +8,13 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from schedulerd.core.checks import shown
 from schedulerd.core.explain.rules.ask import explain_ask, pod_of
 from schedulerd.core.explain.rules.reasons import explain_application
 from schedulerd.core.explain.values import ApplicationExplanation, Position
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.gang import TaskGroup
-from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.core.language.checks import shown
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.gang import TaskGroup
+from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.daemon.admin.api.finding import application_id
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.pages.application_rows import STATE_KINDS

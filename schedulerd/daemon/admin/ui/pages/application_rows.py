@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from schedulerd.core.lifecycles import ApplicationState
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.texts import NONE, amounts, count, row_key
 from schedulerd.daemon.admin.ui.view import View

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 
-from schedulerd.core.lifecycles import TERMINAL_STATES, ApplicationState
-from schedulerd.core.model.application import Application
-from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, ApplicationState
+from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.daemon.admin.api.listings import is_below
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.pages.application_rows import add_application, add_rejected

@@ -7,12 +7,12 @@ from itertools import islice
 
 from starlette.exceptions import HTTPException
 
-from schedulerd.core.checks import shown
 from schedulerd.core.explain.causes import RuleCause
 from schedulerd.core.explain.rules.ask import explain_ask, pod_of
 from schedulerd.core.explain.values import AskExplanation, NodeSurvey, QuotaLevel
-from schedulerd.core.model.allocation import Ask
-from schedulerd.core.model.application import Application
+from schedulerd.core.language.checks import shown
+from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.application import Application
 from schedulerd.daemon.admin.api.finding import application_id
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.pages.head import add_head

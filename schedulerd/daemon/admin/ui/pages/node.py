@@ -7,11 +7,11 @@ from itertools import islice
 
 from starlette.exceptions import HTTPException
 
-from schedulerd.core.checks import shown
-from schedulerd.core.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.explain.rules.ask import pod_of
-from schedulerd.core.model.allocation import Allocation
-from schedulerd.core.model.node import Node, Unclaimed
+from schedulerd.core.language.checks import shown
+from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
+from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.node import Node, Unclaimed
 from schedulerd.core.views.view import unclaimed
 from schedulerd.daemon.admin.ui.bars import bar
 from schedulerd.daemon.admin.ui.context import Context

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 
-from schedulerd.core.lifecycles import NodeState
-from schedulerd.core.model.node import Node
+from schedulerd.core.language.lifecycles import NodeState
+from schedulerd.core.state.model.node import Node
 from schedulerd.daemon.admin.ui.addresses import PREFIX
 from schedulerd.daemon.admin.ui.bars import SHADES, shade
 from schedulerd.daemon.admin.ui.context import Context

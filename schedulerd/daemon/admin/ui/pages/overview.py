@@ -9,9 +9,9 @@ from itertools import islice
 from schedulerd.core.explain.causes import RuleCause
 from schedulerd.core.explain.rules.reasons import explain_queue
 from schedulerd.core.explain.values import QueueExplanation
-from schedulerd.core.lifecycles import ApplicationState, ResourceManagerState
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.model.rejected_application import RejectedApplication
+from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.daemon.admin.ui.bars import sparkline
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.counts import Counts, full_of

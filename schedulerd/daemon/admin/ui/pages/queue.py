@@ -10,8 +10,8 @@ from typing import Any
 from schedulerd.core.explain.rules.quotas import USES_NAMED_MAX
 from schedulerd.core.explain.rules.reasons import explain_queue
 from schedulerd.core.explain.values import ResourceUse
-from schedulerd.core.model.queue import Queue
-from schedulerd.core.specs import LimitSpec
+from schedulerd.core.language.specs import LimitSpec
+from schedulerd.core.state.model.queue import Queue
 from schedulerd.daemon.admin.api import finding
 from schedulerd.daemon.admin.ui.bars import bar
 from schedulerd.daemon.admin.ui.context import Context

@@ -5,7 +5,7 @@ from __future__ import annotations
 from heapq import nlargest
 from itertools import islice
 
-from schedulerd.core.model.queue import Queue
+from schedulerd.core.state.model.queue import Queue
 from schedulerd.daemon.admin.api.models import QueueItem
 from schedulerd.daemon.admin.ui.bars import bar
 from schedulerd.daemon.admin.ui.context import Context

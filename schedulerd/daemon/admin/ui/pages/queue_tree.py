@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from schedulerd.core.model.queue import Queue
+from schedulerd.core.state.model.queue import Queue
 from schedulerd.daemon.admin.ui.context import Context
 
 _LENGTH_MAX = 900

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from itertools import islice
 
-from schedulerd.core.model.queue import Queue
+from schedulerd.core.state.model.queue import Queue
 from schedulerd.daemon.admin.api import finding
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.pages.head import add_head

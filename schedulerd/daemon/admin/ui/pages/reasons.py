@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedulerd.core.explain.causes import GangCause, NoRoomCause, PredicateCause, ReservedCause, RuleCause
 from schedulerd.core.explain.rules.ask import pod_of
 from schedulerd.core.explain.values import Reason
-from schedulerd.core.model.allocation import Ask
+from schedulerd.core.state.model.allocation import Ask
 from schedulerd.daemon.admin.ui.addresses import Addresses
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.texts import count, many, row_key

@@ -10,10 +10,10 @@ import httpx
 from starlette.applications import Starlette
 
 from schedulerd.config import QueueFile, Settings, load_queue_file
-from schedulerd.core.commands import Command
-from schedulerd.core.facts import Fact
-from schedulerd.core.resources import Limits
-from schedulerd.core.specs import LimitSpec
+from schedulerd.core.language.commands import Command
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.resources import Limits
+from schedulerd.core.language.specs import LimitSpec
 from schedulerd.daemon.admin.api.access import Access
 from schedulerd.daemon.admin.api.app import PREFIX, build_api
 from schedulerd.daemon.admin.api.sources import ApiSources

@@ -10,10 +10,10 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.facts import AskRejected, RejectCode
-from schedulerd.core.queue_placement.commands import SetQueueStopped
-from schedulerd.core.specs import SECOND_NS, Acl
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.facts.fact import AskRejected, RejectCode
+from schedulerd.core.language.queue_commands import SetQueueStopped
+from schedulerd.core.language.specs import SECOND_NS, Acl
 from schedulerd.daemon.admin.api import event_scan, explain_routes, finding, pages
 from schedulerd.daemon.admin.api.app import SCHEMA_FILE
 from schedulerd.daemon.admin.api.event_stream import HEARTBEAT_SECONDS, STREAM_SECONDS_MAX

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedulerd.core.commands import NewApplication, UpdateApplications
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.commands import NewApplication, UpdateApplications
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.daemon.admin.api import finding
 from tests.unit.core.builders import a_conversation, a_node, an_app, an_ask
 from tests.unit.daemon.admin.api.api_world import ApiWorld

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from schedulerd.config import load_queue_file
-from schedulerd.core.commands import RegisterResourceManager, UpdateConfiguration
-from schedulerd.core.specs import ConfigurationText
+from schedulerd.core.language.commands import RegisterResourceManager, UpdateConfiguration
+from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.daemon.admin.api import configuration_routes
 from schedulerd.daemon.runtime.workers import Busy
 from schedulerd.settings.document import TEXT_BYTES_MAX

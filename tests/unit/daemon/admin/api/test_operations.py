@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from schedulerd.core.commands import Command, StopCause, StopResourceManager
-from schedulerd.core.facts import Fact
-from schedulerd.core.queue_placement.commands import SetQueueStopped
+from schedulerd.core.language.commands import Command, StopCause, StopResourceManager
+from schedulerd.core.language.facts.fact import Fact
+from schedulerd.core.language.queue_commands import SetQueueStopped
 from schedulerd.daemon.admin.api import operations
 from tests.unit.core.builders import RM, an_app
 from tests.unit.daemon.admin.api.api_world import OPERATE_TOKEN, TOKENS, VIEW_TOKEN, ApiWorld

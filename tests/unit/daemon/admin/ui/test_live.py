@@ -12,7 +12,7 @@ import pytest
 from starlette.exceptions import HTTPException
 from starlette.types import Message
 
-from schedulerd.core.commands import StopCause
+from schedulerd.core.language.commands import StopCause
 from schedulerd.daemon.admin.ui import live as live_module
 from schedulerd.daemon.admin.ui.app import PAGES
 from schedulerd.daemon.admin.ui.live import CHANGES_BYTES_MAX, REFRESH_SECONDS, TOPICS_KEPT_MAX, WORK_SECONDS_MAX

@@ -7,9 +7,9 @@ import asyncio
 import httpx
 import pytest
 
-from schedulerd.core.configuration.facts import ConfigurationRejected, ConfigurationUpdated
-from schedulerd.core.configuration.queue_facts import QueueChange, QueueChanged
-from schedulerd.core.specs import ConfigurationText
+from schedulerd.core.language.facts.configuration import ConfigurationRejected, ConfigurationUpdated
+from schedulerd.core.language.facts.queues import QueueChange, QueueChanged
+from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.daemon.admin.ui import history as history_module
 from schedulerd.daemon.admin.ui.history import PARTITIONS_MAX, QUEUES_SEEN_MAX, SAMPLE_SECONDS, SAMPLES_MAX
 from schedulerd.daemon.admin.ui.queue_file_log import CHANGES_MAX, LOGS_MAX, QueueFileLog

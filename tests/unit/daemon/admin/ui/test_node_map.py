@@ -7,8 +7,8 @@ import re
 
 import pytest
 
-from schedulerd.core.commands import NodeAction
-from schedulerd.core.resources import Resources
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.resources import Resources
 from schedulerd.daemon.admin.ui.bars import SHADES
 from schedulerd.daemon.admin.ui.pages import node_map, nodes
 from schedulerd.daemon.admin.ui.pages.node_map import LABELS_MAX, WIDTH, Drawing, Square, draw

@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from schedulerd.core.facts import Allocated
-from schedulerd.core.specs import SECOND_NS
+from schedulerd.core.language.facts.fact import Allocated
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.daemon.admin.api import access
 from schedulerd.daemon.admin.api.access import FAILED_LOGINS_MAX
 from schedulerd.daemon.admin.ui.app import LOGIN_BYTES_MAX, LOGIN_FIELDS_MAX, OPEN_MAX, PARAM_LENGTH_MAX

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from schedulerd.core.resources import Limits, Resources
-from schedulerd.core.specs import LimitSpec, WithinQueue
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import LimitSpec, WithinQueue
 from schedulerd.daemon.admin.ui.pages.node import PODS_SHOWN
 from schedulerd.daemon.admin.ui.pages.queue import LIMITS_SHOWN
 from schedulerd.daemon.admin.ui.slices import page_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.core.lifecycles import ApplicationState
+from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.daemon.admin.ui.pages import stories
 from schedulerd.daemon.admin.ui.pages.stories import KEPT_MAX, Story
 from schedulerd.daemon.admin.ui.words import event_words, message_of, state_cause, without_uuids

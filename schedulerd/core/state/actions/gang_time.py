@@ -1,0 +1,159 @@
+"""The time of a gang: from its first allocated placeholder until it is complete or times out (SEMANTICS G5, I8).
+
+During this time the gang's missing amounts are promised to it, and alarms check whether it is in a gang deadlock. A
+complete gang has no deadline; its idle placeholders are released after a while.
+"""
+
+from __future__ import annotations
+
+from schedulerd.core.language.facts.gangs import GangCompleted
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import MILLISECOND_NS, Timeouts
+from schedulerd.core.state.alarm_events import GangDeadlockTimeout, PlaceholdersIdle, PlaceholderTimeout
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.state.model.gang import Gang
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.enqueueing import set_priority_gang
+from schedulerd.core.state.step_context import StepContext
+
+_TIMED_STATES = SCHEDULABLE_STATES | {ApplicationState.COMPLETING}
+
+
+def begin(context: StepContext, application: Application) -> None:
+    """The first placeholder was allocated: the time of the gang begins. A Completing application gets no promise,
+    because nothing waits for its gang."""
+    deadline_ns = context.now_ns + timeout_ns(context.cluster.timeouts, application)
+    application.gang_alarm = context.cluster.alarms.set(deadline_ns, PlaceholderTimeout(application))
+    if application.state is not ApplicationState.COMPLETING:
+        commit.promise(context.partition_of(application), application)
+    watch(context, application)
+
+
+def review(context: StepContext, partition: Partition) -> None:
+    """Ends the time of gangs that became complete in this step, and starts the full time of gangs that are incomplete
+    again."""
+    touched, partition.gangs_touched = partition.gangs_touched, {}
+    for application in touched:
+        gang = application.gang
+        assert gang is not None
+        if is_complete(application):
+            gang.was_complete = True
+            end(context, application)
+        elif application.gang_alarm is None and gang.has_idle and needs_time(application):
+            begin(context, application)
+        _watch_idle(context, application, gang)
+
+
+def needs_time(application: Application) -> bool:
+    """Whether the gang is incomplete, in a state of its application in which that matters."""
+    return application.state in _TIMED_STATES and not is_complete(application)
+
+
+def is_complete(application: Application) -> bool:
+    """Whether no placeholder is pending, and the application holds the whole of its `placeholderAsk` or once held it
+    and has run since."""
+    gang = application.gang
+    if gang is None or gang.pending:
+        return False
+    if application.spec.placeholder_ask.is_zero() or has_whole_gang(application):
+        return True
+    return gang.was_complete and application.has_run
+
+
+def _watch_idle(context: StepContext, application: Application, gang: Gang) -> None:
+    """Sets the alarm for idle placeholders of a complete gang, if the queue has a timeout for them; else cancels it."""
+    idle_ns = application.queue.properties.gang_placeholder_idle_timeout_ns
+    is_idle = application.state in SCHEDULABLE_STATES and gang.has_idle and is_complete(application)
+    if not is_idle:
+        context.cluster.alarms.cancel(gang.idle_alarm)
+        gang.idle_alarm = None
+        gang.idle_since_ns = None
+        return
+    if gang.idle_since_ns is None:
+        gang.idle_since_ns = context.now_ns
+    if idle_ns and gang.idle_alarm is None:
+        deadline_ns = max(context.now_ns, gang.idle_since_ns + idle_ns)
+        gang.idle_alarm = context.cluster.alarms.set(deadline_ns, PlaceholdersIdle(application))
+
+
+def reset_idle(context: StepContext, partition: Partition) -> None:
+    """The queue file may have changed the timeout of idle placeholders: all their alarms are set again."""
+    for application in partition.applications.values():
+        if application.gang is not None:
+            context.cluster.alarms.cancel(application.gang.idle_alarm)
+            application.gang.idle_alarm = None
+            partition.gangs_touched[application] = None
+
+
+def forget(context: StepContext, application: Application) -> None:
+    """The application ends: cancels all alarms of its gang."""
+    end(context, application)
+    if application.gang is not None:
+        context.cluster.alarms.cancel(application.gang.idle_alarm)
+        application.gang.idle_alarm = None
+        context.partition_of(application).gangs_touched.pop(application, None)
+
+
+def watch(context: StepContext, application: Application, patience_ns: int = 0) -> None:
+    """Sets the alarm that checks for a gang deadlock, after `patience_ns`, or after the configured time if that is
+    0."""
+    timeouts, gang = context.cluster.timeouts, application.gang
+    assert gang is not None
+    if timeouts.gang_deadlock_timeout_ns:
+        patience_ns = patience_ns or min(timeouts.gang_deadlock_timeout_ns, timeout_ns(timeouts, application) // 2)
+        alarm = context.cluster.alarms.set(context.now_ns + patience_ns, GangDeadlockTimeout(application))
+        gang.deadlock_alarm = alarm
+
+
+def end(context: StepContext, application: Application) -> None:
+    """Ends the time of the gang, if it has one: its placeholders are gone, it is complete, or it timed out."""
+    if application.gang_alarm is not None:
+        partition = context.partition_of(application)
+        context.cluster.alarms.cancel(application.gang_alarm)
+        application.gang_alarm = None
+        assert application.gang is not None
+        context.cluster.alarms.cancel(application.gang.deadlock_alarm)
+        application.gang.deadlock_alarm = None
+        if partition.priority_gang is application:
+            set_priority_gang(partition, None)
+        commit.end_promise(partition, application)
+
+
+def tell_if_complete(context: StepContext, application: Application) -> None:
+    """After a placeholder was allocated: sends `GangCompleted` if the gang is complete for the first time."""
+    gang = application.gang
+    assert gang is not None
+    if gang.pending or not gang.completion_untold:
+        return
+    if not application.spec.placeholder_ask.is_zero() and not has_whole_gang(application):
+        return
+    assert gang.first_asked_ns is not None
+    gang.completed_ns, gang.completion_untold = context.now_ns, False
+    context.emit(
+        GangCompleted(
+            rm_id=application.rm_id,
+            partition=application.partition_name,
+            queue=application.queue.path,
+            application_id=application.application_id,
+            placeholders=application.placeholders,
+            waited_ns=context.now_ns - gang.first_asked_ns,
+        )
+    )
+
+
+def has_whole_gang(application: Application) -> bool:
+    """Whether the application holds its whole `placeholderAsk`. Real allocations outside the gang count too (recorded
+    decision)."""
+    ask = application.spec.placeholder_ask
+    held = application.placeholder_allocated.plus(application.allocated)
+    return not ask.is_zero() and held.lacks(ask.items()) is None
+
+
+def timeout_ns(timeouts: Timeouts, application: Application) -> int:
+    """The timeout of the gang: the execution timeout of the application if it has a `placeholderAsk` (SEMANTICS E3),
+    else the default."""
+    spec = application.spec
+    if spec.execution_timeout_ms > 0 and not spec.placeholder_ask.is_zero():
+        return spec.execution_timeout_ms * MILLISECOND_NS
+    return timeouts.placeholder_ns
