@@ -248,7 +248,7 @@ def releases(facts: Iterable[Fact]) -> list[AllocationRelease]:
 
 
 def placed(scheduler: Scheduler) -> Iterator[Placed]:
-    for node in view.partition(scheduler, RM_ID, PARTITION).nodes:
+    for node in view.partition(scheduler.cluster, RM_ID, PARTITION).nodes:
         for one in node.allocations:
             size = Size(one.resources["memory"], one.resources["vcore"])
             yield Placed(one.uuid, one.application_id, one.allocation_key, one.node_id, size)

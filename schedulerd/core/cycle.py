@@ -12,12 +12,11 @@ from enum import Enum, auto
 from typing import NamedTuple, TypeAlias
 
 from schedulerd.core.applications.handlers import start_times
-from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.language.facts.fact import CycleRan
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.preemption.handlers.preemption import Progress
 from schedulerd.core.reservations.handlers import reserving, waiting
-from schedulerd.core.state.actions import predicate_checks
+from schedulerd.core.state.actions import predicate_checks, swaps
 from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.ask_group import AskGroup
@@ -146,7 +145,7 @@ def _collect_due(context: StepContext, run: Run) -> Outcome:
 
 def _swap(context: StepContext, run: Run) -> Outcome:
     partition = run.partition
-    return Outcome.ALLOCATED if partition.swaps and gangs.swap_next(context, partition) else Outcome.NOTHING
+    return Outcome.ALLOCATED if partition.swaps and swaps.swap_next(context, partition) else Outcome.NOTHING
 
 
 def _serve_reservation(context: StepContext, run: Run) -> Outcome:

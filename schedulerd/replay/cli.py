@@ -108,7 +108,7 @@ def replay(
         else:
             for _ in playback:
                 pass
-            state = view.resource_managers(playback.scheduler, StateQuery(epoch_ns=playback.now.epoch_ns))
+            state = view.resource_managers(playback.scheduler.cluster, StateQuery(epoch_ns=playback.now.epoch_ns))
             click.echo(as_json(DebugState(state, {}, violations(playback.scheduler), "")))
         _say_how_it_ends(recorded, playback)
         if not check and not is_json:

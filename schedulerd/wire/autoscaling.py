@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable
 
 from schedulerd._generated.si.v2021_02 import si_pb2
+from schedulerd.core.autoscaling.summary import OutstandingView
 from schedulerd.core.language.resources import within_int64
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG
-from schedulerd.core.views.values import OutstandingView
 
 COUNT_TAG = "schedulerd.io/count"
 """How many allocations of that size are outstanding, as a decimal number."""

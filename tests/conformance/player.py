@@ -203,7 +203,7 @@ class Player:
         self._say({"ev": "validateConfig", "error": error})
 
     def _outstanding(self, _: bool) -> None:
-        waiting = autoscaling.asks(self.time.scheduler, RM_ID, PARTITION)
+        waiting = autoscaling.asks(self.time.scheduler.cluster, RM_ID, PARTITION)
         asks = sorted(f"{app}|{self._rename(key)}" for app, key, count in waiting for _ in range(count))
         self._say({"ev": "outstanding", "asks": asks})
 
@@ -212,7 +212,7 @@ class Player:
         self._message += 1
 
     def _check(self, label: str) -> None:
-        (resource_manager,) = view.resource_managers(self.time.scheduler)
+        (resource_manager,) = view.resource_managers(self.time.scheduler.cluster)
         unconfirmed = list(self._unconfirmed(self._to_confirm))
         shown = snapshot(resource_manager.partitions, PARTITION, unconfirmed, self._rename)
         self.checks.append({"label": label, "events": self._events, "snapshot": shown})

@@ -12,9 +12,8 @@ from schedulerd.core.language import fsm
 from schedulerd.core.language.commands import NodeUpdate
 from schedulerd.core.language.facts.fact import Allocated, AskWithdrawn
 from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger
-from schedulerd.core.queue_placement.handlers import queues
 from schedulerd.core.recovery.handlers import existing, unclaimed
-from schedulerd.core.state.actions import allocating, application_states, gang_time, releases
+from schedulerd.core.state.actions import allocating, application_states, gang_time, leaving_queues, releases, swaps
 from schedulerd.core.state.ledger import commit, commit_unclaimed
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
@@ -163,7 +162,7 @@ MUTANTS = (
     Mutant(
         "an application that goes leaves its queue behind",
         Rule.DEADLINES,
-        left_out(queues.leave, queues.watch),
+        left_out(leaving_queues.leave, leaving_queues.watch),
         (ANY_WORLD.from_seed(19),),
     ),
     # Asks and releases
@@ -215,7 +214,7 @@ MUTANTS = (
     Mutant(
         "asks that the resource manager takes back stay awaiting",
         Rule.GANG_FIRST,
-        Replaced(gangs.forget_swaps, nothing),
+        Replaced(releases.forget_swaps, nothing),
         (GANGS.from_seed(8),),
     ),
     Mutant("promises are not lowered", Rule.GANG_GATE, Replaced(commit._lower_promise, nothing), (GANGS,)),
@@ -282,7 +281,7 @@ MUTANTS = (
     Mutant(
         "a replaced placeholder is not counted",
         Rule.GANG_COUNTS,
-        Replaced(gangs.complete_swap, replaced_uncounted),
+        Replaced(swaps.complete_swap, replaced_uncounted),
         (GANGS,),
     ),
     Mutant(

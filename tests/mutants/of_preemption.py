@@ -19,6 +19,7 @@ from schedulerd.core.preemption.rules.victims import Budget, Candidate, VictimSe
 from schedulerd.core.reservations.handlers import reserving, waiting
 from schedulerd.core.state.actions import reservations
 from schedulerd.core.state.ledger import commit_room
+from schedulerd.core.state.model import allocation
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
@@ -247,7 +248,7 @@ MUTANTS = (
     Mutant(
         "what leaves is preempted again",
         Rule.PROTECTION,
-        Replaced(victims.may_be_preempted, leaving_too),
+        Replaced(allocation.may_be_preempted, leaving_too),
         (PREEMPTION, CONTESTED.from_seed(13)),
     ),
     Mutant(

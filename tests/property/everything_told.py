@@ -74,7 +74,7 @@ class Outside:
         for partition in self.scheduler.cluster.partitions():
             requests = outstanding_requests(partition)
             autoscaling.metrics((partition.name, one) for one in requests).SerializeToString()
-        return json.loads("".join(json_pieces(view.resource_managers(self.scheduler))), parse_int=_int64)
+        return json.loads("".join(json_pieces(view.resource_managers(self.scheduler.cluster))), parse_int=_int64)
 
     def _read_events(self) -> None:
         ring = self.events.ring

@@ -106,7 +106,7 @@ class Judge:
 
     def denied(self) -> list[str]:
         """Who has a right to room, and would get it if others ended, when everything has settled."""
-        return self._room_invariants.denied(view.resource_managers(self._scheduler))
+        return self._room_invariants.denied(view.resource_managers(self._scheduler.cluster))
 
     def answers(self) -> Iterator[Command]:
         """What resource managers say at once to what they are asked, when everything is calm."""

@@ -78,7 +78,7 @@ class Storyteller:
     def tell(self, command: Command, after_ns: int = 0) -> list[Fact]:
         now_ns = (self.steps[-1].now_ns if self.steps else START_NS) + after_ns
         facts = self._scheduler.step(now_ns, command)
-        self.steps.append(Step(now_ns, command, facts, view.resource_managers(self._scheduler)))
+        self.steps.append(Step(now_ns, command, facts, view.resource_managers(self._scheduler.cluster)))
         return facts
 
     def ask(self, *asks: NewAsk) -> None:

@@ -25,7 +25,7 @@ def test_nothing_goes_wrong() -> None:
         for number, (now_ns, command) in enumerate(history):
             facts = scheduler.step(now_ns, command)
             complete += sum(isinstance(fact, GangCompleted) for fact in facts)
-            for rm in () if number % 3 else view.resource_managers(scheduler):
+            for rm in () if number % 3 else view.resource_managers(scheduler.cluster):
                 for partition in rm.partitions:
                     reasons = [ask.waiting_for for app in partition.applications for ask in app.asks]
                     at_the_gate += any("for the whole gang is more than maxresources" in one for one in reasons)

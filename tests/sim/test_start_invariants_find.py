@@ -31,7 +31,7 @@ class Watched(AnsweringRM):
     def step(self, command: Command) -> list[Fact]:
         facts = super().step(command)
         told = [fact for fact in facts if not (self.hides_placements and isinstance(fact, Allocated))]
-        self.found += self._law.after(command, told, view.resource_managers(self.scheduler))
+        self.found += self._law.after(command, told, view.resource_managers(self.scheduler.cluster))
         return facts
 
     def let_first_complete(self) -> None:

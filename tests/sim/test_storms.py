@@ -26,7 +26,7 @@ class Told:
     """What is said of the world, one fact after the other."""
 
     def __init__(self) -> None:
-        self._partition = view.partition(SmallWorld().scheduler, RM, "default")
+        self._partition = view.partition(SmallWorld().scheduler.cluster, RM, "default")
         self._books = RoomBooks()
         self.book = RoomBook()
         self.sights: Counter[str] = Counter()

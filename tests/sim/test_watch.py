@@ -46,7 +46,7 @@ class Watched:
 def test_all_is_new_at_first() -> None:
     watched = Watched()
     assert watched.is_changed
-    assert watched.watch.state == view.resource_managers(watched.world.scheduler)
+    assert watched.watch.state == view.resource_managers(watched.world.scheduler.cluster)
 
 
 def test_nothing_is_changed_by_a_step_about_nothing() -> None:
@@ -61,7 +61,7 @@ def test_what_a_step_changes_is_shown() -> None:
     watched = Watched()
     watched.step(UpdateAllocations(RM, asks=[NewAsk("app-2", "k9", Resources(memory=80))]))
     assert watched.is_changed
-    assert watched.watch.state == view.resource_managers(watched.world.scheduler)
+    assert watched.watch.state == view.resource_managers(watched.world.scheduler.cluster)
 
 
 def test_all_is_changed_by_every_step_if_nothing_else_is_said() -> None:

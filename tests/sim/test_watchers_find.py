@@ -50,7 +50,7 @@ def audited(change: FactChange) -> list[str]:
     auditor = Auditor()
     for _, facts in world.facts:
         auditor.take(change(copy.deepcopy(facts)))
-    return auditor.problems(view.resource_managers(world.scheduler))
+    return auditor.problems(view.resource_managers(world.scheduler.cluster))
 
 
 LOST: dict[str, tuple[FactChange, str]] = {
@@ -84,7 +84,7 @@ def remembered(change: Callable[[Command, list[Fact]], tuple[Command, list[Fact]
     found: list[str] = []
     for command, facts in world.facts:
         found += memory.hear(*change(command, copy.deepcopy(facts)))
-    (state,) = view.resource_managers(world.scheduler)
+    (state,) = view.resource_managers(world.scheduler.cluster)
     return found + memory.disagreements(state)
 
 
@@ -117,19 +117,21 @@ def test_the_memory_notices_what_vanishes_without_a_word() -> None:
 
 def test_the_oracle_notices_an_ask_that_is_not_tried_although_it_fits() -> None:
     world = SmallWorld()
-    assert overlooked(view.resource_managers(world.scheduler)) == []
+    assert overlooked(view.resource_managers(world.scheduler.cluster)) == []
     world.node(1).available.update(memory=99)
-    assert any("big fits node-1 and sleeps" in text for text in overlooked(view.resource_managers(world.scheduler)))
+    assert any(
+        "big fits node-1 and sleeps" in text for text in overlooked(view.resource_managers(world.scheduler.cluster))
+    )
 
 
 def test_the_oracle_notices_a_placement_where_there_is_no_room() -> None:
     world = SmallWorld()
     placed = [fact for _, facts in world.facts for fact in facts if isinstance(fact, Allocated)]
-    assert misplaced(view.resource_managers(world.scheduler), placed) == []
+    assert misplaced(view.resource_managers(world.scheduler.cluster), placed) == []
     world.node(1).available.update(memory=-1)
     world.queue("root.open").max.update(vcore=1)
     world.node(2).state = NodeState.DRAINING
-    found = "\n".join(misplaced(view.resource_managers(world.scheduler), placed))
+    found = "\n".join(misplaced(view.resource_managers(world.scheduler.cluster), placed))
     assert "over-commits memory of node-1" in found
     assert "over the vcore of root.open" in found
     assert "node-2, which takes nothing new" in found
@@ -142,7 +144,7 @@ def test_the_oracle_decides_limits_by_itself() -> None:
     placed = [fact for _, facts in world.facts for fact in facts if isinstance(fact, Allocated)]
 
     def sleeping() -> str:
-        return "\n".join(overlooked(view.resource_managers(world.scheduler)))
+        return "\n".join(overlooked(view.resource_managers(world.scheduler.cluster)))
 
     world.node(1).available.update(memory=99)
     for users in (("bob",), ("*",)):
@@ -153,7 +155,7 @@ def test_the_oracle_decides_limits_by_itself() -> None:
     opened.limits = (LimitSpec(users=("ann",), groups=("staff",), max=Limits(memory=0)),)
     assert big in sleeping()
     opened.limits = (LimitSpec(users=("bob",), max=Limits(memory=19)),)
-    assert "over a limit in root.open" in "\n".join(misplaced(view.resource_managers(world.scheduler), placed))
+    assert "over a limit in root.open" in "\n".join(misplaced(view.resource_managers(world.scheduler.cluster), placed))
 
 
 def test_the_file_invariant_decides_which_group_counts_by_itself() -> None:
@@ -166,7 +168,7 @@ def test_the_file_invariant_decides_which_group_counts_by_itself() -> None:
     scheduler, invariants = new_scheduler(), FileInvariants()
 
     def judged(command: Command, facts: list[Fact]) -> list[str]:
-        return list(invariants.after(command, facts, view.resource_managers(scheduler)))
+        return list(invariants.after(command, facts, view.resource_managers(scheduler.cluster)))
 
     assert judged(register, scheduler.step(START_NS, register)) == []
     facts = scheduler.step(START_NS, submit)

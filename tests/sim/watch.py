@@ -93,7 +93,7 @@ class Watch:
             is_about = about is None or name in about or (rm.rm_id, "") in about
             if is_about or known is None or known[0] is not one or known[1] != pulse:
                 self.changed[name] = one
-                known = one, pulse, view.partition(self._scheduler, *name)
+                known = one, pulse, view.partition(self._scheduler.cluster, *name)
             self._seen[name] = known
             shown.append(known[2])
         return shown

@@ -5,15 +5,32 @@ Asks are one kind if they ask for the same resources and demand the same of node
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from schedulerd.core.autoscaling.rules.outstanding import outstanding, outstanding_asks
 from schedulerd.core.language.resources import Items
-from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.state.constraints.constraint import Constraint
 from schedulerd.core.state.constraints.node_class_attributes import is_node_class
 from schedulerd.core.state.constraints.node_selector import selector
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.views.values import OutstandingView
+from schedulerd.core.state.step_context import Cluster
+
+
+@dataclass(frozen=True, slots=True)
+class OutstandingView:
+    """Equal outstanding asks: they lack nothing but room on nodes (SI 2021-02 `OutstandingResourceRequest`)."""
+
+    resources: dict[str, int]
+    """Amounts of each allocation."""
+    count: int
+    """Number of allocations of that size that a larger cluster would run."""
+    queue: str
+    """The lowest queue that contains all of them."""
+    node_selector: str
+    """Their demands on node attributes, as a label selector; '' if none."""
+    affinity_scope: str
+    """The node attribute that forms the groups of their affinity; '' if they have none."""
 
 
 def outstanding_requests(partition: Partition) -> list[OutstandingView]:
@@ -40,12 +57,12 @@ def outstanding_requests(partition: Partition) -> list[OutstandingView]:
     )
 
 
-def asks(scheduler: Scheduler, rm_id: str, partition: str) -> list[tuple[str, str, int]]:
+def asks(cluster: Cluster, rm_id: str, partition: str) -> list[tuple[str, str, int]]:
     """(application, key, count) of all outstanding asks, sorted. Unbounded, so for tests and tools only.
 
     Raises KeyError if the RM or the partition is unknown.
     """
-    found = outstanding_asks(scheduler.cluster.resource_managers[rm_id].partitions[partition])
+    found = outstanding_asks(cluster.resource_managers[rm_id].partitions[partition])
     return sorted((application.application_id, ask.key, count) for application, ask, count in found)
 
 

@@ -48,3 +48,8 @@ def mistake(tags: Mapping[str, str]) -> Mistake | None:
             f"tags[{VICTIMS_TAG}] is {shown(victims)}; it must be {LOWER_PRIORITY!r}, or not be there",
         )
     return None
+
+
+def tag(tags: Mapping[str, str], name: str) -> str:
+    """The value of a tag; the case of its name is ignored. '' if the tag is missing."""
+    return next((value for key, value in tags.items() if key.lower() == name), "")

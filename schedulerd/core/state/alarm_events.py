@@ -4,9 +4,8 @@ them."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from schedulerd.core.preemption.rules.quota_relief import Relief
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.early import Backlog, EarlyItem
@@ -95,13 +94,20 @@ class ReservationTimeout:
     reservation: Reservation
 
 
+class ReliefPass(Protocol):
+    """A pass of quota relief that goes on after other commands."""
+
+    def end(self) -> None:
+        """Stops the pass."""
+
+
 @dataclass(slots=True)
 class QuotaReliefDue:
     """The queue has been above a lowered max for its quota preemption delay, or a pass of quota relief continues."""
 
     partition: Partition
     queue: Queue
-    relief: Relief | None = None
+    relief: ReliefPass | None = None
     """The pass to continue; None if a new one begins."""
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from schedulerd.core.autoscaling.summary import OutstandingView
+
 Amounts = dict[str, int]
 
 
@@ -251,22 +253,6 @@ class UserView:
     """Applications with allocations, by queue path."""
     gang_promised: dict[str, Amounts]
     """What gangs of the user or group that have started still lack, by queue path; only where they lack some."""
-
-
-@dataclass(frozen=True, slots=True)
-class OutstandingView:
-    """Equal outstanding asks: they lack nothing but room on nodes (SI 2021-02 `OutstandingResourceRequest`)."""
-
-    resources: Amounts
-    """Amounts of each allocation."""
-    count: int
-    """Number of allocations of that size that a larger cluster would run."""
-    queue: str
-    """The lowest queue that contains all of them."""
-    node_selector: str
-    """Their demands on node attributes, as a label selector; '' if none."""
-    affinity_scope: str
-    """The node attribute that forms the groups of their affinity; '' if they have none."""
 
 
 @dataclass(frozen=True, slots=True)

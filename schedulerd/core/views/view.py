@@ -10,7 +10,6 @@ from typing import TypeAlias
 
 from schedulerd.core.autoscaling.summary import outstanding_requests
 from schedulerd.core.language.lifecycles import ResourceManagerState
-from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
@@ -22,7 +21,7 @@ from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.enqueueing import gang_ahead
 from schedulerd.core.state.quotas import rules
 from schedulerd.core.state.quotas.usage import Ledgers
-from schedulerd.core.state.step_context import ResourceManager
+from schedulerd.core.state.step_context import Cluster, ResourceManager
 from schedulerd.core.state.unknown_application import unknown_application
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
@@ -46,10 +45,10 @@ Shown: TypeAlias = dict[Allocation, AllocationView]
 """Cache of the allocations of a partition: each is viewed twice, with its application and with its node."""
 
 
-def resource_managers(scheduler: Scheduler, query: StateQuery | None = None) -> list[ResourceManagerView]:
+def resource_managers(cluster: Cluster, query: StateQuery | None = None) -> list[ResourceManagerView]:
     """What the query asks for, by RM; everything without a query."""
     query = query or StateQuery()
-    known = scheduler.cluster.resource_managers
+    known = cluster.resource_managers
     return [
         resource_manager(
             rm,
@@ -63,9 +62,9 @@ def resource_managers(scheduler: Scheduler, query: StateQuery | None = None) -> 
     ]
 
 
-def partition(scheduler: Scheduler, rm_id: str, name: str) -> PartitionView:
+def partition(cluster: Cluster, rm_id: str, name: str) -> PartitionView:
     """One partition. Raises KeyError if the RM or the partition is unknown."""
-    rm = scheduler.cluster.resource_managers[rm_id]
+    rm = cluster.resource_managers[rm_id]
     return _partition(rm.partitions[name], rm.state, StateQuery())
 
 

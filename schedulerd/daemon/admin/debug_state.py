@@ -65,7 +65,7 @@ def debug_state(
         query = StateQuery(
             asked.rm, asked.partition, asked.application, asked.node, epoch_ns=epoch_ns, limit=asked.limit
         )
-        managers = view.resource_managers(scheduler, query)
+        managers = view.resource_managers(scheduler.cluster, query)
         if asked.is_for_a_part:
             return DebugState(
                 managers, query.left_out, None, "the query selects a part of the state, and the check needs all of it"

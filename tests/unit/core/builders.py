@@ -256,11 +256,11 @@ class Conversation:
         return self.scheduler.cluster.resource_managers[self.rm_id].partitions[name]
 
     def view(self, name: str = "default") -> PartitionView:
-        return view.partition(self.scheduler, self.rm_id, name)
+        return view.partition(self.scheduler.cluster, self.rm_id, name)
 
     def outstanding(self) -> list[tuple[str, str, int]]:
         """(application, key, count) of the asks that lack nothing but room on nodes."""
-        return autoscaling.asks(self.scheduler, self.rm_id, "default")
+        return autoscaling.asks(self.scheduler.cluster, self.rm_id, "default")
 
     def app(self, application_id: str = "app") -> ApplicationView:
         [found] = [one for one in self.view().applications if one.application_id == application_id]

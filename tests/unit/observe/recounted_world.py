@@ -84,7 +84,7 @@ class World:
                     self.dropped[fact.rm_id] += held.get(fact.rm_id, Counter())
 
     def partitions(self) -> Iterator[views.PartitionView]:
-        for rm in view.resource_managers(self.scheduler):
+        for rm in view.resource_managers(self.scheduler.cluster):
             yield from rm.partitions
 
     def held(self) -> dict[str, Counter[str]]:
@@ -104,7 +104,7 @@ class World:
     def random_step(self) -> None:
         rm_id = self.random.choice(RMS)
         try:
-            partition = view.partition(self.scheduler, rm_id, PARTITION.name)
+            partition = view.partition(self.scheduler.cluster, rm_id, PARTITION.name)
         except KeyError:
             self.step(c.RegisterResourceManager(rm_id, (PARTITION,)))
             return

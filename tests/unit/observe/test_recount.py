@@ -33,7 +33,7 @@ def path_to_root(path: str) -> Iterator[str]:
 def recount(world: World) -> Gauges:
     """Every gauge that comes from facts, counted over the scheduler's state; labels in the order of their names."""
     gauges: Gauges = defaultdict(Counter)
-    for rm in view.resource_managers(world.scheduler):
+    for rm in view.resource_managers(world.scheduler.cluster):
         gauges["schedulerd_resource_managers"][(rm.state,)] += 1
         # Nothing is reloaded here, so what was read last is what the RM registered with.
         gauges["schedulerd_config_last_reload_timestamp_seconds"][(rm.rm_id,)] = (

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from schedulerd._generated.si.v2021_02 import si_pb2
-from schedulerd.core.autoscaling.summary import outstanding_requests
+from schedulerd.core.autoscaling.summary import OutstandingView, outstanding_requests
 from schedulerd.core.language.commands import AllocationAffinity, Expression, Operator, PlacementConstraint
-from schedulerd.core.views.values import OutstandingView
 from schedulerd.wire import autoscaling
 from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
 

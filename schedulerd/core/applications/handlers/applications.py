@@ -33,7 +33,7 @@ from schedulerd.core.queue_placement.rules import namespace_tags
 from schedulerd.core.queue_placement.rules.namespace_tags import UnreadableTag
 from schedulerd.core.queue_placement.rules.queue_placement import Placement, is_forced, place_application
 from schedulerd.core.recovery.handlers import early, joining, unclaimed
-from schedulerd.core.state.actions import application_states, gang_time, releases
+from schedulerd.core.state.actions import application_states, gang_time, leaving_queues, releases
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.early import Backlog, EarlyItem
@@ -320,7 +320,7 @@ def _remove(
         context.emit(releases.released(allocation, stopped, confirm=True, message=message))
     gang_time.forget(context, application)
     commit.retire(partition, application)
-    queues.leave(context, application)
+    leaving_queues.leave(context, application)
     application_states.forget(context, application)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.language import ask_tags, checks
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.commands import OF_RM, AskRelease, NewAsk
@@ -92,7 +91,7 @@ def _take(context: StepContext, partition: Partition, application: Application, 
             reclassify(partition, application, ask, refused=False)
         wanted = partition.request_class_of(spec).identity, spec.task_group, spec.placeholder
         is_other = wanted != (ask.request_class.identity, ask.spec.task_group, ask.placeholder)
-        gangs.forget_swaps(context, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))
+        releases.forget_swaps(context, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))
         releases.withdraw_ask(
             context, partition, application, ask, WithdrawCause.UPDATED, None, "replaced by an ask with the same key"
         )
@@ -169,8 +168,8 @@ def _release_of(context: StepContext, application: Application, item: AskRelease
     ]
     message, partition = checks.message(item.message), context.partition_of(application)
     for ask in named:
-        gangs.forget_swaps(context, ask)
-        gangs.cancel_yield(ask.allocations.values())
+        releases.forget_swaps(context, ask)
+        releases.cancel_yield(ask.allocations.values())
         count = ask.pending
         releases.withdraw_ask(
             context, partition, application, ask, WithdrawCause.RELEASED_BY_RM, item.termination, message

@@ -9,20 +9,12 @@ from __future__ import annotations
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
 from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger
-from schedulerd.core.language.specs import MILLISECOND_NS
 from schedulerd.core.state.actions import application_states, releases
-from schedulerd.core.state.alarm_events import AllocationExecutionTimeout
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.step_context import StepContext
 
 EXECUTION_TIMEOUT = "ExecutionTimeout"
-
-
-def begin(context: StepContext, allocation: Allocation) -> None:
-    """Starts the execution timeout of a new allocation."""
-    deadline_ns = context.now_ns + allocation.spec.execution_timeout_ms * MILLISECOND_NS
-    allocation.alarm = context.cluster.alarms.set(deadline_ns, AllocationExecutionTimeout(allocation))
 
 
 def end_allocation(context: StepContext, allocation: Allocation) -> None:

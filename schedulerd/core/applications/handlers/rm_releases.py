@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import partial
 
-from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.language import checks
 from schedulerd.core.language.checks import Mistake
 from schedulerd.core.language.commands import OF_RM, AllocationRelease, TerminationType
 from schedulerd.core.language.facts.fact import Allocated, Fact, RejectCode, ReleaseIgnored
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.recovery.handlers import early, unclaimed
-from schedulerd.core.state.actions import application_states, releases
+from schedulerd.core.state.actions import application_states, releases, swaps
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
@@ -122,7 +121,7 @@ def finish(
     for allocation in gone:  # after all of their room is free
         ask = commit.end_placeholder_wait(allocation)
         if ask is not None:
-            swapped.append(gangs.complete_swap(context, partition, allocation, ask, anew=anew))
+            swapped.append(swaps.complete_swap(context, partition, allocation, ask, anew=anew))
     if any(isinstance(fact, Allocated) for fact in swapped):
         application_states.on_swapped(context, application)
     if all(allocation.placeholder for allocation in gone):

@@ -22,9 +22,15 @@ from schedulerd.core.language.fsm import is_legal
 from schedulerd.core.language.lifecycles import APPLICATION, ApplicationTrigger
 from schedulerd.core.language.specs import PartitionSpec, QueueSpec
 from schedulerd.core.nodes.handlers import nodes
-from schedulerd.core.preemption.handlers import quota_preemption
-from schedulerd.core.queue_placement.handlers import queues
-from schedulerd.core.state.actions import application_states, gang_time, predicate_checks, queue_changes, releases
+from schedulerd.core.state.actions import (
+    application_states,
+    gang_time,
+    leaving_queues,
+    predicate_checks,
+    queue_changes,
+    releases,
+    relief_time,
+)
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.dismantling import pieces_of
 from schedulerd.core.state.model.queue import Queue
@@ -83,8 +89,8 @@ def _change(context: StepContext, rm: ResourceManager, specs: tuple[PartitionSpe
             _apply(context, partition, partition.root, spec.root)
             rebuild(partition, spec)
             gang_time.reset_idle(context, partition)
-            queues.watch(context, partition)
-            quota_preemption.watch_all(context, partition)
+            leaving_queues.watch(context, partition)
+            relief_time.watch_all(context, partition)
     named = {spec.name for spec in specs}
     for name in [name for name in rm.partitions if name not in named]:
         _remove_partition(context, rm.partitions[name])
@@ -141,7 +147,7 @@ def _remove_partition(context: StepContext, partition: Partition) -> None:
     context.cluster.alarms.cancel(partition.retry_timers.alarm)
     context.cluster.alarms.cancel(partition.refused_asks.alarm)
     for queue in partition.root.subtree():
-        quota_preemption.forget(context, queue)
+        relief_time.forget(context, queue)
     queue_changes.removed(context, partition, reversed(partition.root.subtree()))
     for node in list(partition.nodes.values()):
         nodes.drop(context, partition, node, message)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.language.checks import Mistake
 from schedulerd.core.language.commands import ConnectCallbacks, PredicateResult
 from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode
@@ -17,7 +16,7 @@ from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.reservations.handlers import reserving
-from schedulerd.core.state.actions import predicate_checks, reservations
+from schedulerd.core.state.actions import predicate_checks, reservations, swaps
 from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.model.predicate_check import PredicateCheck, Purpose
 from schedulerd.core.state.partition import Partition
@@ -71,7 +70,7 @@ def on_timeout(context: StepContext, predicate_check: PredicateCheck) -> None:
 def _agreed(context: StepContext, predicate_check: PredicateCheck, index: int) -> None:
     predicate_checks.finish(context, predicate_check, PredicateOutcome.AGREED, "")
     partition = context.partition_of(predicate_check.application)
-    if predicate_check.purpose is Purpose.SWAP and gangs.swap_agreed(context, predicate_check):
+    if predicate_check.purpose is Purpose.SWAP and swaps.swap_agreed(context, predicate_check):
         return
     if (
         predicate_check.purpose is Purpose.ALLOCATE

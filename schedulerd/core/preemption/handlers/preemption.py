@@ -25,7 +25,7 @@ from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.node import Node
-from schedulerd.core.state.model.predicate_check import PredicateCheck, VictimsAnswer
+from schedulerd.core.state.model.predicate_check import PredicateCheck, VictimsAnswer, VictimSearch
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.nodes.own_room import gang_fits
 from schedulerd.core.state.partition import Partition
@@ -84,7 +84,7 @@ def advance(context: StepContext, partition: Partition, visits_end: int) -> Prog
         if budget.visits >= visits_end:
             return Progress.UNFINISHED
         application = timers.preemptors[0]
-        search: Search | None = timers.search
+        search = _search(timers.search)
         if search is None or search.application is not application or not _is_wanted(context, search):
             if search is not None and search.predicate_check is not None:
                 predicate_checks.void(context, search.predicate_check)
@@ -107,6 +107,12 @@ def advance(context: StepContext, partition: Partition, visits_end: int) -> Prog
         else:
             _refuse(context, search)
     return Progress.NOTHING
+
+
+def _search(known: VictimSearch | None) -> Search | None:
+    """A search that the state refers to. All of them are from here."""
+    assert known is None or isinstance(known, Search)
+    return known
 
 
 def _again(search: Search, attempt: int) -> Search:
@@ -171,7 +177,7 @@ def agreed(partition: Partition, predicate_check: PredicateCheck, index: int) ->
 
 def refused(partition: Partition, predicate_check: PredicateCheck, reason: str) -> None:
     """The RM refused the node even without the victims: searches for another node."""
-    search: Search | None = predicate_check.search
+    search = _search(predicate_check.search)
     if predicate_check.reservation is not None:
         predicate_check.reservation.answer = predicate_check.answered(-1)
     elif search is not None and partition.retry_timers.search is search:

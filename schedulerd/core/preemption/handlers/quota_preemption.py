@@ -10,9 +10,9 @@ from __future__ import annotations
 from schedulerd.core.language.facts.fact import ReleaseCause
 from schedulerd.core.language.facts.preemption import QuotaPreempted
 from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.preemption.rules.quota_relief import Relief, excess
-from schedulerd.core.state.actions import releases
-from schedulerd.core.state.alarm_events import QuotaReliefDue
+from schedulerd.core.preemption.rules.quota_relief import Relief
+from schedulerd.core.state.actions import releases, relief_time
+from schedulerd.core.state.alarm_events import QuotaReliefDue, ReliefPass
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import StepContext
@@ -26,58 +26,20 @@ VICTIMS_PER_SLICE = 250
 SLICE_EACH_NS = MILLISECOND_NS
 
 
-def watch(context: StepContext, partition: Partition, queue: Queue) -> None:
-    """Starts, keeps or stops the time of the queue after a change of its max, its delay or its use."""
-    delay_ns = queue.properties.quota_preemption_delay_ns
-    is_watched = partition.spec.quota_preemption_enabled and delay_ns > 0 and queue.managed and not queue.draining
-    if not is_watched or not queue.max or not excess(queue):
-        forget(context, queue)
-        return
-    if queue.above_max_since_ns is None:
-        queue.above_max_since_ns = context.now_ns
-    _ring_at(context, partition, queue, max(context.now_ns, queue.above_max_since_ns + delay_ns))
-
-
-def watch_all(context: StepContext, partition: Partition) -> None:
-    for queue in partition.root.subtree():
-        watch(context, partition, queue)
-
-
-def forget(context: StepContext, queue: Queue) -> None:
-    """Stops quota relief of the queue, if there is one."""
-    queue.above_max_since_ns = None
-    _cancel(context, queue)
-
-
-def _cancel(context: StepContext, queue: Queue) -> None:
-    alarm = queue.above_max_alarm
-    event = alarm.event if alarm is not None else None
-    if isinstance(event, QuotaReliefDue) and event.relief is not None:
-        event.relief.end()
-    context.cluster.alarms.cancel(alarm)
-    queue.above_max_alarm = None
-
-
-def _ring_at(context: StepContext, partition: Partition, queue: Queue, deadline_ns: int) -> None:
-    alarm = queue.above_max_alarm
-    if alarm is None or not alarm.live or alarm.deadline_ns != deadline_ns:
-        _cancel(context, queue)
-        queue.above_max_alarm = context.cluster.alarms.set(deadline_ns, QuotaReliefDue(partition, queue))
-
-
-def on_time_over(context: StepContext, partition: Partition, queue: Queue, relief: Relief | None = None) -> None:
+def on_time_over(context: StepContext, partition: Partition, queue: Queue, relief: ReliefPass | None = None) -> None:
     """The delay of the queue is over: asks the RM to release the excess, as far as guarantees below allow.
 
     `relief` is the pass to continue; None starts a new one.
     """
     queue.above_max_alarm = None
-    above = excess(queue)
+    above = queue.excess()
     if not above:
         if relief is not None:
             relief.end()
-        forget(context, queue)
+        relief_time.forget(context, queue)
         return
     relief = relief or Relief(partition.spec, queue)
+    assert isinstance(relief, Relief)
     if not relief.run(VISITS_PER_SLICE):
         _go_on(context, partition, queue, relief)
         return
@@ -93,8 +55,8 @@ def on_time_over(context: StepContext, partition: Partition, queue: Queue, relie
         releases.request_release(context, partition, victim, ReleaseCause.PREEMPTED, message)
     if relief.found:
         _go_on(context, partition, queue, relief)
-    elif excess(queue):
-        _ring_at(context, partition, queue, context.now_ns + PASS_EACH_NS)
+    elif queue.excess():
+        relief_time.ring_at(context, partition, queue, context.now_ns + PASS_EACH_NS)
     else:
         queue.above_max_since_ns = None
 

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeAlias, TypeVar
 
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import PartitionSpec
-from schedulerd.core.preemption.rules.victims import Cost, Rank, may_be_preempted, rank_of
-from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.preemption.rules.victims import Cost, Rank, rank_of
+from schedulerd.core.state.model.allocation import Allocation, may_be_preempted
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.work_budget import WorkBudget

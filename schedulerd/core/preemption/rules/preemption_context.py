@@ -15,16 +15,8 @@ from dataclasses import dataclass, field
 from schedulerd.core.language.facts.preemption import PreemptionRefusal
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import PreemptionPolicy, WithinQueue
-from schedulerd.core.preemption.rules.victims import (
-    Budget,
-    Candidate,
-    VictimSet,
-    candidate,
-    may_be_preempted,
-    smallest_set,
-    unit_weights,
-)
-from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.preemption.rules.victims import Budget, Candidate, VictimSet, candidate, smallest_set, unit_weights
+from schedulerd.core.state.model.allocation import Allocation, Ask, may_be_preempted
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.queue import Queue

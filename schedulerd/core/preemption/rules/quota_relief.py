@@ -15,27 +15,13 @@ from itertools import chain, islice
 
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import PartitionSpec, PreemptionPolicy
-from schedulerd.core.preemption.rules.victims import (
-    Budget,
-    Candidate,
-    candidate,
-    cheapest_part,
-    may_be_preempted,
-    rank_of,
-    unit_weights,
-)
-from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.preemption.rules.victims import Budget, Candidate, candidate, cheapest_part, rank_of, unit_weights
+from schedulerd.core.state.model.allocation import Allocation, may_be_preempted
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.work_budget import WorkBudget
 
 CANDIDATES_MAX = 1_000
 """Maximum number of allocations considered for the share of one branch, the youngest of each application first."""
-
-
-def excess(queue: Queue) -> Resources:
-    """What the queue will use above its max after all pending releases."""
-    left = queue.allocated.minus(queue.leaving)
-    return Resources({name: left[name] - most for name, most in queue.max.items() if left[name] > most})
 
 
 def _may_go(spec: PartitionSpec, allocation: Allocation) -> bool:
@@ -68,7 +54,7 @@ class Relief:
         self.found: deque[Allocation] = deque()
         """The victims found; filled when the pass is complete."""
         self._work_budget = WorkBudget()
-        self._steps = self._from_queue(top, excess(top))
+        self._steps = self._from_queue(top, top.excess())
 
     def end(self) -> None:
         """Stops the pass. An unfinished pass refers to itself, which would keep it in memory."""
@@ -80,14 +66,14 @@ class Relief:
         if any(self._work_budget.visits >= end for _ in self._steps):
             return False
         self.found.extend(
-            _without_needless([one for one in self._taken if _may_go(self._spec, one)], excess(self._top))
+            _without_needless([one for one in self._taken if _may_go(self._spec, one)], self._top.excess())
         )
         self._taken.clear()
         return True
 
     def next_victims(self, victims_max: int) -> list[Allocation]:
         """The next victims found that are still needed and may be preempted in the current state."""
-        need = excess(self._top)
+        need = self._top.excess()
         self._budgets.clear()
         victims: list[Allocation] = []
         while self.found and len(victims) < victims_max:

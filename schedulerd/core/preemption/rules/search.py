@@ -27,11 +27,10 @@ from schedulerd.core.preemption.rules.victims import (
     VictimSet,
     beside,
     candidate,
-    may_be_preempted,
     smallest_set,
     unit_weights,
 )
-from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.allocation import Allocation, Ask, may_be_preempted
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.node import Node

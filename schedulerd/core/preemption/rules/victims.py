@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
 from schedulerd.core.language.resources import Items
-from schedulerd.core.language.specs import OptOut, PartitionSpec
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.work_budget import WorkBudget
 
@@ -114,14 +113,6 @@ class VictimSet(NamedTuple):
     def order(self) -> tuple[Cost, int]:
         """Sort key: the smallest is the best set."""
         return self.cost, len(self.victims)
-
-
-def may_be_preempted(spec: PartitionSpec, allocation: Allocation) -> bool:
-    """Whether an allocation may be preempted at all: not if it is being released, has a required node, or is opted out
-    (SI `allowPreemptSelf`; SEMANTICS I1), unless the partition allows to preempt opted-out allocations last."""
-    if allocation.releasing is not None or allocation.request_class.required_node:
-        return False
-    return allocation.spec.allow_preempt_self or spec.preemption_optout is OptOut.LAST
 
 
 def candidate(allocation: Allocation, unit: Mapping[str, int], budgets: tuple[Budget, ...] = ()) -> Candidate:

@@ -12,9 +12,8 @@ from schedulerd.core.language import checks
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode
 from schedulerd.core.language.queue_commands import SetQueueStopped
-from schedulerd.core.queue_placement.handlers import queues
 from schedulerd.core.queue_placement.rules.queue_placement import RECOVERY_QUEUE
-from schedulerd.core.state.actions import queue_changes
+from schedulerd.core.state.actions import leaving_queues, queue_changes
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
@@ -51,4 +50,4 @@ def _set(context: StepContext, partition: Partition, queue: Queue, command: SetQ
     before = queue_changes.rules(queue)
     queue.stopped = command.stopped
     queue_changes.changed(context, partition, queue, before, by=command.by)
-    queues.watch(context, partition)
+    leaving_queues.watch(context, partition)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from schedulerd.core.language import checks, reading
+from schedulerd.core.language.ask_tags import tag
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.facts.fact import RejectCode
 from schedulerd.core.language.reading import Unreadable
 from schedulerd.core.language.specs import QUEUE_NAME, QUEUE_NAME_FORM
-from schedulerd.core.queue_placement.rules.queue_placement import tag
 
 QUOTA_TAG = "namespace.resourcequota"
 GUARANTEED_TAG = "namespace.resourceguaranteed"

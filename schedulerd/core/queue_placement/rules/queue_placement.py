@@ -11,11 +11,12 @@ names a leaf (SEMANTICS I22). Queue names ignore case; reasons show them as writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
 
+from schedulerd.core.language.ask_tags import tag
 from schedulerd.core.language.checks import LISTED_MAX, Mistake, shown, some
 from schedulerd.core.language.commands import NewApplication
 from schedulerd.core.language.facts.fact import RejectCode
@@ -188,11 +189,6 @@ def _named(rule: RuleSpec, application: NewApplication) -> str | _NoMatch:
             return value or _NoMatch(f"the application has no tag {rule.value!r}")
         case RuleKind.RECOVERY:
             return _NoMatch("only for applications that have to be taken")
-
-
-def tag(tags: Mapping[str, str], name: str) -> str:
-    """The value of a tag; the case of its name is ignored. '' if the tag is missing."""
-    return next((value for key, value in tags.items() if key.lower() == name), "")
 
 
 def _passes(filter_: FilterSpec, application: NewApplication, matches: Matches) -> bool:

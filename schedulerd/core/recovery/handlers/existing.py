@@ -13,9 +13,8 @@ from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.commands import ExistingAllocation, NewAsk, NodeAction, NodeUpdate
 from schedulerd.core.language.facts.fact import RejectCode, WithdrawCause
 from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
-from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.recovery.handlers import recovery_mismatches, unclaimed
-from schedulerd.core.state.actions import application_states, changes, releases
+from schedulerd.core.state.actions import application_states, changes, releases, relief_time
 from schedulerd.core.state.actions.allocating import allocated
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
@@ -212,7 +211,7 @@ def take_over_one(context: StepContext, application: Application, node: Node, ex
         partition, application, Allocation(existing.uuid, application, ask, node, spec, request_class)
     )
     for queue in application.queue.path_to_root:
-        quota_preemption.watch(context, partition, queue)
+        relief_time.watch(context, partition, queue)
     application_states.on_placed(context, application, allocation)
     context.emit(allocated(allocation, context.now_ns, recovered=True))
     application_states.on_taken_over(context, allocation)

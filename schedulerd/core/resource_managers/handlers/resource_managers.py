@@ -9,9 +9,8 @@ from schedulerd.core.language.commands import AbsenceCause, RegisterResourceMana
 from schedulerd.core.language.facts.fact import ItemIgnored, ResourceManagerChanged
 from schedulerd.core.language.fsm import is_legal, move
 from schedulerd.core.language.lifecycles import RESOURCE_MANAGER, ResourceManagerState, ResourceManagerTrigger
-from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.scheduling_states.handlers import scheduling_states
-from schedulerd.core.state.actions import predicate_checks, queue_changes
+from schedulerd.core.state.actions import predicate_checks, queue_changes, relief_time
 from schedulerd.core.state.alarm_events import ReconnectTimeout
 from schedulerd.core.state.model.dismantling import pieces_of, pieces_of_trials
 from schedulerd.core.state.model.rejected_application import RejectedApplication
@@ -91,7 +90,7 @@ def _drop(context: StepContext, rm: ResourceManager) -> None:
         alarms.cancel(partition.retry_timers.alarm)
         alarms.cancel(partition.refused_asks.alarm)
         for queue in partition.root.subtree():
-            quota_preemption.forget(context, queue)
+            relief_time.forget(context, queue)
         for reservation in partition.reservations:
             alarms.cancel(reservation.alarm)
         for application in (*partition.applications.values(), *partition.terminated.values()):

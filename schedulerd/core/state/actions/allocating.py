@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from schedulerd.core.applications.handlers import execution_times
 from schedulerd.core.language.facts.fact import Allocated
 from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import MILLISECOND_NS
 from schedulerd.core.state.actions import application_states, predicate_checks, reservations
+from schedulerd.core.state.alarm_events import AllocationExecutionTimeout
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
@@ -25,7 +26,7 @@ def allocate(context: StepContext, partition: Partition, application: Applicatio
     if application.state is not ApplicationState.RUNNING or allocation.placeholder:
         application_states.on_placed(context, application, allocation)
     if ask.spec.execution_timeout_ms > 0:
-        execution_times.begin(context, allocation)
+        begin_execution_time(context, allocation)
     context.emit(allocated(allocation, ask.asked_at_ns))
 
 
@@ -49,3 +50,9 @@ def allocated(allocation: Allocation, asked_at_ns: int, *, recovered: bool = Fal
         asked_at_ns,
         replaces,
     )
+
+
+def begin_execution_time(context: StepContext, allocation: Allocation) -> None:
+    """Starts the execution timeout of a new allocation."""
+    deadline_ns = context.now_ns + allocation.spec.execution_timeout_ms * MILLISECOND_NS
+    allocation.alarm = context.cluster.alarms.set(deadline_ns, AllocationExecutionTimeout(allocation))

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from schedulerd.core.language.ask_tags import tag
 from schedulerd.core.language.commands import NewApplication, TerminationType
 from schedulerd.core.language.facts.fact import ApplicationChanged, ApplicationForgotten, ReleaseCause, WithdrawCause
 from schedulerd.core.language.fsm import is_legal, move
 from schedulerd.core.language.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
 from schedulerd.core.language.specs import MILLISECOND_NS, Timeouts
-from schedulerd.core.queue_placement.handlers import queues
-from schedulerd.core.queue_placement.rules.queue_placement import tag
-from schedulerd.core.state.actions import gang_time, releases
+from schedulerd.core.state.actions import gang_time, leaving_queues, releases
 from schedulerd.core.state.alarm_events import ApplicationExecutionTimeout, ApplicationStateTimeout, RejectionTimeout
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation
@@ -239,7 +238,7 @@ def _leave_queue(context: StepContext, application: Application) -> None:
     ended = WithdrawCause.APPLICATION_ENDED
     releases.withdraw_all(context, application, ended, TerminationType.TIMEOUT, message)
     gang_time.forget(context, application)
-    queues.leave(context, application)
+    leaving_queues.leave(context, application)
     commit.retire(context.partition_of(application), application)
     _remember(context, application)
 

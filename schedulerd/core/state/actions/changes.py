@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from schedulerd.core.language.facts.fact import AllocationChanged, ChangeCause
 from schedulerd.core.language.resources import Resources
-from schedulerd.core.preemption.handlers import quota_preemption
-from schedulerd.core.state.actions import predicate_checks, reservations
+from schedulerd.core.state.actions import predicate_checks, relief_time, reservations
 from schedulerd.core.state.ledger import commit_changes
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.node import Node
@@ -24,7 +23,7 @@ def resize(context: StepContext, allocation: Allocation, resources: Resources) -
     partition = context.partition_of(allocation.application)
     commit_changes.resize(partition, allocation, resources)
     for queue in allocation.application.queue.path_to_root:
-        quota_preemption.watch(context, partition, queue)
+        relief_time.watch(context, partition, queue)
     context.emit(_changed(allocation, ChangeCause.RESIZED, allocation.uuid, allocation.node, old))
 
 

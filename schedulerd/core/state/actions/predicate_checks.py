@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from schedulerd.core.language.facts.predicates import (
     PredicateAnswered,
@@ -25,16 +24,13 @@ from schedulerd.core.state.ledger import commit_room
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
-from schedulerd.core.state.model.predicate_check import NEVER, PredicateCheck, PredicateHistory, Purpose
+from schedulerd.core.state.model.predicate_check import NEVER, PredicateCheck, PredicateHistory, Purpose, VictimSearch
 from schedulerd.core.state.model.refused_asks import REMEMBERED_MAX
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.enqueueing import note_possible_swap, reclassify, update_predicate_wait
 from schedulerd.core.state.pending.requeue import try_denied_again
 from schedulerd.core.state.step_context import ResourceManager, StepContext
-
-if TYPE_CHECKING:
-    from schedulerd.core.preemption.rules.search import Search
 
 AWAITED_MAX = 64
 """Maximum number of open checks visited to find one whose room an ask may wait for."""
@@ -98,7 +94,7 @@ def preempt(
     victims: tuple[Allocation, ...],
     further: tuple[Allocation, ...],
     *,
-    search: Search | None = None,
+    search: VictimSearch | None = None,
     reservation: Reservation | None = None,
 ) -> None:
     """Starts a check whether the ask can run on the node without the victims, and if needed without some of the further

@@ -5,6 +5,8 @@ Every handler that ends an ask or allocation goes through here, so the facts and
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts.fact import (
     AskAdded,
@@ -174,3 +176,16 @@ def released(
         message=message,
         node_removed=node_removed,
     )
+
+
+def forget_swaps(context: StepContext, ask: Ask, keep: int = 0) -> None:
+    """Ends all swaps of the ask but the first `keep`, because that part of the ask is about to be withdrawn. The RM
+    releases their placeholders all the same (SEMANTICS I4)."""
+    for placeholder in list(ask.swaps)[keep:]:
+        end_placeholder_wait(context, placeholder)
+
+
+def cancel_yield(allocations: Iterable[Allocation]) -> None:
+    """Placeholders that are released in a gang deadlock do not become pending again."""
+    for allocation in allocations:
+        allocation.ask_again_when_gone = False

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.commands import NewAsk, TerminationType
 from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import OptOut, PartitionSpec
 from schedulerd.core.state.pending.request_class import RequestClass
 
 if TYPE_CHECKING:
@@ -183,3 +184,11 @@ class Allocation:
             self.swap_node = node
         self.node = node
         self.uuid = uuid
+
+
+def may_be_preempted(spec: PartitionSpec, allocation: Allocation) -> bool:
+    """Whether an allocation may be preempted at all: not if it is being released, has a required node, or is opted out
+    (SI `allowPreemptSelf`; SEMANTICS I1), unless the partition allows to preempt opted-out allocations last."""
+    if allocation.releasing is not None or allocation.request_class.required_node:
+        return False
+    return allocation.spec.allow_preempt_self or spec.preemption_optout is OptOut.LAST

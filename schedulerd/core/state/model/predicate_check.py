@@ -4,7 +4,7 @@ B4)."""
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.resources import Items
@@ -50,6 +50,20 @@ class VictimsAnswer(NamedTuple):
     def beyond(self) -> tuple[Allocation, ...]:
         """The further allocations that must be preempted too."""
         return self.further[: max(0, self.last + 1 - len(self.victims))]
+
+
+class VictimSearch(Protocol):
+    """A search for victims, as far as the state knows it (`preemption.rules.search`)."""
+
+    application: Application
+    ask: Ask
+    predicate_check: PredicateCheck | None
+    """The open check about what the search found, until it is answered."""
+    agreed: tuple[Node, VictimsAnswer] | None
+    """The node and the victims that the resource manager agreed to."""
+
+    def end(self) -> None:
+        """Frees what the search refers to."""
 
 
 class PredicateCheck:
@@ -99,8 +113,8 @@ class PredicateCheck:
         """The placeholder to be released; for SWAP only."""
         self.reservation: Reservation | None = None
         """The reservation whose room the ask would get, or for which allocations would be preempted."""
-        self.search: Any = None
-        """The `Search` that found the victims; used by preemption only."""
+        self.search: VictimSearch | None = None
+        """The search that found the victims; used by preemption only."""
         self.victims: tuple[Allocation, ...] = ()
         self.further: tuple[Allocation, ...] = ()
         """Further allocations that may be preempted if the RM says that the ask needs it."""

@@ -233,6 +233,11 @@ class Queue(ParentEntity):
 
     # access ---------------------------------------------------------------------------------------------------------
 
+    def excess(self) -> Resources:
+        """What the queue will use above its max after all pending releases."""
+        left = self.allocated.minus(self.leaving)
+        return Resources({name: left[name] - most for name, most in self.max.items() if left[name] > most})
+
     def may_submit(self, user: str, groups: tuple[str, ...]) -> bool:
         """Whether a submit or admin ACL here or above allows the user; one is enough."""
         return any(

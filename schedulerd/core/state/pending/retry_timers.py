@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import WithinQueue
 from schedulerd.core.state.model.dismantle import clear_stepwise
 from schedulerd.core.state.model.due import Due
+from schedulerd.core.state.model.predicate_check import VictimSearch
 from schedulerd.core.state.model.work_budget import WorkBudget
 from schedulerd.core.state.pending.request_class import PendingClass
 
@@ -85,9 +86,8 @@ class RetryTimers:
         """Applications with asks that may preempt, by the time at which the first of these is due."""
         self.preemptors: deque[Application] = deque()
         """Applications that are due for a preemption attempt, in order."""
-        self.search: Any = None
-        """The search for victims for the first of `preemptors`, while it goes on. Any, because a `Search` refers to the
-        partition, and so to these timers."""
+        self.search: VictimSearch | None = None
+        """The search for victims for the first of `preemptors`, while it goes on."""
         self.refused: dict[tuple[Queue | Application, PendingClass], Refused] = {}
         """Failed preemption attempts by `attempts_of`."""
         self.changed: dict[Node, None] = {}
@@ -106,7 +106,7 @@ class RetryTimers:
         """Whether a preemption search can go on: an application is due, and its search awaits no predicate result."""
         return bool(self.preemptors) and (self.search is None or self.search.predicate_check is None)
 
-    def set_search(self, search: Any) -> None:
+    def set_search(self, search: VictimSearch | None) -> None:
         """Replaces the search in progress (None: there is none), and ends the old one."""
         if self.search is not None and self.search is not search:
             self.search.end()

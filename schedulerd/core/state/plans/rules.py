@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from schedulerd.core.language.resources import Resources
-from schedulerd.core.preemption.rules.victims import may_be_preempted
-from schedulerd.core.state.model.allocation import Allocation, Ask
+from schedulerd.core.state.model.allocation import Allocation, Ask, may_be_preempted
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.queue import Queue

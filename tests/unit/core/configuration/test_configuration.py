@@ -46,7 +46,7 @@ def test_the_facts_have_both_texts_and_the_impact_of_the_moment_before() -> None
     told = only(ConfigurationUpdated, facts)
     assert (told.changed, told.configuration, told.replaced) == (True, SECOND, FIRST)
     assert [one.kind for one in only(ConfigurationAccepted, facts).impact] == [ImpactKind.OVER_MAX]
-    [rm] = resource_managers(talk.scheduler)
+    [rm] = resource_managers(talk.scheduler.cluster)
     assert (rm.configuration_source, rm.configuration_checksum, rm.configured_at_ns) == (
         "queues.yaml",
         "2",
@@ -111,7 +111,7 @@ def test_what_was_read_for_a_text_that_is_replaced_by_now_is_void() -> None:
 def test_what_is_refused_leaves_the_old_text() -> None:
     talk = a_talk(a_file(A))
     assert only(ConfigurationRejected, talk.step(UpdateConfiguration(RM, (), SECOND))).reasons
-    [rm] = resource_managers(talk.scheduler)
+    [rm] = resource_managers(talk.scheduler.cluster)
     assert rm.configuration_checksum == "1"
 
 

@@ -50,10 +50,10 @@ def test_without_a_limit_everything_is_taken() -> None:
 
 
 def test_a_bounded_query_shows_no_more_than_its_limit_of_each_kind(talk: Conversation) -> None:
-    everything = view.resource_managers(talk.scheduler)
+    everything = view.resource_managers(talk.scheduler.cluster)
     for limit in range(1, 10):
         look = StateQuery(limit=limit)
-        shown = view.resource_managers(talk.scheduler, look)
+        shown = view.resource_managers(talk.scheduler.cluster, look)
         (one,), (all_of_it,) = shown[0].partitions, everything[0].partitions
         for name in ("queues", "applications", "nodes", "users"):
             total = len(getattr(all_of_it, name))
@@ -76,7 +76,7 @@ def owner_id(owner: Any) -> str:
 
 
 def test_why_an_ask_waits_is_said_of_the_nodes_looked_at(talk: Conversation) -> None:
-    (manager,) = view.resource_managers(talk.scheduler, StateQuery(application_id="app-1", limit=2))
+    (manager,) = view.resource_managers(talk.scheduler.cluster, StateQuery(application_id="app-1", limit=2))
     (application,) = manager.partitions[0].applications
     assert [ask.waiting_for for ask in application.asks] == [
         "no node has room: 3 considered: 2 not enough memory (of 2 checked)"
@@ -95,7 +95,7 @@ def test_why_an_ask_waits_is_said_of_the_nodes_looked_at(talk: Conversation) -> 
 def test_a_query_of_one_application_or_node(
     talk: Conversation, look: StateQuery, applications: list[str], nodes: list[str]
 ) -> None:
-    (manager,) = view.resource_managers(talk.scheduler, look)
+    (manager,) = view.resource_managers(talk.scheduler.cluster, look)
     (partition,) = manager.partitions
     assert [one.application_id for one in partition.applications] == applications
     assert [one.node_id for one in partition.nodes] == nodes
@@ -103,9 +103,9 @@ def test_a_query_of_one_application_or_node(
 
 def test_a_query_of_one_resource_manager_or_partition(talk: Conversation) -> None:
     Conversation(talk.scheduler, "another").register()
-    assert [one.rm_id for one in view.resource_managers(talk.scheduler, StateQuery(rm_id=RM))] == [RM]
-    assert view.resource_managers(talk.scheduler, StateQuery(rm_id="nobody")) == []
-    shown = view.resource_managers(talk.scheduler, StateQuery(partition="nowhere"))
+    assert [one.rm_id for one in view.resource_managers(talk.scheduler.cluster, StateQuery(rm_id=RM))] == [RM]
+    assert view.resource_managers(talk.scheduler.cluster, StateQuery(rm_id="nobody")) == []
+    shown = view.resource_managers(talk.scheduler.cluster, StateQuery(partition="nowhere"))
     assert [(one.rm_id, one.partitions) for one in shown] == [("another", []), (RM, [])]
 
 
@@ -127,6 +127,6 @@ def test_ten_times_the_state_is_not_more_to_see() -> None:
         for number in range(10 * times):
             talk.asks(an_ask("runs", count=5, app=f"app-{number}"), an_ask("waits", 60, app=f"app-{number}"))
         talk.schedule()
-        return sum(1 for _ in things(view.resource_managers(talk.scheduler, StateQuery(limit=10))))
+        return sum(1 for _ in things(view.resource_managers(talk.scheduler.cluster, StateQuery(limit=10))))
 
     assert seen(10) == seen(1)

@@ -110,15 +110,15 @@ def test_nothing_in_a_view_leads_back_into_the_state() -> None:
     talk = a_conversation(a_node("n1", ROOM, attributes={"zone": "z"}))
     talk.asks(an_ask("k", count=2, tags={"t": "v"}), an_ask("large", 500))
     talk.schedule()
-    shown = view.resource_managers(talk.scheduler)
+    shown = view.resource_managers(talk.scheduler.cluster)
     before = deepcopy(shown)
     scribble(shown)
-    assert view.resource_managers(talk.scheduler) == before
+    assert view.resource_managers(talk.scheduler.cluster) == before
 
 
 def test_an_unknown_resource_manager_has_no_view() -> None:
     talk = a_conversation()
     with pytest.raises(KeyError, match="nobody"):
-        view.partition(talk.scheduler, "nobody", "default")
+        view.partition(talk.scheduler.cluster, "nobody", "default")
     with pytest.raises(KeyError, match="nowhere"):
-        view.partition(talk.scheduler, RM, "nowhere")
+        view.partition(talk.scheduler.cluster, RM, "nowhere")
