@@ -1,5 +1,5 @@
-"""Nodes: registration, changes, draining, removal, and the order in which they are tried for an ask.
+"""Nodes: registration, changes, draining and removal.
 
-Holds the node order of a partition. `handlers/` handles what resource managers report of nodes and of real use;
+`handlers/` handles what resource managers report of nodes and of real use;
 `rules/` recommends what a node should offer.
 """

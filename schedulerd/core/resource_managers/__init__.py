@@ -1,1 +1,1 @@
-"""Lifecycle of RMs: registered, connected, away, stopped; and freeing their dropped state in slices."""
+"""Lifecycle of RMs: registered, connected, away, stopped."""

@@ -2,7 +2,7 @@
 
 `security.md` names its tests in a table. The tests of `limits.md` and `interface.md` are in `limits.toml` and
 `interface.toml` beside this module: by the key of a row, the list of its tests. A test is written as its path below
-`tests/` and its name, `unit/core/test_checks.py::test_it`.
+`tests/` and its name, `unit/core/language/test_checks.py::test_it`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ TestsOf = dict[str, dict[str, list[str]]]
 
 @cache
 def defined() -> frozenset[str]:
-    """Every test function as `unit/core/test_checks.py::test_it`."""
+    """Every test function as `unit/core/language/test_checks.py::test_it`."""
     return frozenset(
         f"{path.relative_to(TESTS).as_posix()}::{node.name}"
         for path in TESTS.rglob("test_*.py")

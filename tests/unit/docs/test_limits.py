@@ -53,7 +53,7 @@ def test_every_setting_that_is_a_limit_or_a_time_is_there() -> None:
     assert limits - {row["where"] for row in ROWS} == set()
 
 
-OF_OTHERS = re.compile(r"_generated|simulate|kubernetes|replay|terminal|core\.\w+\.(rules|handlers)")
+OF_OTHERS = re.compile(r"_generated|simulate|kubernetes|replay|terminal|core\.\w+\.(rules|handlers|actions)")
 """No part of the daemon, or bounds of one search, which are no limit of what a client may send."""
 
 CONSTANT = re.compile(r"^([A-Z]\w*_(?:MAX|SECONDS|SECONDS_MAX|SECONDS_MIN|S))\b[^=\n]*=", re.M)
