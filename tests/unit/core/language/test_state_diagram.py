@@ -11,7 +11,7 @@ import pytest
 
 from schedulerd.core.language.lifecycles import APPLICATION, NODE, RESOURCE_MANAGER
 
-DOCS = Path(__file__).parents[3] / "docs"
+DOCS = Path(__file__).parents[4] / "docs"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from schedulerd.core.state.constraints import constraints
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG, parse
 from tests.unit.core.builders import Conversation, a_conversation, a_node, an_ask, placed
 
-PAGE = (Path(__file__).parents[4] / "docs" / "placement-constraints.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[5] / "docs" / "placement-constraints.md").read_text(encoding="utf-8")
 CARDINALITY = re.compile(r"(\w+): `(.*)` (\d+)\.\.(\d+)")
 
 Row = dict[str, str]

@@ -38,17 +38,10 @@ STEPS = 100
 SLICE = 100
 LATE_NS = 2**62
 ALLOCATION = "schedulerd.core.state.model.allocation.Allocation"
-ROOMS: tuple[str, ...] = ("model", "partition", "pending", "gangs.rules", "constraints", "nodes.node_order")
-ROOMS += (
-    "predicates.callbacks",
-    "predicates.refused_asks",
-    "preemption.rules",
-    "recovery.early",
-    "scheduling_states.scheduling_state_tracker",
-)
-STATE = tuple(f"schedulerd.core.{room}" for room in ROOMS)
+ROOMS = ("constraints", "model", "nodes", "partition", "pending", "quotas")
+STATE = (*(f"schedulerd.core.state.{room}" for room in ROOMS), "schedulerd.core.preemption.rules")
 
-PARTITION_PARTS_MAX = 25
+PARTITION_PARTS_MAX = 28
 """Objects of the state that every partition has once, such as its node order and its retry timers."""
 
 
