@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import assert_never
 
-from schedulerd.core.applications.handlers import applications, asks, execution_times, rm_releases, start_times
-from schedulerd.core.configuration.handlers import configuration
+from schedulerd.core.applications.handlers import applications, asks, execution_times, queues, rm_releases, start_times
+from schedulerd.core.configuration.handlers import configuration, stops
 from schedulerd.core.cycle import run_cycle
 from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.language.commands import (
@@ -37,7 +37,6 @@ from schedulerd.core.language.specs import Timeouts
 from schedulerd.core.nodes.handlers import nodes, utilization
 from schedulerd.core.predicates.handlers import predicate_results
 from schedulerd.core.preemption.handlers import quota_preemption
-from schedulerd.core.queue_placement.handlers import queues, stops
 from schedulerd.core.reservations.handlers import waiting
 from schedulerd.core.resource_managers.handlers import resource_managers
 from schedulerd.core.scheduling_states.handlers import scheduling_states

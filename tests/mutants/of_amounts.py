@@ -33,8 +33,8 @@ from tests.property.test_reloads import check_same_file
 from tests.sim.stopping_world import StoppingWorld
 from tests.sim.test_start_invariants_find import Watched
 from tests.unit.core.builders import an_ask
+from tests.unit.core.configuration import test_stops
 from tests.unit.core.preemption import test_quota_reservations
-from tests.unit.core.queue_placement import test_stops
 
 
 def booked_once(original: By, items: Items, count: int, grows: Any, shrinks: Any) -> None:

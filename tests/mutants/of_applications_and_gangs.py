@@ -12,8 +12,16 @@ from schedulerd.core.language import fsm
 from schedulerd.core.language.commands import NodeUpdate
 from schedulerd.core.language.facts.fact import Allocated, AskWithdrawn
 from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger
-from schedulerd.core.recovery.handlers import existing, unclaimed
-from schedulerd.core.state.actions import allocating, application_states, gang_time, leaving_queues, releases, swaps
+from schedulerd.core.nodes.handlers import existing
+from schedulerd.core.state.actions import (
+    allocating,
+    application_states,
+    gang_time,
+    leaving_queues,
+    releases,
+    swaps,
+    unclaimed,
+)
 from schedulerd.core.state.ledger import commit, commit_unclaimed
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
@@ -34,7 +42,8 @@ from tests.mutants.proofs import ANY_WORLD, GANGS, LIMITED_GANGS
 from tests.mutants.rules import Rule
 from tests.sim.gang_world import GangWorld
 from tests.unit.core.gangs import test_gang_limits, test_lost_gangs
-from tests.unit.core.recovery import test_early, test_existing_in_updates
+from tests.unit.core.nodes import test_existing_in_updates
+from tests.unit.core.state.actions import test_early_items as test_early
 
 
 def never_runs_again(original: By, table: Any, state: Any, trigger: Any) -> Any:

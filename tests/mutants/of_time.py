@@ -5,9 +5,9 @@ from __future__ import annotations
 from schedulerd.core.applications.handlers import execution_times
 from schedulerd.core.language.alarms import Alarm, Alarms
 from schedulerd.core.language.specs import SECOND_NS
-from schedulerd.core.recovery.handlers import early
 from schedulerd.core.resource_managers.handlers import resource_managers
 from schedulerd.core.state.actions import application_states, releases
+from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.model.due import Due
 from schedulerd.core.state.pending.retry_timers import RetryTimers
 from tests.mutants.changes import By, Compares, Replaced, left_out, nothing
@@ -16,7 +16,7 @@ from tests.mutants.mutant import Mutant
 from tests.mutants.proofs import ANY_WORLD, PREEMPTION
 from tests.mutants.rules import Rule
 from tests.unit.core.preemption import test_preemption_again
-from tests.unit.core.recovery import test_early
+from tests.unit.core.state.actions import test_early_items as test_early
 
 
 def early_by(time_ns: int) -> By:

@@ -17,18 +17,18 @@ from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd.config import QueueFileInvalid, load_queue_file
-from schedulerd.core.language import commands as c
-from schedulerd.core.language.facts.fact import Allocated, ApplicationAccepted, ApplicationRejected
-from schedulerd.core.language.reading import INT64_MAX, INT64_MIN
-from schedulerd.core.language.resources import Limits, Resources
-from schedulerd.core.language.specs import PartitionSpec, QueueSpec, RuleKind, RuleSpec
-from schedulerd.core.queue_placement.rules.namespace_tags import (
+from schedulerd.core.applications.rules.namespace_tags import (
     GUARANTEED_TAG,
     MAX_APPLICATIONS_TAG,
     PARENT_QUEUE_TAG,
     QUOTA_TAG,
 )
-from schedulerd.core.queue_placement.rules.queue_placement import FORCE_CREATE_TAG
+from schedulerd.core.applications.rules.queue_placement import FORCE_CREATE_TAG
+from schedulerd.core.language import commands as c
+from schedulerd.core.language.facts.fact import Allocated, ApplicationAccepted, ApplicationRejected
+from schedulerd.core.language.reading import INT64_MAX, INT64_MIN
+from schedulerd.core.language.resources import Limits, Resources
+from schedulerd.core.language.specs import PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.state.actions.application_states import STATE_AWARE_DISABLE_TAG
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG
 from schedulerd.core.state.partition import REQUIRED_NODE_TAG

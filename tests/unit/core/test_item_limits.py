@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from schedulerd.core.applications.handlers.asks import MAX_ALLOCATIONS_MAX
+from schedulerd.core.applications.rules.queue_placement import LEVELS_MAX
 from schedulerd.core.language import checks
 from schedulerd.core.language.checks import (
     GROUPS_MAX,
@@ -40,7 +41,6 @@ from schedulerd.core.language.facts.fact import (
 )
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import Acl, QueueSpec, RuleKind, RuleSpec
-from schedulerd.core.queue_placement.rules.queue_placement import LEVELS_MAX
 from schedulerd.core.state.constraints.checks import EXPRESSIONS_MAX
 from tests.unit.core.builders import (
     RM,

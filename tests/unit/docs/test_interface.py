@@ -15,7 +15,7 @@ from schedulerd._generated.schedulerd.v1 import admin_pb2, callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd._generated.si.v2021_02 import si_pb2 as si_2021_pb2
 from schedulerd._generated.si.v2022_12 import event_pb2
-from schedulerd.core.queue_placement.rules.namespace_tags import GUARANTEED_TAG, QUOTA_TAG
+from schedulerd.core.applications.rules.namespace_tags import GUARANTEED_TAG, QUOTA_TAG
 from schedulerd.core.state.actions.application_states import STATE_AWARE_DISABLE_TAG
 from schedulerd.core.state.model.node import HOSTNAME_ATTRIBUTES, READY_ATTRIBUTE
 from schedulerd.core.state.partition import REQUIRED_NODE_TAG

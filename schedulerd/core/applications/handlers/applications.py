@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from schedulerd.core.applications.handlers import asks, rm_releases
+from schedulerd.core.applications.handlers import asks, joining, queues, rm_releases
+from schedulerd.core.applications.rules import namespace_tags
+from schedulerd.core.applications.rules.namespace_tags import UnreadableTag
+from schedulerd.core.applications.rules.queue_placement import Placement, is_forced, place_application
 from schedulerd.core.language import checks
 from schedulerd.core.language.ask_tags import ASKED_AT_TAG
 from schedulerd.core.language.checks import Mistake, shown
@@ -28,12 +31,8 @@ from schedulerd.core.language.facts.fact import (
 from schedulerd.core.language.facts.queues import QueueNameUnused, TagIgnored
 from schedulerd.core.language.fsm import is_legal
 from schedulerd.core.language.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
-from schedulerd.core.queue_placement.handlers import queues
-from schedulerd.core.queue_placement.rules import namespace_tags
-from schedulerd.core.queue_placement.rules.namespace_tags import UnreadableTag
-from schedulerd.core.queue_placement.rules.queue_placement import Placement, is_forced, place_application
-from schedulerd.core.recovery.handlers import early, joining, unclaimed
-from schedulerd.core.state.actions import application_states, gang_time, leaving_queues, releases
+from schedulerd.core.state.actions import application_states, gang_time, leaving_queues, releases, unclaimed
+from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.early import Backlog, EarlyItem

@@ -10,8 +10,8 @@ from schedulerd.core.language.commands import OF_RM, AskRelease, NewAsk
 from schedulerd.core.language.facts.fact import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import ApplicationOrder
-from schedulerd.core.recovery.handlers import early
 from schedulerd.core.state.actions import application_states, changes, releases
+from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.constraints import checks as constraint_checks
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Ask

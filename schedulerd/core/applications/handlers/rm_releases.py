@@ -14,8 +14,8 @@ from schedulerd.core.language.checks import Mistake
 from schedulerd.core.language.commands import OF_RM, AllocationRelease, TerminationType
 from schedulerd.core.language.facts.fact import Allocated, Fact, RejectCode, ReleaseIgnored
 from schedulerd.core.language.lifecycles import ResourceManagerState
-from schedulerd.core.recovery.handlers import early, unclaimed
-from schedulerd.core.state.actions import application_states, releases, swaps
+from schedulerd.core.state.actions import application_states, releases, swaps, unclaimed
+from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application

@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from itertools import islice
 
 from schedulerd.amounts import amount_text
-from schedulerd.core.configuration.rules.rule_words import describe_rules
-from schedulerd.core.language.checks import Mistake
-from schedulerd.core.language.facts.configuration import Impact, ImpactKind
-from schedulerd.core.language.lifecycles import ApplicationState
-from schedulerd.core.language.specs import SECOND_NS, LimitSpec, PartitionSpec, QueueSpec
-from schedulerd.core.queue_placement.rules.queue_placement import (
+from schedulerd.core.applications.rules.queue_placement import (
     FORCE_CREATE_TAG,
     RECOVERY_QUEUE,
     Matches,
     place_application,
 )
+from schedulerd.core.configuration.rules.rule_words import describe_rules
+from schedulerd.core.language.checks import Mistake
+from schedulerd.core.language.facts.configuration import Impact, ImpactKind
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import SECOND_NS, LimitSpec, PartitionSpec, QueueSpec
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.dismantling import dismantle_tree
 from schedulerd.core.state.model.queue import Queue

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Generator
 from dataclasses import dataclass
 
+from schedulerd.core.applications.rules.queue_placement import access_mistake, closed_because
 from schedulerd.core.explain.rules import nodes, quotas
 from schedulerd.core.explain.values import FitsFinding
 from schedulerd.core.language.checks import shown
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.language.resources import Resources
-from schedulerd.core.queue_placement.rules.queue_placement import access_mistake, closed_because
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.request_class import RequestClass

@@ -21,9 +21,9 @@ from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
 from schedulerd.core.language.fsm import is_legal, move
 from schedulerd.core.language.lifecycles import NODE, NodeState, NodeTrigger
 from schedulerd.core.language.resources import Resources
-from schedulerd.core.recovery.handlers import existing, unclaimed
+from schedulerd.core.nodes.handlers import existing
 from schedulerd.core.reservations.handlers import waiting
-from schedulerd.core.state.actions import predicate_checks
+from schedulerd.core.state.actions import predicate_checks, unclaimed
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import Application

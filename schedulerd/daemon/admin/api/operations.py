@@ -11,10 +11,10 @@ from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from schedulerd.core.configuration.handlers.stops import stoppable
 from schedulerd.core.language.checks import Mistake
 from schedulerd.core.language.facts.fact import ItemIgnored
 from schedulerd.core.language.queue_commands import SetQueueStopped
-from schedulerd.core.queue_placement.handlers.stops import stoppable
 from schedulerd.daemon.admin.api import finding
 from schedulerd.daemon.admin.api.answers import WORK_SECONDS_MAX, Answers
 from schedulerd.daemon.admin.api.finding import Where

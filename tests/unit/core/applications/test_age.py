@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from schedulerd.core.applications.rules.queue_placement import FORCE_CREATE_TAG
 from schedulerd.core.language.commands import NewApplication
 from schedulerd.core.language.facts.fact import ApplicationAccepted, ApplicationRejected, RejectCode
 from schedulerd.core.language.facts.queues import TagIgnored
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import SECOND_NS, ApplicationOrder
-from schedulerd.core.queue_placement.rules.queue_placement import FORCE_CREATE_TAG
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,

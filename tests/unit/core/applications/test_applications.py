@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from schedulerd.core.applications.rules.queue_placement import FORCE_CREATE_TAG
 from schedulerd.core.language import checks
 from schedulerd.core.language.commands import ApplicationRemoval, TerminationType, UpdateApplications
 from schedulerd.core.language.facts.fact import (
@@ -22,7 +23,6 @@ from schedulerd.core.language.facts.fact import (
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import Acl, Timeouts
-from schedulerd.core.queue_placement.rules.queue_placement import FORCE_CREATE_TAG
 from schedulerd.core.state.actions import application_states
 from tests.unit.core.builders import (
     RM,

@@ -22,7 +22,7 @@ from schedulerd.core.language.facts.fact import (
     ReleaseIgnored,
 )
 from schedulerd.core.language.specs import Timeouts
-from schedulerd.core.recovery.handlers import early
+from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.alarm_events import ReconnectTimeout
 from tests.unit.core.builders import (
     RM,

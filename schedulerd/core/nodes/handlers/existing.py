@@ -13,8 +13,14 @@ from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.commands import ExistingAllocation, NewAsk, NodeAction, NodeUpdate
 from schedulerd.core.language.facts.fact import RejectCode, WithdrawCause
 from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
-from schedulerd.core.recovery.handlers import recovery_mismatches, unclaimed
-from schedulerd.core.state.actions import application_states, changes, releases, relief_time
+from schedulerd.core.state.actions import (
+    application_states,
+    changes,
+    recovery_mismatches,
+    releases,
+    relief_time,
+    unclaimed,
+)
 from schedulerd.core.state.actions.allocating import allocated
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from schedulerd.core.applications.rules.namespace_tags import MAX_APPLICATIONS_TAG, QUOTA_TAG
+from schedulerd.core.applications.rules.queue_placement import FORCE_CREATE_TAG
 from schedulerd.core.invariants.all import violations
 from schedulerd.core.language.commands import NewApplication
 from schedulerd.core.language.facts.fact import (
@@ -16,8 +18,6 @@ from schedulerd.core.language.facts.fact import (
 from schedulerd.core.language.facts.queues import TagIgnored
 from schedulerd.core.language.resources import Limits
 from schedulerd.core.language.specs import LimitSpec, PartitionSpec, QueueSpec, RuleKind, RuleSpec
-from schedulerd.core.queue_placement.rules.namespace_tags import MAX_APPLICATIONS_TAG, QUOTA_TAG
-from schedulerd.core.queue_placement.rules.queue_placement import FORCE_CREATE_TAG
 from tests.unit.core.builders import EVERYBODY, Conversation, a_node, a_scheduler, an_app, an_ask, an_existing, of
 from tests.unit.core.gang_builders import a_gang
 

@@ -6,17 +6,17 @@ import json
 
 import pytest
 
-from schedulerd.core.language.facts.fact import Allocated, ApplicationAccepted, ApplicationRejected, RejectCode
-from schedulerd.core.language.facts.queues import QueueChanged, TagIgnored
-from schedulerd.core.language.resources import Resources
-from schedulerd.core.language.specs import PartitionSpec, QueueSpec, RuleKind, RuleSpec
-from schedulerd.core.queue_placement.rules.namespace_tags import (
+from schedulerd.core.applications.rules.namespace_tags import (
     GUARANTEED_TAG,
     MAX_APPLICATIONS_TAG,
     PARENT_QUEUE_TAG,
     QUOTA_TAG,
 )
-from schedulerd.core.queue_placement.rules.queue_placement import FORCE_CREATE_TAG, RECOVERY_QUEUE
+from schedulerd.core.applications.rules.queue_placement import FORCE_CREATE_TAG, RECOVERY_QUEUE
+from schedulerd.core.language.facts.fact import Allocated, ApplicationAccepted, ApplicationRejected, RejectCode
+from schedulerd.core.language.facts.queues import QueueChanged, TagIgnored
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from tests.unit.core.builders import EVERYBODY, Conversation, a_node, a_scheduler, an_app, an_ask, of, only
 
 INT64_MAX = 2**63 - 1

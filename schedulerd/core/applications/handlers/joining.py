@@ -5,7 +5,8 @@ from __future__ import annotations
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.facts.fact import ItemIgnored
 from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
-from schedulerd.core.recovery.handlers import existing, recovery_mismatches, unclaimed
+from schedulerd.core.nodes.handlers import existing
+from schedulerd.core.state.actions import recovery_mismatches, unclaimed
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Unclaimed
 from schedulerd.core.state.partition import Partition

@@ -28,7 +28,7 @@ from schedulerd.core.language.facts.fact import (
 from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnd, UnclaimedEnded
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import Timeouts
-from schedulerd.core.recovery.handlers import early
+from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.alarm_events import PlaceholderTimeout
 from tests.unit.core.builders import (
     RM,

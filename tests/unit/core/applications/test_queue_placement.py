@@ -8,11 +8,7 @@ import pytest
 
 from schedulerd.config import matches
 from schedulerd.config.models import QUEUE_NAME
-from schedulerd.core.language import checks
-from schedulerd.core.language.checks import Mistake
-from schedulerd.core.language.facts.fact import RejectCode
-from schedulerd.core.language.specs import Acl, FilterSpec, RuleKind, RuleSpec
-from schedulerd.core.queue_placement.rules.queue_placement import (
+from schedulerd.core.applications.rules.queue_placement import (
     FORCE_CREATE_TAG,
     LEAVES_LOOKED_FOR_AMONG,
     NAMES_LENGTH_MAX,
@@ -20,6 +16,10 @@ from schedulerd.core.queue_placement.rules.queue_placement import (
     Placement,
     place_application,
 )
+from schedulerd.core.language import checks
+from schedulerd.core.language.checks import Mistake
+from schedulerd.core.language.facts.fact import RejectCode
+from schedulerd.core.language.specs import Acl, FilterSpec, RuleKind, RuleSpec
 from schedulerd.core.state.model.queue import Queue
 from tests.unit.core.builders import EVERYBODY, a_queue_spec, an_app
 

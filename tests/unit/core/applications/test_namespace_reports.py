@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
+from schedulerd.core.applications.rules.namespace_tags import GUARANTEED_TAG, MAX_APPLICATIONS_TAG, QUOTA_TAG
+from schedulerd.core.applications.rules.queue_placement import FORCE_CREATE_TAG
 from schedulerd.core.language.commands import NewApplication
 from schedulerd.core.language.facts.fact import ApplicationAccepted, ApplicationChanged, ApplicationRejected, RejectCode
 from schedulerd.core.language.facts.queues import QueueChanged, TagIgnored
 from schedulerd.core.language.resources import Limits, Resources
 from schedulerd.core.language.specs import PartitionSpec, QueueSpec, TemplateSpec
-from schedulerd.core.queue_placement.rules.namespace_tags import GUARANTEED_TAG, MAX_APPLICATIONS_TAG, QUOTA_TAG
-from schedulerd.core.queue_placement.rules.queue_placement import FORCE_CREATE_TAG
+from tests.unit.core.applications.test_namespace_tags import quota, talk_to_namespaces
 from tests.unit.core.builders import (
     EVERYBODY,
     Conversation,
@@ -23,7 +24,6 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
-from tests.unit.core.queue_placement.test_namespace_tags import quota, talk_to_namespaces
 
 
 def app(id_: str = "app", **tags: str) -> NewApplication:

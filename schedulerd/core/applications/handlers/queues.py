@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from schedulerd.core.applications.rules import namespace_tags
+from schedulerd.core.applications.rules.queue_placement import RECOVERY_QUEUE, Placement
 from schedulerd.core.language.resources import Limits, Resources
-from schedulerd.core.queue_placement.rules import namespace_tags
-from schedulerd.core.queue_placement.rules.queue_placement import RECOVERY_QUEUE, Placement
 from schedulerd.core.state.actions import queue_changes
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from functools import partial
 
+from schedulerd.core.applications.rules.queue_placement import RECOVERY_QUEUE
 from schedulerd.core.language import checks
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode
 from schedulerd.core.language.queue_commands import SetQueueStopped
-from schedulerd.core.queue_placement.rules.queue_placement import RECOVERY_QUEUE
 from schedulerd.core.state.actions import leaving_queues, queue_changes
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
