@@ -15,6 +15,7 @@ from schedulerd.core.applications.handlers import start_times
 from schedulerd.core.language.facts.fact import CycleRan
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.preemption.handlers.preemption import Progress
+from schedulerd.core.reactions import ON_REQUIRED_NODE, ON_RETRY_DUE
 from schedulerd.core.reservations.handlers import reserving, waiting
 from schedulerd.core.state.actions import predicate_checks, swaps
 from schedulerd.core.state.actions.allocating import allocate
@@ -138,8 +139,11 @@ def _run_partition(context: StepContext, run: Run) -> bool:
 
 
 def _collect_due(context: StepContext, run: Run) -> Outcome:
-    if run.partition.retry_timers.has_due:
-        waiting.enqueue_due(context, run.partition)
+    partition = run.partition
+    if partition.retry_timers.has_due:
+        partition.retry_timers.has_due = False
+        for collect_due in ON_RETRY_DUE:
+            collect_due(context, partition)
     return Outcome.NOTHING
 
 
@@ -152,7 +156,7 @@ def _serve_reservation(context: StepContext, run: Run) -> Outcome:
     partition = run.partition
     return (
         Outcome.ALLOCATED
-        if partition.reservations_to_check and waiting.allocate_reserved(context, partition)
+        if partition.reservations_to_check and waiting.allocate_reserved(context, partition, ON_REQUIRED_NODE)
         else Outcome.NOTHING
     )
 

@@ -6,6 +6,7 @@ This module only dispatches: handlers carry commands out, `rules` decide, and `c
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 from schedulerd.core.applications.handlers import applications, asks, execution_times, queues, rm_releases, start_times
@@ -37,10 +38,10 @@ from schedulerd.core.language.specs import Timeouts
 from schedulerd.core.nodes.handlers import nodes, utilization
 from schedulerd.core.predicates.handlers import predicate_results
 from schedulerd.core.preemption.handlers import quota_preemption
-from schedulerd.core.reservations.handlers import waiting
+from schedulerd.core.reactions import ON_ANSWER, after_step
 from schedulerd.core.resource_managers.handlers import resource_managers
 from schedulerd.core.scheduling_states.handlers import scheduling_states
-from schedulerd.core.state.actions import application_states, gang_time, predicate_checks, reservations
+from schedulerd.core.state.actions import application_states, predicate_checks, reservations
 from schedulerd.core.state.alarm_events import (
     AlarmEvent,
     AllocationExecutionTimeout,
@@ -62,7 +63,6 @@ from schedulerd.core.state.alarm_events import (
     SchedulingStatesDue,
     StartTimeout,
 )
-from schedulerd.core.state.pending.requeue import end_of_step
 from schedulerd.core.state.step_context import Cluster, ResourceManager, StepContext, take
 
 ALARMS_MAX = 200
@@ -113,16 +113,7 @@ class Scheduler:
                     context.emit(_not_registered(command.rm_id))
                 else:
                     _of_resource_manager(context, rm, command)
-        for partition in self.cluster.partitions():
-            if partition.gangs_touched:
-                gang_time.review(context, partition)
-            end_of_step(partition)
-            timers = partition.retry_timers
-            if timers.reservations_due.times or timers.attempts_due.times or timers.alarm is not None:
-                waiting.schedule_alarm(context, partition)
-        for rm in self.cluster.resource_managers.values():
-            if rm.scheduling_state_tracker is not None:
-                scheduling_states.on_facts(context, rm, rm.scheduling_state_tracker)
+        after_step(context)
         self.failed_checks = context.failed_checks
         return context.facts
 
@@ -170,7 +161,7 @@ def _of_resource_manager(context: StepContext, rm: ResourceManager, command: Com
             predicate_results.disconnect(context, rm)
             scheduling_states.end(context, rm)
         case GivePredicateResults():
-            take(context, rm, command.results, predicate_results.check, predicate_results.ignore)
+            take(context, rm, command.results, partial(predicate_results.check, ON_ANSWER), predicate_results.ignore)
         case ConnectResourceManager():
             resource_managers.connect(context, rm)
         case DisconnectResourceManager():
@@ -206,7 +197,7 @@ def _ring(context: StepContext, event: AlarmEvent) -> None:
         case QuotaReliefDue():
             quota_preemption.on_time_over(context, event.partition, event.queue, event.relief)
         case PredicateTimeout():
-            predicate_results.on_timeout(context, event.predicate_check)
+            predicate_results.on_timeout(ON_ANSWER, context, event.predicate_check)
         case RefusedAsksDue():
             predicate_checks.on_retry_due(context, event.partition)
         case ReconnectTimeout():

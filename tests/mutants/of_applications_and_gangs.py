@@ -17,6 +17,7 @@ from schedulerd.core.state.actions import (
     allocating,
     application_states,
     gang_time,
+    gone,
     leaving_queues,
     releases,
     swaps,
@@ -184,13 +185,13 @@ MUTANTS = (
     Mutant(
         "a release is not confirmed",
         Rule.RELEASES,
-        Replaced(rm_releases.finish, confirmed(False)),
+        Replaced(gone.finish, confirmed(False)),
         (Simulated(says="vanishes without a word"),),
     ),
     Mutant(
         "what the core asked for is confirmed",
         Rule.RELEASES,
-        Within(rm_releases._release, rm_releases.finish, confirmed(True)),
+        Within(rm_releases._release, gone.finish, confirmed(True)),
         (ANY_WORLD,),
     ),
     Mutant(

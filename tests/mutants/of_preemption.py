@@ -393,7 +393,7 @@ MUTANTS = (
     Mutant(
         "room stays reserved on a node that is gone",
         Rule.RESERVATION_ENDS,
-        Replaced(waiting.forget_node, nothing),
+        Replaced(reservations.end_all, nothing),
         (contested("reservations"), ANY_WORLD),
     ),
     Mutant(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from schedulerd.core.language.facts.fact import Allocated
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import OptOut, PreemptionPolicy, QueueProperties
-from schedulerd.core.nodes.handlers.existing import ALLOW_PREEMPTION_TAG
+from schedulerd.core.state.actions.taking_over import ALLOW_PREEMPTION_TAG
 from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.core.views.values import AskView, NodeView, PartitionView
 from tests.reference.entitlement import (

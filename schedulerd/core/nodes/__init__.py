@@ -1,5 +1,5 @@
 """Nodes: registration, changes, draining and removal.
 
-`handlers/` handles what resource managers report of nodes and of real use;
+`handlers/` handles what resource managers report of nodes, of what runs there already, and of real use;
 `rules/` recommends what a node should offer.
 """

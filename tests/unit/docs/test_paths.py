@@ -57,7 +57,7 @@ def test_every_floor_and_room_of_the_core_is_in_a_table() -> None:
     }
     core = ROOT / "schedulerd" / "core"
     packages = {one.parent.name for folder in (core, core / "state") for one in folder.glob("*/__init__.py")}
-    assert named - {"core", "state"} == packages - {"state"} | {"scheduler", "cycle"}
+    assert named - {"core", "state"} == packages - {"state"} | {"scheduler", "cycle", "reactions"}
 
 
 def test_the_pending_states_are_those_of_the_core() -> None:

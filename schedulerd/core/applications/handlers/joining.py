@@ -5,8 +5,7 @@ from __future__ import annotations
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.facts.fact import ItemIgnored
 from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
-from schedulerd.core.nodes.handlers import existing
-from schedulerd.core.state.actions import recovery_mismatches, unclaimed
+from schedulerd.core.state.actions import recovery_mismatches, taking_over, unclaimed
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Unclaimed
 from schedulerd.core.state.partition import Partition
@@ -28,7 +27,7 @@ def join(context: StepContext, partition: Partition, application: Application, c
             context.emit(ItemIgnored(partition.rm_id, partition.name, one.uuid, mistake.code, reason))
             continue
         unclaimed.end(context, partition, one, UnclaimedEnd.JOINED)
-        existing.take_over_one(context, application, one.node, one.spec)
+        taking_over.take_over_one(context, application, one.node, one.spec)
         recovery_mismatches.tell(context, application, field, one.spec)
     return len(tried)
 
@@ -37,5 +36,5 @@ def _mistake(application: Application, one: Unclaimed) -> Mistake | None:
     """Its key is that of an allocation of another kind. All else was checked when its node was reported."""
     ask = application.asks.get(one.key)
     others = ask.allocations.values() if ask is not None else ()
-    mistakes = (existing.kind_mistake(other, one.spec) for other in others)
+    mistakes = (taking_over.kind_mistake(other, one.spec) for other in others)
     return next((mistake for mistake in mistakes if mistake is not None), None)

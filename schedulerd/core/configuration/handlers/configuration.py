@@ -21,10 +21,10 @@ from schedulerd.core.language.facts.fact import WithdrawCause
 from schedulerd.core.language.fsm import is_legal
 from schedulerd.core.language.lifecycles import APPLICATION, ApplicationTrigger
 from schedulerd.core.language.specs import PartitionSpec, QueueSpec
-from schedulerd.core.nodes.handlers import nodes
 from schedulerd.core.state.actions import (
     application_states,
     gang_time,
+    leaving_nodes,
     leaving_queues,
     predicate_checks,
     queue_changes,
@@ -150,5 +150,5 @@ def _remove_partition(context: StepContext, partition: Partition) -> None:
         relief_time.forget(context, queue)
     queue_changes.removed(context, partition, reversed(partition.root.subtree()))
     for node in list(partition.nodes.values()):
-        nodes.drop(context, partition, node, message)
+        leaving_nodes.drop(context, partition, node, message)
     context.cluster.dismantling.drop(pieces_of(partition))

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import NamedTuple
 
-from schedulerd.core.applications.handlers import rm_releases
 from schedulerd.core.language import checks
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.commands import NodeAction, NodeUpdate, TerminationType
@@ -17,13 +16,11 @@ from schedulerd.core.language.facts.fact import (
     NodeRejected,
     RejectCode,
 )
-from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
 from schedulerd.core.language.fsm import is_legal, move
 from schedulerd.core.language.lifecycles import NODE, NodeState, NodeTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.nodes.handlers import existing
-from schedulerd.core.reservations.handlers import waiting
-from schedulerd.core.state.actions import predicate_checks, unclaimed
+from schedulerd.core.state.actions import gone, leaving_nodes, predicate_checks, reservations
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import Application
@@ -151,13 +148,13 @@ def _decommission(context: StepContext, partition: Partition, node: Node, item: 
     """Removes the node and its allocations, whether or not the RM confirms anything."""
     message = f"node {node.node_id} was removed"
     predicate_checks.void_all(context, node.predicate_checks)
-    waiting.forget_node(context, partition, node)
+    reservations.end_all(context, partition, node)
     commit.close_node(partition, node)
     by_application: dict[Application, list[Allocation]] = {}
     for allocation in node.allocations.values():
         by_application.setdefault(allocation.application, []).append(allocation)
     for application, allocations in by_application.items():
-        rm_releases.finish(
+        gone.finish(
             context,
             application,
             allocations,
@@ -167,7 +164,7 @@ def _decommission(context: StepContext, partition: Partition, node: Node, item: 
             anew=True,
             node_removed=True,
         )
-    drop(context, partition, node, message)
+    leaving_nodes.drop(context, partition, node, message)
 
 
 _CHANGES: Mapping[NodeAction, Callable[[StepContext, Partition, Node, NodeUpdate], None]] = {
@@ -176,30 +173,6 @@ _CHANGES: Mapping[NodeAction, Callable[[StepContext, Partition, Node, NodeUpdate
     NodeAction.DRAIN_TO_SCHEDULABLE: _undrain,
     NodeAction.DECOMISSION: _decommission,
 }
-
-
-def drop(context: StepContext, partition: Partition, node: Node, message: str) -> None:
-    """Forgets a node without allocations of applications and without reservations."""
-    for one in list(node.unclaimed.values()):
-        unclaimed.end(context, partition, one, UnclaimedEnd.NODE_REMOVED, message=message, confirm=True)
-    old, node.state = node.state, move(NODE, node.state, NodeTrigger.DECOMMISSION)
-    del partition.nodes[node.node_id]
-    partition.refused_asks.nodes_to_retry.pop(node, None)
-    commit.report_use(partition, node, None)
-    partition.constraints.forget(node)
-    partition.capacity_changed()
-    context.emit(
-        NodeChanged(
-            rm_id=partition.rm_id,
-            partition=partition.name,
-            node_id=node.node_id,
-            old_state=old,
-            state=node.state,
-            capacity=Resources(),
-            occupied=Resources(),
-            cause=message,
-        )
-    )
 
 
 def _move(node: Node, trigger: NodeTrigger) -> None:

@@ -6,7 +6,9 @@ holds, nothing is done, and the next cycle decides.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
+from typing import NamedTuple, TypeAlias
 
 from schedulerd.core.language.checks import Mistake
 from schedulerd.core.language.commands import ConnectCallbacks, PredicateResult
@@ -14,8 +16,6 @@ from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode
 from schedulerd.core.language.facts.predicates import PredicateNotWanted, PredicateOutcome
 from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.language.specs import SECOND_NS
-from schedulerd.core.preemption.handlers import preemption
-from schedulerd.core.reservations.handlers import reserving
 from schedulerd.core.state.actions import predicate_checks, reservations, swaps
 from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.model.predicate_check import PredicateCheck, Purpose
@@ -23,6 +23,18 @@ from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.enqueueing import admits_group
 from schedulerd.core.state.quotas.rules import highest_blocked
 from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
+
+
+class OnAnswer(NamedTuple):
+    """What the feature that asked does with an answer (`core.reactions`)."""
+
+    agreed: Callable[[StepContext, PredicateCheck, int], None]
+    """With the index that the RM answered."""
+    refused: Callable[[StepContext, PredicateCheck, str], None]
+    """With the reason."""
+
+
+OnAnswers: TypeAlias = Mapping[Purpose, OnAnswer]
 
 
 def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:
@@ -37,18 +49,18 @@ def disconnect(context: StepContext, rm: ResourceManager) -> None:
     rm.callbacks.disconnect()
 
 
-def check(context: StepContext, rm: ResourceManager, result: PredicateResult) -> Change:
+def check(on_answers: OnAnswers, context: StepContext, rm: ResourceManager, result: PredicateResult) -> Change:
     """Validates a predicate result. For two results of one call, the first counts."""
     predicate_check = rm.callbacks.open_predicate_checks.get(result.call_id)
     if predicate_check is None:
         reason = f"callID {result.call_id} is not open: it is answered already, no longer needed, or was never made"
         return partial(ignore, context, rm, result, Mistake(RejectCode.INVALID_STATE, reason))
     if result.refusal:
-        return partial(_refused, context, predicate_check, PredicateOutcome.REFUSED, result.refusal)
+        return partial(_refused, on_answers, context, predicate_check, PredicateOutcome.REFUSED, result.refusal)
     if predicate_check.purpose is Purpose.PREEMPT and not 0 <= result.index < (count := _offered(predicate_check)):
         reason = f"index {result.index} is of none of the {count} victims it was asked about"
-        return partial(_refused, context, predicate_check, PredicateOutcome.REFUSED, reason)
-    return partial(_agreed, context, predicate_check, result.index)
+        return partial(_refused, on_answers, context, predicate_check, PredicateOutcome.REFUSED, reason)
+    return partial(_agreed, on_answers, context, predicate_check, result.index)
 
 
 def ignore(context: StepContext, rm: ResourceManager, result: PredicateResult, mistake: Mistake) -> None:
@@ -60,14 +72,14 @@ def _offered(predicate_check: PredicateCheck) -> int:
     return len(predicate_check.victims) + len(predicate_check.further)
 
 
-def on_timeout(context: StepContext, predicate_check: PredicateCheck) -> None:
+def on_timeout(on_answers: OnAnswers, context: StepContext, predicate_check: PredicateCheck) -> None:
     """No result arrived in time, which counts as a refusal."""
     timeout_s = context.cluster.timeouts.predicates_ns / SECOND_NS
     context.emit(PredicateNotWanted(predicate_check.application.rm_id, predicate_check.call_id))
-    _refused(context, predicate_check, PredicateOutcome.TIMED_OUT, f"no result within {timeout_s:g} s")
+    _refused(on_answers, context, predicate_check, PredicateOutcome.TIMED_OUT, f"no result within {timeout_s:g} s")
 
 
-def _agreed(context: StepContext, predicate_check: PredicateCheck, index: int) -> None:
+def _agreed(on_answers: OnAnswers, context: StepContext, predicate_check: PredicateCheck, index: int) -> None:
     predicate_checks.finish(context, predicate_check, PredicateOutcome.AGREED, "")
     partition = context.partition_of(predicate_check.application)
     if predicate_check.purpose is Purpose.SWAP and swaps.swap_agreed(context, predicate_check):
@@ -81,25 +93,27 @@ def _agreed(context: StepContext, predicate_check: PredicateCheck, index: int) -
         allocate(context, partition, predicate_check.application, predicate_check.ask, predicate_check.node)
         return
     predicate_checks.return_ask(partition, predicate_check)
-    if predicate_check.purpose is Purpose.RESERVE:
-        reserving.reserve_agreed(context, predicate_check)
-    elif predicate_check.purpose is Purpose.PREEMPT:
-        preemption.agreed(partition, predicate_check, index)
+    if predicate_check.purpose in on_answers:
+        on_answers[predicate_check.purpose].agreed(context, predicate_check, index)
     elif predicate_check.reservation is not None:
         predicate_check.reservation.agreed_at = predicate_check.changes
         partition.reservations_to_check[predicate_check.node] = None
 
 
-def _refused(context: StepContext, predicate_check: PredicateCheck, outcome: PredicateOutcome, reason: str) -> None:
+def _refused(
+    on_answers: OnAnswers,
+    context: StepContext,
+    predicate_check: PredicateCheck,
+    outcome: PredicateOutcome,
+    reason: str,
+) -> None:
     partition = context.partition_of(predicate_check.application)
     predicate_checks.finish(context, predicate_check, outcome, reason)
     if predicate_check.purpose is not Purpose.PREEMPT:
         predicate_checks.remember(context, predicate_check, reason)
     predicate_checks.return_ask(partition, predicate_check)
-    if predicate_check.purpose is Purpose.RESERVE:
-        reserving.reserve_refused(context, predicate_check)
-    elif predicate_check.purpose is Purpose.PREEMPT:
-        preemption.refused(partition, predicate_check, reason)
+    if predicate_check.purpose in on_answers:
+        on_answers[predicate_check.purpose].refused(context, predicate_check, reason)
     elif predicate_check.reservation is not None:
         reservations.end(context, predicate_check.reservation, ReservationEnd.NODE)
 

@@ -63,7 +63,7 @@ class Progress(Enum):
     """The search continues in the next cycle."""
 
 
-def enqueue_due(context: StepContext, partition: Partition) -> None:
+def collect_due(context: StepContext, partition: Partition) -> None:
     """Enqueues the applications whose preemption attempt is due, in the order in which they would be allocated."""
     timers = partition.retry_timers
     due = []
@@ -165,19 +165,20 @@ def _agreed_victims(search: Search, planned: PlannedPreemption) -> tuple[Allocat
     return (*planned.victims, *beyond) if search.may_preempt_further(planned, beyond) else ()
 
 
-def agreed(partition: Partition, predicate_check: PredicateCheck, index: int) -> None:
+def agreed(context: StepContext, predicate_check: PredicateCheck, index: int) -> None:
     """The RM answered that the ask can run on the node without the victims up to `index`. The plan is judged again
     later."""
     if predicate_check.search is not None:
         predicate_check.search.agreed = predicate_check.node, predicate_check.answered(index)
     elif predicate_check.reservation is not None:
         predicate_check.reservation.answer = predicate_check.answered(index)
+        partition = context.partition_of(predicate_check.application)
         partition.reservations_to_check[predicate_check.node] = None
 
 
-def refused(partition: Partition, predicate_check: PredicateCheck, reason: str) -> None:
+def refused(context: StepContext, predicate_check: PredicateCheck, reason: str) -> None:
     """The RM refused the node even without the victims: searches for another node."""
-    search = _search(predicate_check.search)
+    search, partition = _search(predicate_check.search), context.partition_of(predicate_check.application)
     if predicate_check.reservation is not None:
         predicate_check.reservation.answer = predicate_check.answered(-1)
     elif search is not None and partition.retry_timers.search is search:
@@ -256,7 +257,7 @@ def for_required_node(context: StepContext, reservation: Reservation, reserved_b
     found = victims_for_required_node(partition, application, ask, node, reserved_before, partition.retry_timers.budget)
     if found is None:
         reason = f"the allocations that may be preempted on node {node.node_id} would not make enough room"
-        refuse_required_node(context, reservation, PreemptionRefusal.NO_NODE, reason)
+        _refuse_required_node(context, reservation, PreemptionRefusal.NO_NODE, reason)
         return False
     reservation.refused = ""
     if not found.victims:
@@ -271,7 +272,7 @@ def for_required_node(context: StepContext, reservation: Reservation, reserved_b
         assert answer is not None
         if answer.last < 0:
             reason = f"the resource manager refuses node {node.node_id} even without the victims"
-            refuse_required_node(context, reservation, PreemptionRefusal.NO_NODE, reason)
+            _refuse_required_node(context, reservation, PreemptionRefusal.NO_NODE, reason)
             return False
         beyond = answer.beyond()
         victims = (
@@ -291,13 +292,19 @@ def _still_holds(
     return is_as_it_was and all(one in further for one in answer.beyond())
 
 
-def refuse_required_node(
+def _refuse_required_node(
     context: StepContext, reservation: Reservation, refusal: PreemptionRefusal, reason: str
 ) -> None:
     """Notes that nothing is preempted for an ask on its required node; sends the fact only when the reason changed."""
     if reason != reservation.refused:
         reservation.refused = reason
         _say_refused(context, reservation.application, reservation.ask, refusal, reason)
+
+
+def refuse_for_quota(context: StepContext, reservation: Reservation, limit: str) -> None:
+    """A quota, in the sentence `limit`, keeps out an ask that has a required node: nothing is preempted for it."""
+    reason = f"{limit}; preemption makes room on its node, not in a quota"
+    _refuse_required_node(context, reservation, PreemptionRefusal.QUOTA, reason)
 
 
 def _refuse(context: StepContext, search: Search) -> None:

@@ -30,7 +30,7 @@ ASKS_MAX = 2_000
 """Maximum number of asks of one pending class visited at a time. The rest follows after `reservation_delay_s`."""
 
 
-def enqueue_due(context: StepContext, partition: Partition) -> None:
+def collect_due(context: StepContext, partition: Partition) -> None:
     """Enqueues the asks of all due pending classes that have waited long enough. Classes that are due at the same time
     come in the order in which their first asks would be allocated."""
     timers = partition.retry_timers
@@ -161,7 +161,7 @@ def _reserve_all(context: StepContext, application: Application, ask: Ask, node:
         reservations.reserve(context, application, ask, node, is_entitled=True)
 
 
-def reserve_agreed(context: StepContext, predicate_check: PredicateCheck) -> None:
+def reserve_agreed(context: StepContext, predicate_check: PredicateCheck, _index: int) -> None:
     """The RM agreed: reserves room on the node, if the ask still waits and the node is still suitable."""
     application, ask, node = predicate_check.application, predicate_check.ask, predicate_check.node
     partition = context.partition_of(application)
@@ -183,7 +183,7 @@ def reserve_agreed(context: StepContext, predicate_check: PredicateCheck) -> Non
         partition.retry_timers.to_reserve.appendleft((application, ask))
 
 
-def reserve_refused(context: StepContext, predicate_check: PredicateCheck) -> None:
+def reserve_refused(context: StepContext, predicate_check: PredicateCheck, _reason: str) -> None:
     """The RM refused the node: the next best node is tried; if there is none, the same one after a while."""
     application, ask = predicate_check.application, predicate_check.ask
     if not _needs_reservation(application, ask):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schedulerd.core.language.facts.preemption import PreemptionRefusal
+from collections.abc import Callable
+from typing import NamedTuple
+
 from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.language.resources import Items, Resources
-from schedulerd.core.preemption.handlers import preemption
-from schedulerd.core.reservations.handlers import reserving
 from schedulerd.core.state.actions import predicate_checks, reservations
 from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.alarm_events import RetryDue
@@ -21,6 +21,15 @@ from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.quotas.rules import blocked, blocked_by_limits, highest_blocked, stays_blocked
 from schedulerd.core.state.quotas.sentences import sentence
 from schedulerd.core.state.step_context import StepContext
+
+
+class RequiredNode(NamedTuple):
+    """What preemption does for an ask whose room is reserved on its required node (`core.reactions`)."""
+
+    make_room: Callable[[StepContext, Reservation, Resources], bool]
+    """Preempts; the amounts are what reservations before this one hold there. False if nothing was done."""
+    refuse: Callable[[StepContext, Reservation, str], None]
+    """A quota keeps the ask out, as the sentence says: says that nothing is preempted."""
 
 
 def mark_unschedulable(context: StepContext, partition: Partition, pending_class: PendingClass, first: Ask) -> None:
@@ -46,14 +55,7 @@ def schedule_alarm(context: StepContext, partition: Partition) -> None:
         timers.alarm = context.cluster.alarms.set(next_ns, RetryDue(partition))
 
 
-def enqueue_due(context: StepContext, partition: Partition) -> None:
-    """Enqueues all asks that are due for a reservation and all applications that are due for a preemption attempt."""
-    partition.retry_timers.has_due = False
-    reserving.enqueue_due(context, partition)
-    preemption.enqueue_due(context, partition)
-
-
-def allocate_reserved(context: StepContext, partition: Partition) -> bool:
+def allocate_reserved(context: StepContext, partition: Partition, required_node: RequiredNode) -> bool:
     """Allocates the next ask whose reserved room is free, or preempts for it; False if nothing was done."""
     while partition.reservations_to_check:
         node = next(iter(partition.reservations_to_check))
@@ -62,7 +64,7 @@ def allocate_reserved(context: StepContext, partition: Partition) -> bool:
             void = _reason_to_end(partition, reservation)
             if void is not None:
                 reservations.end(context, reservation, void)
-            elif reservation.predicate_check is None and _serve(context, reservation, reserved_before):
+            elif reservation.predicate_check is None and _serve(context, reservation, reserved_before, required_node):
                 return True
             elif reservation in partition.reservations:
                 reserved_before.add(reservation.items)
@@ -100,7 +102,9 @@ def _reason_to_end(partition: Partition, reservation: Reservation) -> Reservatio
     return ReservationEnd.NODE if is_refused else None
 
 
-def _serve(context: StepContext, reservation: Reservation, reserved_before: Resources) -> bool:
+def _serve(
+    context: StepContext, reservation: Reservation, reserved_before: Resources, required_node: RequiredNode
+) -> bool:
     """Allocates the ask in its reserved room, or preempts for it; False if nothing was done.
 
     `reserved_before` is what the reservations before this one hold on the node.
@@ -109,7 +113,7 @@ def _serve(context: StepContext, reservation: Reservation, reserved_before: Reso
     partition, queue = context.partition_of(application), application.queue
     pending_class = application.groups[ask.group_key].pending_class
     if node.available.minus(reserved_before).lacks(reservation.items) is not None:
-        return _make_room(context, reservation, reserved_before)
+        return _make_room(context, reservation, reserved_before, required_node)
     if reservation.victims and partition.objection(ask.request_class, node) is not None:
         return False
     if highest_blocked(queue, pending_class.items, pending_class.quota_key, _own_reserved(reservation)) is not None:
@@ -149,19 +153,23 @@ def _lasting_block(application: Application, reservation: Reservation) -> str | 
     return None
 
 
-def _make_room(context: StepContext, reservation: Reservation, reserved_before: Resources) -> bool:
+def _make_room(
+    context: StepContext, reservation: Reservation, reserved_before: Resources, required_node: RequiredNode
+) -> bool:
     """Preempts for an ask on its required node, or ends an entitled reservation that has no victims and still lacks
     room. False if no victims were released."""
     application, ask, node = reservation.application, reservation.ask, reservation.node
     if ask.request_class.required_node:
         is_allowed = context.partition_of(application).spec.preemption_enabled
-        return is_allowed and _make_room_on_only_node(context, reservation, reserved_before)
+        return is_allowed and _make_room_on_only_node(context, reservation, reserved_before, required_node)
     if reservation.is_entitled and not reservation.victims and node.shortage(reservation.items, reserved_before):
         reservations.end(context, reservation, ReservationEnd.NODE)
     return False
 
 
-def _make_room_on_only_node(context: StepContext, reservation: Reservation, reserved_before: Resources) -> bool:
+def _make_room_on_only_node(
+    context: StepContext, reservation: Reservation, reserved_before: Resources, required_node: RequiredNode
+) -> bool:
     """Preempts for the ask, unless a quota keeps it out: preemption there makes room on the node and not in a quota.
     Then the reservation waits, and a fact says so if the quota can stay full for long."""
     application, partition = reservation.application, context.partition_of(reservation.application)
@@ -170,16 +178,9 @@ def _make_room_on_only_node(context: StepContext, reservation: Reservation, rese
         highest_blocked(application.queue, pending_class.items, pending_class.quota_key, _own_reserved(reservation))
         is None
     ):
-        return preemption.for_required_node(context, reservation, reserved_before)
+        return required_node.make_room(context, reservation, reserved_before)
     partition.short_of_quota[reservation] = None
     limit = _lasting_block(application, reservation)
     if limit is not None:
-        reason = f"{limit}; preemption makes room on its node, not in a quota"
-        preemption.refuse_required_node(context, reservation, PreemptionRefusal.QUOTA, reason)
+        required_node.refuse(context, reservation, limit)
     return False
-
-
-def forget_node(context: StepContext, partition: Partition, node: Node) -> None:
-    """Ends all reservations on a node that is about to be removed."""
-    reservations.end_all(context, node)
-    partition.reservations_to_check.pop(node, None)

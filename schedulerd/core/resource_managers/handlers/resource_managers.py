@@ -9,7 +9,6 @@ from schedulerd.core.language.commands import AbsenceCause, RegisterResourceMana
 from schedulerd.core.language.facts.fact import ItemIgnored, ResourceManagerChanged
 from schedulerd.core.language.fsm import is_legal, move
 from schedulerd.core.language.lifecycles import RESOURCE_MANAGER, ResourceManagerState, ResourceManagerTrigger
-from schedulerd.core.scheduling_states.handlers import scheduling_states
 from schedulerd.core.state.actions import predicate_checks, queue_changes, relief_time
 from schedulerd.core.state.alarm_events import ReconnectTimeout
 from schedulerd.core.state.model.dismantling import pieces_of, pieces_of_trials
@@ -78,7 +77,9 @@ def _await_contact(context: StepContext, rm: ResourceManager) -> None:
 def _drop(context: StepContext, rm: ResourceManager) -> None:
     alarms = context.cluster.alarms
     alarms.cancel(rm.alarm)
-    scheduling_states.end(context, rm)
+    if rm.scheduling_state_tracker is not None:
+        alarms.cancel(rm.scheduling_state_tracker.alarm)
+        context.cluster.dismantling.drop(rm.scheduling_state_tracker.dismantle())
     for held in rm.early:
         alarms.cancel(held.alarm)
     for backlog in rm.early.backlogs.values():

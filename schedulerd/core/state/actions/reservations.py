@@ -16,6 +16,7 @@ from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.reservation import Reservation
+from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.enqueueing import schedule_preemption
 from schedulerd.core.state.step_context import StepContext
 
@@ -105,10 +106,11 @@ def trim(context: StepContext, ask: Ask) -> None:
         end(context, reservation, ReservationEnd.NOT_NEEDED)
 
 
-def end_all(context: StepContext, node: Node) -> None:
+def end_all(context: StepContext, partition: Partition, node: Node) -> None:
     """Ends all reservations on a node that is about to be removed."""
     for reservation in list(node.reservations):
         end(context, reservation, ReservationEnd.NODE)
+    partition.reservations_to_check.pop(node, None)
 
 
 def on_expired(context: StepContext, reservation: Reservation) -> None:

@@ -1,0 +1,62 @@
+"""Allocations are gone: their room is free, and asks that awaited them as placeholders get it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from schedulerd.core.language.commands import TerminationType
+from schedulerd.core.language.facts.fact import Allocated, Fact
+from schedulerd.core.state.actions import application_states, releases, swaps
+from schedulerd.core.state.ledger import commit
+from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.state.step_context import StepContext
+
+
+def finish(
+    context: StepContext,
+    application: Application,
+    allocations: Iterable[Allocation],
+    termination: TerminationType,
+    *,
+    confirm: bool,
+    message: str,
+    anew: bool = False,
+    node_removed: bool = False,
+) -> None:
+    """Frees allocations of one application; asks that await them as placeholders get their room.
+
+    The fact about a change of the application's state comes before those about the allocations. `anew`: the node is
+    removed or the RM is not Running, so asks that await placeholders are pending again. The RM is not told again about
+    allocations that it was asked to release before their node was removed (SEMANTICS I10).
+    """
+    gone = list(allocations)
+    if not gone:
+        return
+    swapped: list[Fact] = []
+    partition = context.partition_of(application)
+    for allocation in gone:
+        is_given_back = allocation.ask_again_when_gone and termination is allocation.releasing
+        if (
+            is_given_back
+            and application.state in SCHEDULABLE_STATES
+            and commit.make_pending_again(partition, allocation)
+        ):
+            swapped.append(releases.pending_again(application, allocation.ask, awaited_placeholder=False))
+        releases.free(context, partition, allocation)
+    for allocation in gone:  # after all of their room is free
+        ask = commit.end_placeholder_wait(allocation)
+        if ask is not None:
+            swapped.append(swaps.complete_swap(context, partition, allocation, ask, anew=anew))
+    if any(isinstance(fact, Allocated) for fact in swapped):
+        application_states.on_swapped(context, application)
+    if all(allocation.placeholder for allocation in gone):
+        application_states.on_fewer_asks(context, application)
+    else:
+        application_states.on_less(context, application)
+    for allocation in gone:
+        is_told = confirm and not (node_removed and allocation.releasing is not None)
+        context.emit(
+            releases.released(allocation, termination, confirm=is_told, message=message, node_removed=node_removed)
+        )
+    context.facts.extend(swapped)
