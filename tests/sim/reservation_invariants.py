@@ -16,8 +16,9 @@ from schedulerd.core.language.facts.fact import (
 )
 from schedulerd.core.language.facts.preemption import Preempted
 from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded, Reserved
-from schedulerd.core.language.lifecycles import NodeState
+from schedulerd.core.language.lifecycles import ApplicationState, NodeState
 from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import ApplicationOrder
 from schedulerd.core.state.partition import REQUIRED_NODE_TAG, RESERVED_NODES_MIN, RESERVED_NODES_PERCENT
 from schedulerd.core.views.values import AskView, NodeView, PartitionView
 from tests.reference.queue_paths import is_below
@@ -152,7 +153,17 @@ def _is_needed(moment: Moment, place: Place) -> bool:
     stronger = any(
         isinstance(one, Reserved) and one.entitled and Place.of(one)[:2] == place[:2] for one in moment.later
     )
-    return waiting and not changed and not stronger
+    return waiting and not changed and not stronger and not _another_started(moment, place)
+
+
+def _another_started(moment: Moment, place: Place) -> bool:
+    """Where one application starts at a time, another one did in this step: until it ran, this one was not wanted."""
+    leaf = next((one.queue for one in moment.after.applications if one.application_id == place.application_id), "")
+    order = next((one.application_order for one in moment.after.queues if one.path == leaf), "")
+    return order == ApplicationOrder.STATE_AWARE and any(
+        isinstance(one, ApplicationChanged) and one.state is ApplicationState.STARTING and one.queue == leaf
+        for one in moment.earlier
+    )
 
 
 def _waits(partition: PartitionView, place: Place) -> bool:

@@ -55,7 +55,7 @@ def window(browser: Browser, daemon: DaemonProcess, story: Story) -> Iterator[Ta
 
 def is_live(page: Page) -> None:
     """Waits until the stream of the page is open."""
-    until(page, "source !== null && source.readyState === 1 && version !== null")
+    until(page, "typeof source === 'object' && source !== null && source.readyState === 1 && version !== null")
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -1,8 +1,8 @@
 """What must hold after every step, as sentences about what does not: one table of the checks of all packages.
 
 Everything is counted anew from the allocations and asks themselves. Used by the tests, the simulator and the health
-check; never by the scheduler to decide anything. Each module beside this one has the checks of one subject, and names its
-alarms.
+check; never by the scheduler to decide anything. Each module beside this one has the checks of one subject, and names
+its alarms.
 """
 
 from __future__ import annotations

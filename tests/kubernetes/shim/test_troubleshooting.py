@@ -170,7 +170,9 @@ class Terminal:
             case ["schedulerd", *arguments]:
                 text = await asyncio.to_thread(self._schedulerd, arguments)
             case ["kubectl", "describe", "pod", name]:
-                text = await self._describe(name)
+                text = await self._kubectl(name, "describe", "pod", name)
+            case ["kubectl", "get", "events", "--field-selector", field]:
+                text = await self._kubectl(field.rpartition("=")[2], *words[1:])
             case ["curl", "-s", url, *rest]:
                 text = await asyncio.to_thread(self._curl, url, rest)
             case _:
@@ -192,7 +194,8 @@ class Terminal:
                 return "\n".join(line for line in answer.splitlines() if re.search(pattern, line))
         raise AssertionError(f"the page has a command that is not known here: {rest}")
 
-    async def _describe(self, name: str) -> str:
+    async def _kubectl(self, name: str, *words: str) -> str:
+        """What kubectl prints of this pod; with the fake its events."""
         api = self._world.api
         if not api.is_real:
             events = (await api.get(r.EVENTS)).json["items"]
@@ -201,7 +204,7 @@ class Terminal:
         way = ("--server", api.url, "--insecure-skip-tls-verify", "--namespace", api.namespace)
         token = api.headers["Authorization"].removeprefix("Bearer ")
         process = await asyncio.create_subprocess_exec(
-            kubectl, *way, "--token", token, "describe", "pod", name, stdout=asyncio.subprocess.PIPE
+            kubectl, *way, "--token", token, *words, stdout=asyncio.subprocess.PIPE
         )
         return (await process.communicate())[0].decode()
 
@@ -238,13 +241,16 @@ async def test_each_command_shows_the_cause(world: World, daemon_flags: tuple[st
     queue_file = Path(daemon_flags[1])
     await asyncio.to_thread(queue_file.write_text, "partitions: [nonsense]")  # the last valid text stays in force
     terminal = Terminal(world, cluster)
+    problems = []
     for symptom in symptoms():
         loop = asyncio.get_running_loop()
         end_s = loop.time() + LIMIT_SECONDS
         while True:  # reasons of pods are written some moments later
             printed = "\n".join([await terminal.run(command) for command in symptom.commands])
             left = missing(symptom, printed)
-            if not left:
+            if left and loop.time() >= end_s:
+                problems.append(f"{symptom.title}: not printed: {left}\n{printed}")
+            if not left or loop.time() >= end_s:
                 break
-            assert loop.time() < end_s, f"{symptom.title}: not printed: {left}\n{printed}"
             await asyncio.sleep(0.2)
+    assert problems == [], "\n\n".join(problems)

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from schedulerd.core.explain.rules.ask import NAMESPACE_TAG, POD_NAME_TAG, explain_ask
+from schedulerd.core.explain.rules.ask import POD_NAME_TAG, explain_ask, pod_of
 from schedulerd.core.explain.rules.fits import Supposed, fits
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
 from schedulerd.core.explain.values import Reason
@@ -329,14 +329,15 @@ def _find_pod(found: Place, namespace: str, pod: str) -> Generator[None, None, t
         if number % _ASKS_A_TURN == 0:
             yield
         (own if one.spec.tags.get("namespace", "") == namespace else others).append(one)
-    pair, _ = yield from _pod_among(own, namespace, pod, sys.maxsize)
+    wanted = f"{namespace}/{pod}"  # as one text: with another resource manager either may have a slash
+    pair, _ = yield from _pod_among(own, wanted, sys.maxsize)
     if pair is not None:
         return pair, True
-    return (yield from _pod_among(others, namespace, pod, OTHER_ASKS_SEEN_MAX))
+    return (yield from _pod_among(others, wanted, OTHER_ASKS_SEEN_MAX))
 
 
 def _pod_among(
-    applications: list[Application], namespace: str, pod: str, most: int
+    applications: list[Application], wanted: str, most: int
 ) -> Generator[None, None, tuple[_Pair | None, bool]]:
     turn, best = 0, None
     for application in applications:
@@ -349,8 +350,9 @@ def _pod_among(
             if turn >= _ASKS_A_TURN:
                 turn = 0
                 yield
-            for ask in [one for one in some if (tags := one.spec.tags) and tags.get(POD_NAME_TAG) == pod]:
-                if ask.spec.tags.get(NAMESPACE_TAG, "") != namespace:
+            named = [one for one in some if (tags := one.spec.tags) and wanted.endswith(tags.get(POD_NAME_TAG, "/"))]
+            for ask in named:
+                if pod_of(ask) != wanted:
                     continue
                 if ask.pending or ask.swaps:
                     return (application, ask), True
