@@ -43,7 +43,7 @@ from tests.unit.daemon.recording import NoStopwatch, registration
 
 pytestmark = pytest.mark.interpreted
 
-MODULES_MAX = 28
+MODULES_MAX = 26
 """A reader opens each once. The same ask went through 43 before modules of one purpose were joined."""
 
 ARCHITECTURE = Path(__file__).parents[2] / "ARCHITECTURE.md"
