@@ -92,6 +92,8 @@ class GangBook:
     real: int = 0
     has_run: bool = False
     """Whether anything real was ever allocated."""
+    has_started: bool = False
+    """Whether it was ever Starting: by something real, or by the whole of its `placeholderAsk`."""
     was_complete: bool = False
     """Whether it ever had all that was announced, and no placeholder pending."""
     idle_since_ns: int | None = None
@@ -190,6 +192,7 @@ class GangBooks:
             case ApplicationChanged() if fact.old_state is not None and fact.old_state not in TERMINAL_STATES:
                 book.resumed = fact.old_state is ApplicationState.RESUMING
                 book.state, book.since_ns = fact.state, now_ns
+                book.has_started |= fact.state is ApplicationState.STARTING
             case AskAdded(awaited_placeholder=True):
                 book.awaiting[fact.allocation_key, fact.resources.canonical()] -= 1
             case AskAdded(placeholder=True):

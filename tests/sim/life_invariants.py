@@ -43,7 +43,7 @@ def judged(
         case ApplicationChanged(old_state=ApplicationState.ACCEPTED, state=ApplicationState.STARTING):
             yield from _started(book, later)
         case ApplicationChanged(old_state=ApplicationState.COMPLETING, state=ApplicationState.RUNNING):
-            if not (book.spec.placeholder_ask.is_zero() or book.has_run or book.was_complete):
+            if not (book.spec.placeholder_ask.is_zero() or book.has_run or book.has_started):
                 yield "runs, and its gang was never complete"
         case ApplicationChanged(state=ApplicationState.COMPLETING):
             if book.resumed:
