@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -20,6 +21,20 @@ from hypothesis import settings
 settings.register_profile("short", derandomize=True, database=None, deadline=None, print_blob=True, max_examples=30)
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
+
+WITH_PROCESSES = tuple(
+    Path(__file__).parent / name for name in ("contract", "ui", "packaging", "kubernetes/shim", "kubernetes/demo")
+)
+"""Folders of tests that start processes: they are slow, but for those that are marked `smoke`."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Before pytest leaves out what `-m` leaves out."""
+    for item in items:
+        if any(folder in item.path.parents for folder in WITH_PROCESSES) and item.get_closest_marker("smoke") is None:
+            item.add_marker(pytest.mark.slow)
+
 
 OPENING = frozenset({"socket.__new__", "subprocess.Popen"})
 """Audit events of what has to be closed. Every event loop has sockets too."""

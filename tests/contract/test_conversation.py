@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from schedulerd._generated.si.v1 import si_pb2
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import QUEUES, RawClient, allocated, resource
@@ -14,6 +16,7 @@ from tests.contract.raw_client import QUEUES, RawClient, allocated, resource
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.smoke
 def test_a_client_made_from_the_proto_file_alone(daemon: DaemonProcess, tmp_path: Path) -> None:
     protoc = [sys.executable, "-I", "-m", "grpc_tools.protoc", f"-I{ROOT / 'protos'}", f"--python_out={tmp_path}"]
     files = ["si/v1/si.proto", "si/v2021_02/si.proto"]
@@ -32,6 +35,7 @@ def test_a_client_made_from_the_proto_file_alone(daemon: DaemonProcess, tmp_path
     }
 
 
+@pytest.mark.smoke
 def test_a_session_from_registration_to_the_last_release(client: RawClient) -> None:
     client.register()
     nodes, applications, allocations = client.nodes(), client.applications(), client.allocations()

@@ -112,6 +112,7 @@ def test_another_version_of_python_comes_to_the_same(stopped: tuple[Path, list[s
         assert there == {name: value for name, value in here.items() if name != "python"}
 
 
+@pytest.mark.smoke
 def test_what_a_killed_daemon_recorded_can_be_played(tmp_path: Path) -> None:
     with DaemonProcess("--journal", str(tmp_path)) as daemon, RawClient(daemon.target) as client:
         load(client)

@@ -51,6 +51,7 @@ def with_unread_answers(daemon: DaemonProcess, client: RawClient) -> UpdateStrea
     return stream
 
 
+@pytest.mark.smoke
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_drains(number: signal.Signals) -> None:
     with DaemonProcess() as daemon, RawClient(daemon.target) as client:

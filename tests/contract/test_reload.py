@@ -26,6 +26,7 @@ WITH_C = (
 C_WITHOUT_MAX = QUEUES + "          - name: c\n"
 
 
+@pytest.mark.smoke
 def test_a_reload_is_all_or_nothing_and_wakes_what_a_raised_quota_has_room_for(tmp_path: Path) -> None:
     queue_file = tmp_path / "queues.yaml"
     queue_file.write_text(QUEUES)

@@ -179,6 +179,7 @@ def test_names_of_tenants_control_no_terminal(terminal: Terminal, words: tuple[s
     assert "\nError: forged" not in text + error
 
 
+@pytest.mark.smoke
 def test_markup_is_shown_as_it_is(terminal: Terminal) -> None:
     assert "[bold red]markup[/bold red][link=file:///etc/passwd]x[/link]" in terminal.run("get", "nodes")[1]
 

@@ -98,6 +98,7 @@ def test_the_page_of_the_schema_needs_no_scrolling_to_the_right(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.smoke
 def test_queues_are_folded_with_the_keyboard(window: Tabs) -> None:
     page = window.open("/ui/queues")
     expect(page.locator("[data-list=queues]")).to_contain_text("notebooks")
@@ -123,6 +124,7 @@ def test_without_scripts_the_page_says_the_same(browser: Browser, daemon: Daemon
         assert window.problems == []
 
 
+@pytest.mark.smoke
 def test_an_application_comes_into_the_open_page(window: Tabs, story: Story) -> None:
     page = window.open("/ui/applications?name=late")
     is_live(page)

@@ -103,6 +103,7 @@ async def way_to(world: World, folder: Path) -> Path:
     return kubeconfig(folder, url, world.api.headers["Authorization"].removeprefix("Bearer "))
 
 
+@pytest.mark.smoke
 async def test_the_command_binds_pods_and_ends_with_a_signal(world: World, tmp_path: Path) -> None:
     config = await way_to(world, tmp_path)
     node = await world.node("n")

@@ -15,6 +15,7 @@ def api() -> Api:
     return Api(None)
 
 
+@pytest.mark.smoke
 async def test_a_bind_that_is_refused_goes_elsewhere(world: World) -> None:
     nodes = {await world.node("a"), await world.node("b")}
     await world.start()

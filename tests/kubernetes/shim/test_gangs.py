@@ -86,6 +86,7 @@ async def test_a_gang_is_bound_when_all_of_it_has_room(world: World, kind: str) 
     assert all(one["annotations"]["schedulerd.io/placed"] == one["uid"] for one in about)
 
 
+@pytest.mark.smoke
 async def test_an_application_that_ends_leaves_no_placeholder(world: World) -> None:
     await world.node("n", cpu="8")
     await world.start()
