@@ -34,6 +34,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(folder in item.path.parents for folder in WITH_PROCESSES) and item.get_closest_marker("smoke") is None:
             item.add_marker(pytest.mark.slow)
+        if _seed(item) % 4:
+            item.add_marker(pytest.mark.slow)
+
+
+def _seed(item: pytest.Item) -> int:
+    """Of a test that is played with many seeds: `make test` plays a quarter of them."""
+    seed = item.callspec.params.get("seed", 0) if hasattr(item, "callspec") else 0
+    return seed if isinstance(seed, int) else 0
 
 
 OPENING = frozenset({"socket.__new__", "subprocess.Popen"})

@@ -15,5 +15,6 @@ def test_nothing_goes_wrong(seed: int) -> None:
     assert OUTCOMES.problems(seed) == []
 
 
+@pytest.mark.slow
 def test_every_situation_was_reached() -> None:
     assert OUTCOMES.never_seen(EXPECTED) == []

@@ -25,6 +25,7 @@ def outcome(seed: int) -> tuple[Failure | None, Observations]:
     return failure, seen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("world", range(len(EVERY_WORLD)), ids=[world.__name__ for world in EVERY_WORLD])
 def test_nothing_goes_wrong(world: int) -> None:
     for seed in SEEDS:
@@ -33,6 +34,7 @@ def test_nothing_goes_wrong(world: int) -> None:
             assert failure is None, report(seed, failure)
 
 
+@pytest.mark.slow
 def test_every_fault_was_injected() -> None:
     seen = Observations()
     for seed in LONG_SEEDS:

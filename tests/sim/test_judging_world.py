@@ -24,6 +24,7 @@ def test_nothing_goes_wrong(seed: int) -> None:
     assert OUTCOMES.problems(seed) == []
 
 
+@pytest.mark.slow
 def test_every_situation_was_reached() -> None:
     assert OUTCOMES.never_seen(EXPECTED) == []
 
@@ -32,6 +33,7 @@ def _nothing(*_: object, **__: object) -> None:
     return None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "name", "broken"),
     [

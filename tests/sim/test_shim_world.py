@@ -20,10 +20,12 @@ def test_nothing_goes_wrong(seed: int) -> None:
     assert OUTCOMES.problems(seed) == []
 
 
+@pytest.mark.slow
 def test_every_situation_was_reached() -> None:
     assert OUTCOMES.never_seen(EXPECTED) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "name", "broken"),
     [

@@ -114,6 +114,7 @@ def test_nothing_of_a_gang_leaks(seed: int) -> None:
     check_gangs(play_gangs(seed))
 
 
+@pytest.mark.slow
 def test_the_histories_are_rich() -> None:
     worlds = [play(seed) for seed in range(8)]
     assert sum(len(world.bindings) for world in worlds) > 100

@@ -167,6 +167,7 @@ BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BREAKS)
 def test_the_simulation_finds_deliberate_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, attribute, broken = BREAKS[name]
@@ -179,6 +180,7 @@ def test_the_simulation_finds_deliberate_breaks(name: str, monkeypatch: pytest.M
     raise AssertionError("not found")
 
 
+@pytest.mark.slow
 def test_the_histories_are_rich() -> None:
     worlds = [play(seed) for seed in range(24)]
     bindings = [uid for world in worlds for uid in world.bindings]

@@ -52,6 +52,7 @@ def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 
 
+@pytest.mark.slow
 def test_the_histories_are_rich() -> None:
     worlds = [play(seed) for seed in range(20)]
     happened = sum((world.happened for world in worlds), Counter[str]())
@@ -84,6 +85,7 @@ BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BREAKS)
 def test_the_simulation_finds_deliberate_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, attribute, broken = BREAKS[name]
