@@ -1,4 +1,4 @@
-"""What features do after another one has acted. No feature calls a handler of another one: here is who is next.
+"""What features do after another one has acted: no feature calls a handler of another one.
 
 What happens at the end of every step, whatever the command was, is `after_step`, from top to bottom.
 """

@@ -1,5 +1,5 @@
 """What books a change of an ask, an allocation, a reservation or a check everywhere at once.
 
-Whoever asks, places, moves or frees something calls one function of this package; it changes node, application, queues,
-users, gang and pending index together, so they cannot disagree. It emits no facts: actions and handlers do.
+Each function changes node, application, queues, users, gang and pending index together, so they cannot disagree. It
+emits no facts: actions and handlers do.
 """
