@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest -q -W error -n $(or $(WORKERS),logical) --dist
 LOCK := HATCH_BUILD_HOOKS_ENABLE=1 CUSTOM_COMPILE_COMMAND="make lock" $(BIN)/python -m piptools compile --quiet --generate-hashes --allow-unsafe \
 	--strip-extras --no-emit-index-url --no-emit-find-links --no-emit-trusted-host $(LOCK_ARGS)
 
-.PHONY: demo newcomer kubernetes test check conformance rest sim soak mutants gangs fuzz bench profile screenshots protos lock format clean compiled compiled-test compiled-bench manifests dist
+.PHONY: demo newcomer kubernetes test check nightly conformance rest sim soak mutants gangs fuzz bench profile screenshots protos lock format clean compiled compiled-test compiled-bench manifests dist
 
 # Shows how a simulated cluster fills, queues and drains. DURATION (seconds), NODES, SEED; KEEP=1 repeats the
 # load until Ctrl-C.
@@ -42,7 +42,12 @@ check: $(READY)
 	$(BIN)/lint-imports
 	$(BIN)/python protos/generate.py --check
 	$(BIN)/mypy
-	$(PYTEST) -rsfE
+	$(PYTEST) -m "not nightly or tenth" -rsfE
+
+# All mutants and long seeds, of which `make check` runs a tenth: which one it says at its start, as TENTH=0 to 9, which
+# can be given to it. Takes about an hour.
+nightly: $(READY)
+	$(PYTEST) -m nightly -rsfE $(ARGS)
 
 # The recorded scenarios of YuniKorn: make conformance ARGS="sort_fifo_basic --level order -v"
 conformance: $(READY)

@@ -11,7 +11,10 @@ was made.)
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,10 +31,38 @@ WITH_PROCESSES = tuple(
 """Folders of tests that start processes: they are slow, but for those that are marked `smoke`."""
 
 
+TENTH = "TENTH"
+"""Environment variable: which tenth of the nightly tests `make check` runs, 0 to 9; by default the commit decides."""
+
+
+def pytest_configure() -> None:
+    """Once, for all workers."""
+    os.environ.setdefault(TENTH, str(_number_of_commit() % 10))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """At the end, so that a failure can be repeated."""
+    terminalreporter.write_line(f"Tenth of the nightly tests: {TENTH}={os.environ[TENTH]}")
+
+
+def _number_of_commit() -> int:
+    """0 where there is no repository, such as in a compiled copy."""
+    command = ("git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD")
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return int(answer.stdout, 16)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Before pytest leaves out what `-m` leaves out."""
     for item in items:
+        if item.get_closest_marker("nightly") is not None:
+            item.add_marker(pytest.mark.slow)
+            if zlib.crc32(item.nodeid.encode()) % 10 == int(os.environ[TENTH]):
+                item.add_marker(pytest.mark.tenth)
         if any(folder in item.path.parents for folder in WITH_PROCESSES) and item.get_closest_marker("smoke") is None:
             item.add_marker(pytest.mark.slow)
         if _seed(item) % 4:

@@ -27,7 +27,7 @@ FEW = Limits(memory=10)
 PLAYED = [pytest.param(one, id=one.name) for one in MUTANTS]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", PLAYED)
 def test_it_is_found(mutant: Mutant) -> None:
