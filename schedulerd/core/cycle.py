@@ -20,9 +20,9 @@ from schedulerd.core.reservations.handlers import reserving, waiting
 from schedulerd.core.state.actions import predicate_checks, swaps
 from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.parent_entity import Block, BlockReason, ParentEntity
 from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.quotas.rules import highest_blocked

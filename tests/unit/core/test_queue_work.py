@@ -42,11 +42,10 @@ from schedulerd.core.language.specs import (
     Timeouts,
 )
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.state.model import ask_group
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.queue import Queue
-from schedulerd.core.state.pending import pending_index
+from schedulerd.core.state.pending import ask_group, pending_index
+from schedulerd.core.state.pending.ask_group import AskGroup
 
 pytestmark = pytest.mark.interpreted
 

@@ -15,8 +15,8 @@ from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.facts.fact import ReleaseCause
 from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.model.allocation import Allocation
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.dismantle import clear_stepwise
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import RequestClass
 

@@ -10,8 +10,8 @@ from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.resources import Items
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.request_class import PendingClass, RequestClass
 from schedulerd.core.state.quotas.quota_key import PLAIN, QuotaKey
 

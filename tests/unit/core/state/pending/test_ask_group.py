@@ -9,7 +9,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from schedulerd.core.state.model.allocation import Ask
-from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.pending.ask_group import AskGroup
 from tests.unit.core.builders import a_pending_class, an_ask
 
 CLASS = a_pending_class(memory=10)
