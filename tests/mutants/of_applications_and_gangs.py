@@ -218,7 +218,7 @@ MUTANTS = (
     Mutant(
         "real asks do not wait for their gang",
         Rule.GANG_FIRST,
-        Replaced(enqueueing.is_schedulable, gives(True)),
+        Replaced(enqueueing.admits_group, gives(True)),
         (GANGS,),
     ),
     Mutant(

@@ -146,7 +146,12 @@ MUTANTS = (
     Mutant(
         "states are not reconsidered", Rule.PENDING_INDEX, Replaced(enqueueing.on_state_changed, nothing), (ANY_WORLD,)
     ),
-    Mutant("class orders are not shown", Rule.PENDING_INDEX, Replaced(PendingIndex._show, nothing), (ANY_WORLD,)),
+    Mutant(
+        "class orders do not enter the front",
+        Rule.PENDING_INDEX,
+        Replaced(PendingIndex._update_front, nothing),
+        (ANY_WORLD,),
+    ),
     Mutant(
         "a class stays known when its order is empty",
         Rule.PENDING_INDEX,
@@ -166,10 +171,8 @@ MUTANTS = (
         Replaced(ParentEntity.rekey, nothing),
         (ANY_WORLD, ORDER),
     ),
-    Mutant("priorities are not shown", Rule.QUEUE_ORDER, Replaced(ParentEntity.show_priority, nothing), (ORDER,)),
-    Mutant(
-        "priority is not passed on", Rule.QUEUE_ORDER, Replaced(ParentEntity.show_priority, not_passed_on), (ORDER,)
-    ),
+    Mutant("priorities are not shown", Rule.QUEUE_ORDER, Replaced(ParentEntity.set_priority, nothing), (ORDER,)),
+    Mutant("priority is not passed on", Rule.QUEUE_ORDER, Replaced(ParentEntity.set_priority, not_passed_on), (ORDER,)),
     Mutant(
         "queues are ordered by usage alone",
         Rule.QUEUE_ORDER,

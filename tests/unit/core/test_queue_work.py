@@ -93,7 +93,7 @@ class Counts:
         self._count(cycle, "next_ask", "asks tried")
         for entity in (Queue, Application, AskGroup):
             self._count(entity, "key", "keys worked out")
-        self._count(pending_index.ClassOrder, "put", "places given anew")
+        self._count(pending_index.ClassOrder, "enqueue", "places given anew")
         for module in (pending_index, ask_group):
             self._count(module, "heappush", "heap operations")
             self._count(module, "heappop", "heap operations")

@@ -178,5 +178,5 @@ def try_denied_again(partition: Partition) -> None:
     for group, application in denied.items():
         group.denied = False
         if application.gang is not None:
-            application.gang.line_up(group)
+            application.gang.requeue(group)
         note_possible_swap(partition, application)
