@@ -20,7 +20,7 @@ from schedulerd.core.reservations.handlers import reserving, waiting
 from schedulerd.core.state.actions import predicate_checks, swaps
 from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import next_ask, propagate
+from schedulerd.core.state.pending.asks import next_ask, propagate
 from schedulerd.core.state.pending.parent_entity import BlockReason
 from schedulerd.core.state.quotas.rules import highest_blocked
 from schedulerd.core.state.step_context import StepContext

@@ -15,7 +15,7 @@ from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.enqueueing import is_schedulable
+from schedulerd.core.state.pending.asks import is_schedulable
 from schedulerd.core.state.pending.parent_entity import BlockReason, ParentEntity
 from schedulerd.core.state.pending.pending_index import Key, SchedulingEntity
 from schedulerd.core.state.pending.request_class import PendingClass

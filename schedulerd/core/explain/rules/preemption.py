@@ -14,7 +14,7 @@ from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.work_budget import WorkBudget
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.enqueueing import preemption_from_ns
+from schedulerd.core.state.pending.asks import preemption_from_ns
 from schedulerd.core.state.pending.retry_timers import attempts_of
 from schedulerd.core.state.pending.rules.states import PendingState
 

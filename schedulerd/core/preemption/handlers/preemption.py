@@ -29,7 +29,7 @@ from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.nodes.own_room import gang_fits
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.enqueueing import preemption_from_ns, schedule_preemption
+from schedulerd.core.state.pending.asks import preemption_from_ns, schedule_preemption
 from schedulerd.core.state.pending.retry_timers import Refused, attempts_of
 from schedulerd.core.state.plans.committing import commit_plan
 from schedulerd.core.state.plans.plan import Plan, PlannedPreemption

@@ -19,7 +19,7 @@ from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.predicate_check import PredicateCheck
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.enqueueing import admits_group, requeue
+from schedulerd.core.state.pending.asks import admits_group, requeue
 from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.step_context import StepContext
 

@@ -15,7 +15,7 @@ from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import dequeue, enqueue, update_pending_classes
+from schedulerd.core.state.pending.asks import dequeue, enqueue, update_pending_classes
 
 
 def demand(partition: Partition, application: Application, ask: Ask, count: int) -> None:

@@ -9,7 +9,7 @@ from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.gang import Gang
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import note_possible_swap, set_priority_gang, update_groups
+from schedulerd.core.state.pending.asks import note_possible_swap, set_priority_gang, update_groups
 
 
 def expect(partition: Partition, application: Application, ask: Ask, change: int) -> None:

@@ -22,7 +22,7 @@ from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.enqueueing import admits_group, gang_ahead
+from schedulerd.core.state.pending.asks import admits_group, gang_ahead
 from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.quotas.rules import Blocked, BlockedBy, blocked, highest_blocked
 

@@ -1,4 +1,4 @@
-"""Enters the ask groups of an application into the pending index, and removes them.
+"""The pending asks of a partition: they enter the pending index and leave it, and the next one is found.
 
 An application propagates the pending classes of its groups to its leaf queue, and queues propagate them to the root
 (`parent_entity`). Every change of what is pending, of the application's state or of its gang comes through here.
