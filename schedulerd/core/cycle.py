@@ -19,12 +19,9 @@ from schedulerd.core.reactions import ON_REQUIRED_NODE, ON_RETRY_DUE
 from schedulerd.core.reservations.handlers import reserving, waiting
 from schedulerd.core.state.actions import predicate_checks, swaps
 from schedulerd.core.state.actions.allocating import allocate
-from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
-from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.parent_entity import Block, BlockReason, ParentEntity
-from schedulerd.core.state.pending.request_class import PendingClass
+from schedulerd.core.state.pending.asks import next_ask, propagate
+from schedulerd.core.state.pending.parent_entity import BlockReason
 from schedulerd.core.state.quotas.rules import highest_blocked
 from schedulerd.core.state.step_context import StepContext
 
@@ -171,40 +168,6 @@ def _reserve(context: StepContext, run: Run) -> Outcome:
     return Outcome.UNFINISHED if run.is_out_of_visits else Outcome.NOTHING
 
 
-Candidate: TypeAlias = tuple[Application, AskGroup, Block | None]
-"""The ask group whose first ask to try now, with its application and the nearest block of its pending class above.
-
-The nearest block, so that what is propagated below is always unblocked together with what is directly above it.
-"""
-
-
-def next_ask(partition: Partition) -> Candidate | None:
-    """The ask to try now, or None if nothing pending could be allocated as far as is known.
-
-    Down the tree by fairness, then by the leaf's order, then by priority and age. What turns out to be impossible is
-    recorded where the reason is, and then it is not found again until that changes.
-    """
-    queue = partition.root
-    blocked_above: list[ParentEntity] = []
-    while True:
-        entity = queue.pending_index.first()
-        if entity is None:
-            return None
-        if queue.pending_index.blocked_by:
-            blocked_above.append(queue)
-        if not isinstance(entity, Queue):
-            break
-        queue = entity
-    assert isinstance(entity, Application)
-    group = entity.pending_index.first()
-    assert isinstance(group, AskGroup)
-    for ancestor in reversed(blocked_above):
-        block = ancestor.pending_index.blocked_by.get(group.pending_class)
-        if block is not None:
-            return entity, group, block
-    return entity, group, None
-
-
 def _allocate_next(context: StepContext, run: Run) -> Outcome:
     """The pipeline of one ask: next in order, quotas and limits, node, then a predicate check or the allocation."""
     partition = run.partition
@@ -215,7 +178,7 @@ def _allocate_next(context: StepContext, run: Run) -> Outcome:
     application, group, block = found
     pending_class = group.pending_class
     if block is not None:
-        _propagate(block, application, pending_class)
+        propagate(block, application, pending_class)
         return Outcome.PROPAGATED
     blocked = highest_blocked(application.queue, pending_class.items, pending_class.quota_key)
     if blocked is not None:
@@ -259,13 +222,3 @@ PHASES: tuple[Phase, ...] = (
 """The phases in order. After each piece of work the cycle begins again with the first phase."""
 _LAST_PHASES = PHASES[4:]
 """From "next ask" on."""
-
-
-def _propagate(block: Block, application: Application, pending_class: PendingClass) -> None:
-    """Repeats a block from further up on this path, so the cycle does not find the class here again."""
-    ancestors: tuple[ParentEntity, ...] = (application, *application.queue.path_to_root)
-    for ancestor in ancestors:
-        if ancestor is block.origin:
-            return
-        if pending_class not in ancestor.pending_index.blocked_by:
-            ancestor.propagate(pending_class, block)

@@ -15,7 +15,7 @@ from schedulerd.core.scheduling_states.handlers import scheduling_states
 from schedulerd.core.state.actions import gang_time
 from schedulerd.core.state.model.predicate_check import Purpose
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.requeue import end_of_step
+from schedulerd.core.state.pending.end_of_step import end_of_step
 from schedulerd.core.state.step_context import StepContext
 
 ON_RETRY_DUE: tuple[Callable[[StepContext, Partition], None], ...] = (

@@ -18,7 +18,7 @@ from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.predicate_check import PredicateCheck
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending import requeue
+from schedulerd.core.state.pending import end_of_step
 from schedulerd.core.state.quotas import rules
 from schedulerd.core.state.quotas.limit_subject import group_of
 from schedulerd.core.state.quotas.quota_key import QuotaKey
@@ -307,7 +307,7 @@ MUTANTS = (
     Mutant(
         "freed quota unblocks nothing",
         Rule.BLOCKS,
-        Replaced(requeue.unblock_where_quota_allows, gives([])),
+        Replaced(end_of_step.unblock_where_quota_allows, gives([])),
         (ANY_WORLD, QUOTAS),
     ),
     # The queue file

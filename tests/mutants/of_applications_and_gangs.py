@@ -29,7 +29,7 @@ from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.early import EarlyItems
 from schedulerd.core.state.model.gang import TaskGroup
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending import enqueueing
+from schedulerd.core.state.pending import asks as pending_asks
 from schedulerd.core.state.pending.request_class import PendingClass, RequestClass, RequestClasses
 from schedulerd.core.state.quotas import rules as quota_rules
 from schedulerd.core.state.quotas.quota_key import QuotaKey
@@ -208,7 +208,7 @@ MUTANTS = (
         (ANY_WORLD,),
     ),
     # Gangs
-    Mutant("nobody looks for swaps", Rule.GANG_FIRST, Replaced(enqueueing.note_possible_swap, nothing), (GANGS,)),
+    Mutant("nobody looks for swaps", Rule.GANG_FIRST, Replaced(pending_asks.note_possible_swap, nothing), (GANGS,)),
     Mutant(
         "placeholders on their way out are taken again",
         Rule.GANG_FIRST,
@@ -218,7 +218,7 @@ MUTANTS = (
     Mutant(
         "real asks do not wait for their gang",
         Rule.GANG_FIRST,
-        Replaced(enqueueing.is_schedulable, gives(True)),
+        Replaced(pending_asks.admits_group, gives(True)),
         (GANGS,),
     ),
     Mutant(
@@ -265,7 +265,7 @@ MUTANTS = (
     Mutant(
         "gangs that were held back stay so",
         Rule.GANG_DEADLOCK,
-        Replaced(enqueueing.set_priority_gang, makes_no_gang_wait),
+        Replaced(pending_asks.set_priority_gang, makes_no_gang_wait),
         (GANGS,),
     ),
     Mutant("the priority gang has priority for ever", Rule.GANG_DEADLOCK, Replaced(gang_time.end, nothing), (GANGS,)),

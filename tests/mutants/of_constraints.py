@@ -17,8 +17,8 @@ from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.predicate_check import PredicateCheck
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending import requeue
-from schedulerd.core.state.pending.enqueueing import admits_group
+from schedulerd.core.state.pending import end_of_step
+from schedulerd.core.state.pending.asks import admits_group
 from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.quotas.rules import highest_blocked
 from tests.mutants.changes import By, Compares, Replaced, gives, nothing
@@ -126,7 +126,7 @@ MUTANTS = (
     Mutant(
         "groups that open wake nobody",
         Rule.AFFINITY,
-        Replaced(requeue._retry_affinities, requeues_nothing),
+        Replaced(end_of_step._retry_affinities, requeues_nothing),
         (CONSTRAINTS,),
     ),
     Mutant(
@@ -155,7 +155,7 @@ MUTANTS = (
     Mutant(
         "room that nobody took is for nobody else",
         Rule.PREDICATES,
-        Compares(requeue._call_back, ("called", "count"), ">"),
+        Compares(end_of_step._call_back, ("called", "count"), ">"),
         (UnitTested(test_called_back.test_one_that_is_withdrawn_before_it_is_asked_about_gives_its_room_to_the_next),),
     ),
     Mutant(

@@ -23,7 +23,7 @@ from schedulerd.core.state.model import allocation
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending import enqueueing
+from schedulerd.core.state.pending import asks as pending_asks
 from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.pending.retry_timers import Refused
 from tests.mutants.changes import By, Compares, Constant, Replaced, Within, getter, gives, left_out, nothing, while_
@@ -307,13 +307,13 @@ MUTANTS = (
     Mutant(
         "asks do not wait for long",
         Rule.PREEMPTED,
-        Replaced(enqueueing.preemption_from_ns, gives(0)),
+        Replaced(pending_asks.preemption_from_ns, gives(0)),
         (contested("it has waited for"),),
     ),
     Mutant(
         "nobody is preempted for anybody",
         Rule.PREEMPTED,
-        Replaced(enqueueing.schedule_preemption, nothing),
+        Replaced(pending_asks.schedule_preemption, nothing),
         (contested("room that others would make"),),
     ),
     Mutant(

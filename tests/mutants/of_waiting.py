@@ -13,7 +13,8 @@ from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.nodes import node_order
 from schedulerd.core.state.nodes.node_order import NodeOrder
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending import enqueueing, rebuild, requeue, sort_keys, start_order
+from schedulerd.core.state.pending import asks as pending_asks
+from schedulerd.core.state.pending import end_of_step, rebuild, sort_keys, start_order
 from schedulerd.core.state.pending.capacity import SchedulableCapacity
 from schedulerd.core.state.pending.capacity_renewal import CapacityRenewal
 from schedulerd.core.state.pending.parent_entity import Block, BlockReason, ParentEntity
@@ -127,7 +128,7 @@ MUTANTS = (
     Mutant(
         "unschedulable classes are never tried again",
         Rule.RETRIES,
-        Replaced(requeue._retry_unschedulable, nothing),
+        Replaced(end_of_step._retry_unschedulable, nothing),
         (ANY_WORLD,),
     ),
     Mutant("blocks are never lifted", Rule.BLOCKS, Replaced(ParentEntity.unblock, nothing), (ANY_WORLD,)),
@@ -144,9 +145,17 @@ MUTANTS = (
         (ANY_WORLD,),
     ),
     Mutant(
-        "states are not reconsidered", Rule.PENDING_INDEX, Replaced(enqueueing.on_state_changed, nothing), (ANY_WORLD,)
+        "states are not reconsidered",
+        Rule.PENDING_INDEX,
+        Replaced(pending_asks.on_state_changed, nothing),
+        (ANY_WORLD,),
     ),
-    Mutant("class orders are not shown", Rule.PENDING_INDEX, Replaced(PendingIndex._show, nothing), (ANY_WORLD,)),
+    Mutant(
+        "class orders do not enter the front",
+        Rule.PENDING_INDEX,
+        Replaced(PendingIndex._update_front, nothing),
+        (ANY_WORLD,),
+    ),
     Mutant(
         "a class stays known when its order is empty",
         Rule.PENDING_INDEX,
@@ -157,7 +166,7 @@ MUTANTS = (
     Mutant(
         "queues whose pending changed keep their position",
         Rule.QUEUE_ORDER,
-        Replaced(requeue.end_of_step, keep_their_places),
+        Replaced(end_of_step.end_of_step, keep_their_places),
         (ANY_WORLD,),
     ),
     Mutant(
@@ -166,10 +175,8 @@ MUTANTS = (
         Replaced(ParentEntity.rekey, nothing),
         (ANY_WORLD, ORDER),
     ),
-    Mutant("priorities are not shown", Rule.QUEUE_ORDER, Replaced(ParentEntity.show_priority, nothing), (ORDER,)),
-    Mutant(
-        "priority is not passed on", Rule.QUEUE_ORDER, Replaced(ParentEntity.show_priority, not_passed_on), (ORDER,)
-    ),
+    Mutant("priorities are not shown", Rule.QUEUE_ORDER, Replaced(ParentEntity.set_priority, nothing), (ORDER,)),
+    Mutant("priority is not passed on", Rule.QUEUE_ORDER, Replaced(ParentEntity.set_priority, not_passed_on), (ORDER,)),
     Mutant(
         "queues are ordered by usage alone",
         Rule.QUEUE_ORDER,
@@ -227,7 +234,7 @@ MUTANTS = (
     Mutant(
         "lining up anew turns the order round",
         Rule.QUEUE_ORDER,
-        Replaced(enqueueing.enqueue_all, backwards),
+        Replaced(pending_asks.enqueue_all, backwards),
         (Property(check_lining_up_anew, (several_trees, plans)),),
     ),
     Mutant(

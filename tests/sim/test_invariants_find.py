@@ -17,8 +17,8 @@ from schedulerd.core.language.lifecycles import ApplicationState, ResourceManage
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.pending.end_of_step import end_of_step
 from schedulerd.core.state.pending.request_class import PendingClass
-from schedulerd.core.state.pending.requeue import end_of_step
 from tests.mutants.changes import Replaced, gives
 from tests.sim.observations import Observations
 from tests.sim.shorten import shorten

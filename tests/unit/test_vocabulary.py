@@ -40,7 +40,7 @@ RETIRED: dict[str, tuple[tuple[str, ...], str]] = {
     "lets_stand": (CODE, "admits_group"),
     "may_stand": (CODE, "is_schedulable"),
     "stands": (
-        ("schedulerd/core/state/model/ask_group.py", "schedulerd/core/state/pending"),
+        ("schedulerd/core/state/pending/ask_group.py", "schedulerd/core/state/pending"),
         "has_ready, or has_demand",
     ),
     "waits_its_turn": (CODE, "awaits_start"),
@@ -185,7 +185,7 @@ RETIRED: dict[str, tuple[tuple[str, ...], str]] = {
     "refusal_ns": (CODE, "predicate_retry_delay_ns"),
     "since": (("schedulerd/core/state/model/predicate_check.py",), "refused_everywhere_at_change"),
     "down": (CORE, "refused"),
-    "kind": (("schedulerd/core/reservations", "schedulerd/core/state/model/ask_group.py"), "pending_class"),
+    "kind": (("schedulerd/core/reservations", "schedulerd/core/state/pending/ask_group.py"), "pending_class"),
     "ready": (
         (
             "schedulerd/core/cycle.py",

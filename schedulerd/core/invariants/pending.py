@@ -10,12 +10,12 @@ from schedulerd.core.language.lifecycles import ApplicationState, ResourceManage
 from schedulerd.core.language.specs import ApplicationOrder
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.predicate_check import PredicateCheck
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import is_schedulable
+from schedulerd.core.state.pending.ask_group import AskGroup
+from schedulerd.core.state.pending.asks import is_schedulable
 from schedulerd.core.state.pending.parent_entity import BlockReason, ParentEntity
 from schedulerd.core.state.pending.pending_index import Key, SchedulingEntity
 from schedulerd.core.state.pending.request_class import PendingClass

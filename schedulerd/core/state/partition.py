@@ -13,7 +13,6 @@ from schedulerd.core.state.constraints.constraint import SentConstraints
 from schedulerd.core.state.constraints.constraints import Constraints
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.callbacks import Callbacks
 from schedulerd.core.state.model.node import Node, Scoring
 from schedulerd.core.state.model.queue import Queue
@@ -22,6 +21,7 @@ from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.model.unclaimed import UnclaimedAllocations
 from schedulerd.core.state.nodes.node_order import NodeOrder
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.capacity_renewal import CapacityRenewal
 from schedulerd.core.state.pending.parent_entity import BlockReason
 from schedulerd.core.state.pending.request_class import PendingClass, RequestClass, RequestClasses

@@ -11,7 +11,7 @@ ends the daemon.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TypeAlias, TypeVar
 
@@ -125,9 +125,8 @@ class Cluster:
         self.cycle_turn = 0
         """Cycles so far. Each cycle begins with another partition, so none starves behind the others."""
 
-    def partitions(self) -> Iterator[Partition]:
-        for rm in self.resource_managers.values():
-            yield from rm.partitions.values()
+    def partitions(self) -> list[Partition]:
+        return [partition for rm in self.resource_managers.values() for partition in rm.partitions.values()]
 
     def running_partitions(self) -> list[Partition]:
         """The partitions of Running resource managers, which can receive allocations (SEMANTICS C3)."""

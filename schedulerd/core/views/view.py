@@ -18,7 +18,7 @@ from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import gang_ahead
+from schedulerd.core.state.pending.asks import gang_ahead
 from schedulerd.core.state.quotas import rules
 from schedulerd.core.state.quotas.usage import Ledgers
 from schedulerd.core.state.step_context import Cluster, ResourceManager

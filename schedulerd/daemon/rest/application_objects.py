@@ -12,9 +12,9 @@ from schedulerd.core.language.lifecycles import ApplicationState, ResourceManage
 from schedulerd.core.state.constraints.node_class_attributes import tags_for_people
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.rules.states import PendingState, group_state
 from schedulerd.core.state.pending.sort_keys import INT32_MIN
 from schedulerd.core.state.quotas import rules

@@ -42,11 +42,10 @@ from schedulerd.core.language.specs import (
     Timeouts,
 )
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.core.state.model import ask_group
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.queue import Queue
-from schedulerd.core.state.pending import pending_index
+from schedulerd.core.state.pending import ask_group, pending_index
+from schedulerd.core.state.pending.ask_group import AskGroup
 
 pytestmark = pytest.mark.interpreted
 
@@ -94,7 +93,7 @@ class Counts:
         self._count(cycle, "next_ask", "asks tried")
         for entity in (Queue, Application, AskGroup):
             self._count(entity, "key", "keys worked out")
-        self._count(pending_index.ClassOrder, "put", "places given anew")
+        self._count(pending_index.ClassOrder, "enqueue", "places given anew")
         for module in (pending_index, ask_group):
             self._count(module, "heappush", "heap operations")
             self._count(module, "heappop", "heap operations")

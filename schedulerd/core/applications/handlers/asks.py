@@ -17,7 +17,7 @@ from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import reclassify
+from schedulerd.core.state.pending.asks import reclassify
 from schedulerd.core.state.pending.start_order import admit_next
 from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
 from schedulerd.core.state.unknown_application import unknown_application

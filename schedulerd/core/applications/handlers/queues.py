@@ -11,7 +11,7 @@ from schedulerd.core.language.resources import Limits, Resources
 from schedulerd.core.state.actions import queue_changes
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import update_pending_classes
+from schedulerd.core.state.pending.asks import update_pending_classes
 from schedulerd.core.state.step_context import StepContext
 
 

@@ -21,10 +21,10 @@ from typing import NamedTuple
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.predicate_check import PredicateCheck
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.quotas.headroom import Headroom

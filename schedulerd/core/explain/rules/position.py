@@ -8,8 +8,8 @@ from itertools import islice
 from schedulerd.core.explain.values import Position, QueueRank
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.pending.ask_group import AskGroup
 
 AHEAD_SEEN_MAX = 1_000
 """Applications, asks and queues that are compared with those of the ask; with more, counts are `at least`."""

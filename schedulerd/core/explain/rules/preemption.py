@@ -10,11 +10,11 @@ from schedulerd.core.language.resources import Resources
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext, in_use
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.work_budget import WorkBudget
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import preemption_from_ns
+from schedulerd.core.state.pending.ask_group import AskGroup
+from schedulerd.core.state.pending.asks import preemption_from_ns
 from schedulerd.core.state.pending.retry_timers import attempts_of
 from schedulerd.core.state.pending.rules.states import PendingState
 

@@ -25,9 +25,9 @@ from schedulerd.core.explain.values import (
 from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.pending_index import ClassOrder
 from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.pending.rules.states import (

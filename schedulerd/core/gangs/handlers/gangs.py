@@ -14,7 +14,7 @@ from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.state.model.gang import Gang
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import set_priority_gang
+from schedulerd.core.state.pending.asks import set_priority_gang
 from schedulerd.core.state.step_context import StepContext
 
 HARD_STYLE = "hard"

@@ -13,12 +13,12 @@ from collections.abc import Iterable
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.nodes.own_room import gang_fits
 from schedulerd.core.state.nodes.packing import Bin, fits
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import gang_ahead
+from schedulerd.core.state.pending.ask_group import AskGroup
+from schedulerd.core.state.pending.asks import gang_ahead
 from schedulerd.core.state.quotas.headroom import Headroom
 from schedulerd.core.state.quotas.rules import highest_blocked
 

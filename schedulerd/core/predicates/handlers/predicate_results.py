@@ -20,7 +20,7 @@ from schedulerd.core.state.actions import predicate_checks, reservations, swaps
 from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.model.predicate_check import PredicateCheck, Purpose
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import admits_group
+from schedulerd.core.state.pending.asks import admits_group
 from schedulerd.core.state.quotas.rules import highest_blocked
 from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
 

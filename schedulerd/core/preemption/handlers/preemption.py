@@ -23,13 +23,13 @@ from schedulerd.core.state.actions import predicate_checks
 from schedulerd.core.state.actions.victims import release_victims
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.predicate_check import PredicateCheck, VictimsAnswer, VictimSearch
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.nodes.own_room import gang_fits
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import preemption_from_ns, schedule_preemption
+from schedulerd.core.state.pending.ask_group import AskGroup
+from schedulerd.core.state.pending.asks import preemption_from_ns, schedule_preemption
 from schedulerd.core.state.pending.retry_timers import Refused, attempts_of
 from schedulerd.core.state.plans.committing import commit_plan
 from schedulerd.core.state.plans.plan import Plan, PlannedPreemption

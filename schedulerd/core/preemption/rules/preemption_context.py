@@ -18,10 +18,10 @@ from schedulerd.core.language.specs import PreemptionPolicy, WithinQueue
 from schedulerd.core.preemption.rules.victims import Budget, Candidate, VictimSet, candidate, smallest_set, unit_weights
 from schedulerd.core.state.model.allocation import Allocation, Ask, may_be_preempted
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.work_budget import WorkBudget
 from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.quotas.limit_subject import LimitSubject
 from schedulerd.core.state.quotas.rules import blocked, blocked_by_limits, blocked_by_user_limits
 from schedulerd.core.state.quotas.sentences import sentence

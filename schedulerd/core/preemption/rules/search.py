@@ -32,13 +32,13 @@ from schedulerd.core.preemption.rules.victims import (
 )
 from schedulerd.core.state.model.allocation import Allocation, Ask, may_be_preempted
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.predicate_check import PredicateCheck, VictimsAnswer
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.work_budget import WorkBudget
 from schedulerd.core.state.nodes.own_room import fits_beside_own
 from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.plans.plan import Plan, PlannedPreemption
 
 NODES_SEARCHED_MAX = 64

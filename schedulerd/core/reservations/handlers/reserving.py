@@ -14,11 +14,11 @@ from operator import itemgetter
 from schedulerd.core.state.actions import predicate_checks, reservations
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.predicate_check import PredicateCheck, Purpose
 from schedulerd.core.state.nodes.own_room import fits_beside_own, gang_fits
 from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.parent_entity import ParentEntity
 from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.quotas.rules import blocked_by_limits, highest_blocked

@@ -16,7 +16,7 @@ from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.nodes.own_room import fits_beside_own, gang_fits
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import admits_group
+from schedulerd.core.state.pending.asks import admits_group
 from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.quotas.rules import blocked, blocked_by_limits, highest_blocked, stays_blocked
 from schedulerd.core.state.quotas.sentences import sentence

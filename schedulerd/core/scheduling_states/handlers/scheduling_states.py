@@ -31,7 +31,6 @@ from schedulerd.core.scheduling_states.reasons import (
 from schedulerd.core.state.alarm_events import SchedulingStatesDue
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.scheduling_state_tracker import (
     AskName,
@@ -47,6 +46,7 @@ from schedulerd.core.state.model.scheduling_state_tracker import (
 )
 from schedulerd.core.state.model.waiting_line import WaitingLine
 from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.parent_entity import BlockReason
 from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.pending.rules.states import PendingState, blocking_rule, group_state

@@ -21,7 +21,7 @@ from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.state.partition import REMEMBERED_MAX, Partition
-from schedulerd.core.state.pending.enqueueing import on_state_changed
+from schedulerd.core.state.pending.asks import on_state_changed
 from schedulerd.core.state.pending.start_order import admit_next
 from schedulerd.core.state.step_context import StepContext
 

@@ -15,7 +15,7 @@ def leave(context: StepContext, application: Application) -> None:
     queue = application.queue
     partition.applications.pop(application.application_id, None)
     queue.applications.pop(application.application_id, None)
-    queue.show_priority(application, None)
+    queue.set_priority(application, None)
     partition.touch(queue)
     admit_next(partition, queue)
     watch(context, partition)

@@ -28,8 +28,8 @@ from schedulerd.core.state.model.predicate_check import NEVER, PredicateCheck, P
 from schedulerd.core.state.model.refused_asks import REMEMBERED_MAX
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import note_possible_swap, reclassify, update_predicate_wait
-from schedulerd.core.state.pending.requeue import try_denied_again
+from schedulerd.core.state.pending.asks import note_possible_swap, reclassify, update_predicate_wait
+from schedulerd.core.state.pending.end_of_step import try_denied_again
 from schedulerd.core.state.step_context import ResourceManager, StepContext
 
 AWAITED_MAX = 64

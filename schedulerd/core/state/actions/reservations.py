@@ -17,7 +17,7 @@ from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import schedule_preemption
+from schedulerd.core.state.pending.asks import schedule_preemption
 from schedulerd.core.state.step_context import StepContext
 
 

@@ -14,12 +14,12 @@ from schedulerd.core.state.actions.allocating import allocated, begin_execution_
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.gang import TaskGroup
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.predicate_check import PredicateCheck
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import admits_group, dequeue, enqueue
+from schedulerd.core.state.pending.ask_group import AskGroup
+from schedulerd.core.state.pending.asks import admits_group, requeue
 from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.step_context import StepContext
 
@@ -175,9 +175,7 @@ def _refuse(context: StepContext, application: Application, task_group: TaskGrou
     )
     for placeholder, reason in zip(useless, reasons, strict=True):
         releases.request_release(context, partition, placeholder, ReleaseCause.TOO_SMALL, reason)
-    dequeue(partition, application, ask)
-    ask.task_group = ""
-    enqueue(partition, application, ask)
+    requeue(partition, application, ask, ask.request_class, "")
 
 
 def _why_too_small(placeholder: Allocation, ask: Ask) -> str:

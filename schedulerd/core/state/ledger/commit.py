@@ -15,7 +15,7 @@ from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import dequeue, enqueue, update_pending_classes, update_predicate_wait
+from schedulerd.core.state.pending.asks import dequeue, enqueue, update_pending_classes
 
 
 def demand(partition: Partition, application: Application, ask: Ask, count: int) -> None:
@@ -28,14 +28,7 @@ def demand(partition: Partition, application: Application, ask: Ask, count: int)
         amount *= count
         for pending in sums:  # often empty before, and a missing name costs a call
             pending[name] = pending[name] + amount if name in pending else amount
-    if not ask.pending:
-        ask.request_class = partition.request_classes.current(ask.request_class)
-        enqueue(partition, application, ask)
-    assert ask.group is not None
-    ask.pending += count
-    ask.group.demand(queue, count)
-    if ask.predicate_history is not None:  # all of its pending allocations may have been awaiting predicate results
-        update_predicate_wait(partition, application, ask)
+    enqueue(partition, application, ask, count)
     if ask.placeholder:
         placeholders.expect(partition, application, ask, count)
     if queue not in partition.touched:
@@ -49,11 +42,7 @@ def withdraw(partition: Partition, application: Application, ask: Ask, count: in
         return 0
     queue = application.queue
     book(ask.request_class.items, count, (), (application.pending, *queue.pending_to_root))
-    assert ask.group is not None
-    ask.pending -= count
-    ask.group.demand(queue, -count)
-    if not ask.pending:
-        dequeue(partition, application, ask)
+    dequeue(partition, application, ask, count)
     if ask.placeholder:
         placeholders.expect(partition, application, ask, -count)
     if queue not in partition.touched:
@@ -63,14 +52,9 @@ def withdraw(partition: Partition, application: Application, ask: Ask, count: in
 
 def allocate(partition: Partition, application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
     """Turns one pending allocation of the ask into an allocation on the node."""
-    queue, group = application.queue, ask.group
-    assert group is not None
-    ask.pending -= 1
-    group.demand(queue, -1)
     allocation = Allocation(uuid, application, ask, node, ask.spec, ask.request_class)
     _bind(partition, allocation, was_pending=True)
-    if not ask.pending:
-        dequeue(partition, application, ask)
+    dequeue(partition, application, ask, 1)
     if allocation.placeholder:
         placeholders.has(partition, application, allocation, was_pending=True)
     rekey(application)

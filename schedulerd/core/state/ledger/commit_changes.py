@@ -10,7 +10,7 @@ from schedulerd.core.state.ledger import commit, commit_room
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import note_possible_swap, update_pending_classes
+from schedulerd.core.state.pending.asks import note_possible_swap, update_pending_classes
 
 
 def resize(partition: Partition, allocation: Allocation, resources: Resources) -> None:

@@ -12,7 +12,7 @@ from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.predicate_check import PredicateCheck, PredicateHistory, Purpose
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import update_predicate_wait
+from schedulerd.core.state.pending.asks import update_predicate_wait
 
 _NOT_LEAVING = (None, TerminationType.PLACEHOLDER_REPLACED)
 """The values of `Allocation.releasing` for which its room is not about to be free: in a swap the real ask takes it."""

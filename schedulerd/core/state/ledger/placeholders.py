@@ -9,7 +9,7 @@ from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.gang import Gang
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import note_possible_swap, reevaluate, set_priority_gang
+from schedulerd.core.state.pending.asks import note_possible_swap, set_priority_gang, update_groups
 
 
 def expect(partition: Partition, application: Application, ask: Ask, change: int) -> None:
@@ -49,7 +49,7 @@ def _gang(application: Application, now_ns: int) -> Gang:
         gang.first_asked_ns = now_ns
         for group in application.groups.values():
             if group.task_group and not group.placeholder:
-                gang.wait(group)
+                gang.enqueue(group)
         for allocation in application.allocations.values():
             if allocation.spec.task_group:
                 gang.held.add(allocation.request_class.items)
@@ -75,5 +75,5 @@ def _count(partition: Partition, application: Application, gang: Gang, change: i
         del partition.open_gangs[application]
         if partition.priority_gang is application:
             set_priority_gang(partition, None)
-    reevaluate(partition, application, placeholders=False)
+    update_groups(partition, application, placeholders=False)
     note_possible_swap(partition, application)

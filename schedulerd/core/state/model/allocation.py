@@ -13,10 +13,10 @@ from schedulerd.core.state.pending.request_class import RequestClass
 
 if TYPE_CHECKING:
     from schedulerd.core.state.model.application import Application
-    from schedulerd.core.state.model.ask_group import AskGroup
     from schedulerd.core.state.model.node import Node
     from schedulerd.core.state.model.predicate_check import PredicateCheck, PredicateHistory
     from schedulerd.core.state.model.reservation import Reservation
+    from schedulerd.core.state.pending.ask_group import AskGroup
 
 
 class Ask:

@@ -11,9 +11,9 @@ from schedulerd.core.language.lifecycles import TERMINAL_STATES, ApplicationStat
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import ApplicationOrder
 from schedulerd.core.state.model.allocation import Allocation, Ask
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.footprint import Footprint
 from schedulerd.core.state.model.gang import Gang
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.parent_entity import ParentEntity
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import RequestClass

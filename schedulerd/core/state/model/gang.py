@@ -15,8 +15,8 @@ from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.facts.fact import ReleaseCause
 from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.model.allocation import Allocation
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.dismantle import clear_stepwise
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import RequestClass
 
@@ -150,7 +150,7 @@ class Gang:
     """The task groups of one application."""
 
     __slots__ = (
-        "_line",
+        "_swaps",
         "_tickets",
         "asked",
         "completed_ns",
@@ -199,7 +199,7 @@ class Gang:
         self.idle_since_ns: int | None = None
         """When it became complete, or when an ask last took one of its placeholders; None while it is incomplete or has
         no idle ones."""
-        self._line: list[tuple[Key, int, TaskGroup, AskGroup]] = []
+        self._swaps: list[tuple[Key, int, TaskGroup, AskGroup]] = []
         """Heap of the groups of real asks by the position of their first ask; outdated entries are dropped at the
         top."""
         self._tickets = 0
@@ -234,32 +234,37 @@ class Gang:
         there is none."""
         if self.pending:
             return None
-        line = self._line
-        while line:
-            key, _, task_group, group = line[0]
+        swaps = self._swaps
+        while swaps:
+            key, _, task_group, group = swaps[0]
             waits = task_group.has_idle and group in task_group.waiting and group.has_ready and not group.denied
             if waits and not group.request_class.refused and group.key() == key:
                 return task_group, group
-            heappop(line)
+            heappop(swaps)
         return None
 
-    def wait(self, group: AskGroup) -> None:
+    def enqueue(self, group: AskGroup) -> None:
         """The group of real asks has pending allocations: it can be swapped with idle placeholders from now on."""
         self.task_group(group.task_group).waiting[group] = None
-        self.line_up(group)
+        self.requeue(group)
 
-    def line_up(self, group: AskGroup) -> None:
-        """Enters the group into the heap of possible swaps, after its position changed or it may be tried again."""
+    def requeue(self, group: AskGroup) -> None:
+        """Enters the group, if it is ready, into the heap of possible swaps: its position changed, or it may be tried
+        again."""
         task_group = self.task_groups.get(group.task_group)
         if task_group is not None and group in task_group.waiting and group.has_ready:
             self._tickets += 1
-            heappush(self._line, (group.key(), self._tickets, task_group, group))
+            heappush(self._swaps, (group.key(), self._tickets, task_group, group))
+
+    def dequeue(self, group: AskGroup) -> None:
+        """The group of real asks has nothing pending any more."""
+        del self.task_groups[group.task_group].waiting[group]
 
     def dismantle(self) -> Iterator[None]:
         self.deadlock_alarm = None
         for task_group in self.task_groups.values():
             yield from task_group.dismantle()
-        yield from clear_stepwise(self._line, self.task_groups)
+        yield from clear_stepwise(self._swaps, self.task_groups)
 
     def add_idle(self, task_group: TaskGroup, placeholder: Allocation) -> None:
         """A placeholder was allocated. If it is the first idle one of its task group, swaps become possible."""
@@ -267,4 +272,4 @@ class Gang:
         task_group.add_idle(placeholder)
         if not had_idle:
             for group in task_group.waiting:
-                self.line_up(group)
+                self.requeue(group)

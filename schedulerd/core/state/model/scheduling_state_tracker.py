@@ -18,9 +18,9 @@ from schedulerd.core.state.model.waiting_line import WaitingLine
 if TYPE_CHECKING:
     from schedulerd.core.state.model.allocation import Ask
     from schedulerd.core.state.model.application import Application
-    from schedulerd.core.state.model.ask_group import AskGroup
     from schedulerd.core.state.model.queue import Queue
     from schedulerd.core.state.partition import Partition
+    from schedulerd.core.state.pending.ask_group import AskGroup
     from schedulerd.core.state.pending.request_class import PendingClass
 
 Place: TypeAlias = "tuple[Queue, PendingClass]"

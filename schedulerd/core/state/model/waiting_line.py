@@ -8,8 +8,8 @@ from itertools import accumulate
 
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.pending.ask_group import AskGroup
 
 
 @dataclass(slots=True)

@@ -72,8 +72,9 @@ class ParentEntity(
         """The priority that the parent sees if `highest` is the highest priority here."""
         return highest
 
-    def show_priority(self, entity: SchedulingEntity, priority: int | None) -> None:
-        """Sets the priority of `entity` (None: nothing pending), and propagates the change upwards where it matters.
+    def set_priority(self, entity: SchedulingEntity, priority: int | None) -> None:
+        """Sets the priority that `entity` shows (None: nothing pending), and propagates the change upwards where it
+        matters.
 
         Positions are not updated: the caller does that, because priority is only one part of the sort keys.
         """
@@ -92,7 +93,7 @@ class ParentEntity(
                 del counts[old]
                 is_news = True
         if is_news and self.parent_entity is not None:
-            self.parent_entity.show_priority(self, self.shown_priority(max(counts)) if counts else None)
+            self.parent_entity.set_priority(self, self.shown_priority(max(counts)) if counts else None)
 
     def reset_pending(self) -> None:
         """Empties the pending index of this parent, and removes it from that of its own parent."""
@@ -103,24 +104,23 @@ class ParentEntity(
         self.priority = None
         self.reset_position()
 
-    def add_demand(self, entity: SchedulingEntity, key: Key, pending_class: PendingClass) -> None:
+    def enqueue(self, entity: SchedulingEntity, key: Key, pending_class: PendingClass) -> None:
         """`entity` needs `pending_class` here from now on; propagates to the parent if this is new here."""
-        is_new = pending_class not in self.pending_index
-        self.pending_index.need(entity, key, pending_class)
+        is_new = self.pending_index.enqueue(entity, key, pending_class)
         if is_new and self.propagates_demand and self.parent_entity is not None:
-            self.parent_entity.add_demand(self, self.key(), pending_class)
+            self.parent_entity.enqueue(self, self.key(), pending_class)
 
-    def remove_demand(self, entity: SchedulingEntity, pending_class: PendingClass) -> None:
+    def dequeue(self, entity: SchedulingEntity, pending_class: PendingClass) -> None:
         """`entity` no longer needs `pending_class` here; propagates to the parent if no other entity does."""
-        self.pending_index.unneed(entity, pending_class)
-        if pending_class not in self.pending_index and pending_class in self.needs and self.parent_entity is not None:
-            self.parent_entity.remove_demand(self, pending_class)
+        is_gone = self.pending_index.dequeue(entity, pending_class)
+        if is_gone and pending_class in self.needs and self.parent_entity is not None:
+            self.parent_entity.dequeue(self, pending_class)
 
     def block(self, pending_class: PendingClass, reason: BlockReason) -> None:
         """Blocks the class here and removes it from the demand of the parent, so that it is not found from above."""
         self.pending_index.block(pending_class, Block(self, reason))
         if pending_class in self.needs and self.parent_entity is not None:
-            self.parent_entity.remove_demand(self, pending_class)
+            self.parent_entity.dequeue(self, pending_class)
 
     def propagate(self, pending_class: PendingClass, block: Block) -> None:
         """Repeats a block from further up here, so that the class is not found here either."""
@@ -134,4 +134,4 @@ class ParentEntity(
         for lower in list(block.propagated_to):
             lower.unblock(pending_class)
         if self.propagates_demand and self.parent_entity is not None:
-            self.parent_entity.add_demand(self, self.key(), pending_class)
+            self.parent_entity.enqueue(self, self.key(), pending_class)

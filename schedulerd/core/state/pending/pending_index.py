@@ -73,7 +73,8 @@ class ClassOrder:
         self.ticket = 0
         """Number of its only valid entry in the front; 0 if it has none."""
 
-    def head(self) -> _Entry:
+    def first(self) -> _Entry:
+        """The entry of its first entity; it must have one."""
         heap = self.heap
         entry = heap[0]
         entity: SchedulingEntity = entry[2]
@@ -83,7 +84,7 @@ class ClassOrder:
             entity = entry[2]
         return entry
 
-    def put(self, entry: _Entry) -> None:
+    def enqueue(self, entry: _Entry) -> None:
         """Gives an entity its new position; its old entry here, if there is one, becomes invalid."""
         heap = self.heap
         entity: SchedulingEntity = entry[2]
@@ -139,7 +140,9 @@ class PendingIndex:
             if class_order.ticket != ticket:
                 heappop(front)
                 continue
-            heap = class_order.heap  # what `head` does, without a call: every allocation comes here three times
+            heap = (
+                class_order.heap
+            )  # what `ClassOrder.first` does, without a call: every allocation comes here three times
             head = heap[0]
             entity: SchedulingEntity = head[2]
             while entity.entry is not head:
@@ -158,24 +161,27 @@ class PendingIndex:
         if class_order is None or entry is None or entry[0] == key:
             return
         self._serial += 1
-        class_order.put((key, self._serial, entity))
-        self._show(class_order)
+        class_order.enqueue((key, self._serial, entity))
+        self._update_front(class_order)
 
-    def need(self, entity: SchedulingEntity, key: Key, pending_class: PendingClass) -> None:
-        """The entity needs one more class."""
+    def enqueue(self, entity: SchedulingEntity, key: Key, pending_class: PendingClass) -> bool:
+        """The entity needs one more class. Returns whether it is the first one here that needs it."""
+        is_first = pending_class not in self._by_class
         entity.needs[pending_class] = None
         class_order = entity.class_order
         if class_order is None and (known := self._shared.get(pending_class)) is not None:
             self._join(known, entity, key)
-            self._show(known)
+            self._update_front(known)
         elif class_order is not None and not class_order.is_shared:
             self._add_class(class_order, pending_class)
-            self._show(class_order)
+            self._update_front(class_order)
         else:
-            self._enqueue(entity, key)
+            self._change_class_order(entity, key)
+        return is_first
 
-    def unneed(self, entity: SchedulingEntity, pending_class: PendingClass) -> None:
-        """The entity, which must be here, no longer needs this class. Its sort key is unchanged."""
+    def dequeue(self, entity: SchedulingEntity, pending_class: PendingClass) -> bool:
+        """The entity, which must be here, no longer needs this class. Its sort key is unchanged. Returns whether it was
+        the last one here that needed it."""
         del entity.needs[pending_class]
         class_order, entry = entity.class_order, entity.entry
         assert class_order is not None
@@ -186,7 +192,8 @@ class PendingIndex:
         elif not class_order.is_shared and len(entity.needs) > _SHARED_NEEDS_MAX // 2:
             self._drop_class(class_order, pending_class)
         else:
-            self._enqueue(entity, entry[0])
+            self._change_class_order(entity, entry[0])
+        return pending_class not in self._by_class
 
     def block(self, pending_class: PendingClass, block: Block) -> None:
         """Blocks the class here until `unblock`."""
@@ -202,11 +209,11 @@ class PendingIndex:
         for class_order in self._by_class[pending_class]:
             class_order.open_classes += 1
             if class_order.open_classes == 1:
-                self._show(class_order)
+                self._update_front(class_order)
 
     def first_of(self, pending_class: PendingClass) -> tuple[Key, SchedulingEntity]:
         """The first entity that needs the class, blocked or not, with its key. At least one entity must need it."""
-        entry = min([class_order.head() for class_order in self._by_class[pending_class]], key=lambda entry: entry[0])
+        entry = min([class_order.first() for class_order in self._by_class[pending_class]], key=lambda entry: entry[0])
         entity: SchedulingEntity = entry[2]
         return entry[0], entity
 
@@ -247,7 +254,7 @@ class PendingIndex:
             yield from clear_stepwise(block.propagated_to)
         yield from clear_stepwise(self._front, self._shared, self._by_class, self.blocked_by)
 
-    def _enqueue(self, entity: SchedulingEntity, key: Key) -> None:
+    def _change_class_order(self, entity: SchedulingEntity, key: Key) -> None:
         """Moves the entity to the class order for its needs.
 
         It joins the new class order before it leaves the old one, so a class that is in both stays known here, with its
@@ -259,13 +266,13 @@ class PendingIndex:
         self._join(class_order, entity, key)
         if old is not None:
             self._leave(old)
-        self._show(class_order)
+        self._update_front(class_order)
 
     def _join(self, class_order: ClassOrder, entity: SchedulingEntity, key: Key) -> None:
         entity.class_order = class_order
         class_order.members += 1
         self._serial += 1
-        class_order.put((key, self._serial, entity))
+        class_order.enqueue((key, self._serial, entity))
 
     def _class_order_for(self, entity: SchedulingEntity) -> ClassOrder:
         if len(entity.needs) > _SHARED_NEEDS_MAX:
@@ -312,11 +319,11 @@ class PendingIndex:
             if block is not None:
                 block.propagated_to.pop(self, None)
 
-    def _show(self, class_order: ClassOrder) -> None:
+    def _update_front(self, class_order: ClassOrder) -> None:
         """Enters an open class order into the front with its present first entry."""
         if not class_order.open_classes:
             return
-        head, front = class_order.head(), self._front
+        head, front = class_order.first(), self._front
         if class_order.ticket and head is class_order.shown:
             return
         class_order.shown = head

@@ -6,7 +6,7 @@ from schedulerd.core.language.specs import PartitionSpec
 from schedulerd.core.state.model.node import Scoring
 from schedulerd.core.state.nodes.node_order import NodeOrder
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import enqueue_all, note_possible_swap
+from schedulerd.core.state.pending.asks import enqueue_all, note_possible_swap
 from schedulerd.core.state.pending.start_order import admit_next
 
 

@@ -10,7 +10,7 @@ from schedulerd.core.language.specs import ApplicationOrder
 from schedulerd.core.state.model.application import Age, Application
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import on_state_changed
+from schedulerd.core.state.pending.asks import on_state_changed
 
 
 def admit_next(partition: Partition, queue: Queue) -> None:

@@ -12,7 +12,7 @@ from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import admits_group
+from schedulerd.core.state.pending.asks import admits_group
 from schedulerd.core.state.plans.plan import Plan, PlannedAllocation
 from schedulerd.core.state.quotas.quota_key import QuotaKey
 from schedulerd.core.state.quotas.rules import blocked, blocked_together

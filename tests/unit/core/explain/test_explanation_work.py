@@ -14,7 +14,7 @@ from schedulerd.core.explain.values import QueueExplanation
 from schedulerd.core.language.commands import Command
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.language.specs import ApplicationOrder, QueueSpec
-from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.rules import waiting
 from schedulerd.daemon.admin.api import explain_routes
 from schedulerd.daemon.admin.api.finding import Place

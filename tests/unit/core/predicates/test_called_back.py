@@ -8,7 +8,7 @@ import pytest
 
 from schedulerd.core.language.commands import NodeAction
 from schedulerd.core.state.partition import REQUIRED_NODE_TAG
-from schedulerd.core.state.pending import requeue
+from schedulerd.core.state.pending import end_of_step
 from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import a_node, a_queue_spec, a_root, an_app, an_ask, placed
 
@@ -63,7 +63,7 @@ def test_no_other_ask_is_called_back_when_the_room_is_taken() -> None:
 def test_so_many_nodes_are_looked_at_again_after_a_step(
     monkeypatch: pytest.MonkeyPatch, looked_at: int, rest_after_each_cycle: list[int]
 ) -> None:
-    monkeypatch.setattr(requeue, "LOOKED_AT_MAX", looked_at)
+    monkeypatch.setattr(end_of_step, "LOOKED_AT_MAX", looked_at)
     talk = resting([f"a{number}" for number in range(5)], ["b"])
     fill(talk)
     talk.nodes(a_node("n2", {"memory": 10}), a_node("n3", {"memory": 10}))

@@ -17,12 +17,12 @@ from schedulerd.core.language.facts.scheduling_states import SchedulingState
 from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.predicate_check import PredicateCheck, PredicateHistory
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import admits_group, gang_ahead
+from schedulerd.core.state.pending.ask_group import AskGroup
+from schedulerd.core.state.pending.asks import admits_group, gang_ahead
 from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.quotas.rules import Blocked, BlockedBy, blocked, highest_blocked
 

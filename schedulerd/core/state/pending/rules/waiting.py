@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
 from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.request_class import PendingClass
 
 APPLICATIONS_SEEN_MAX = 50_000

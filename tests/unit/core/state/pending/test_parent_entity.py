@@ -47,11 +47,11 @@ class Tower:
         self.small, self.large = a_pending_class(memory=1), a_pending_class(memory=9)
         self.one = Waiting()
         for pending_class in (self.small, self.large):
-            self.low.add_demand(self.one, self.one.key, pending_class)
+            self.low.enqueue(self.one, self.one.key, pending_class)
 
     def withdraw(self, *pending_classes: PendingClass) -> None:
         for pending_class in pending_classes:
-            self.low.remove_demand(self.one, pending_class)
+            self.low.dequeue(self.one, pending_class)
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_what_is_needed_no_longer_is_taken_back_up_to_the_root(tower: Tower) -> 
 
 
 def test_a_class_that_another_entity_still_needs_stays(tower: Tower) -> None:
-    Queue("sister", tower.mid, is_leaf=True).add_demand(Waiting(), (0,), tower.large)
+    Queue("sister", tower.mid, is_leaf=True).enqueue(Waiting(), (0,), tower.large)
     tower.withdraw(tower.large)
     assert needed_at(tower.ancestors, tower.large) == [False, True, True]
 
@@ -124,10 +124,10 @@ def test_a_block_of_its_own_is_not_lifted_from_above(tower: Tower) -> None:
     """It was repeated here, forgotten as nobody needed it, and closed here anew for a reason of this ancestor's own."""
     tower.root.block(tower.large, BlockReason.NODE)
     tower.low.propagate(tower.large, tower.root.pending_index.blocked_by[tower.large])
-    Queue("sister", tower.mid, is_leaf=True).add_demand(Waiting(), (0,), tower.large)
+    Queue("sister", tower.mid, is_leaf=True).enqueue(Waiting(), (0,), tower.large)
     tower.withdraw(tower.large)
     assert closed_at(tower.ancestors, tower.large) == [False, False, True]
-    tower.low.add_demand(tower.one, tower.one.key, tower.large)
+    tower.low.enqueue(tower.one, tower.one.key, tower.large)
     tower.low.block(tower.large, BlockReason.QUOTA)
     tower.root.unblock(tower.large)
     assert closed_at(tower.ancestors, tower.large) == [True, False, False]
@@ -136,7 +136,7 @@ def test_a_block_of_its_own_is_not_lifted_from_above(tower: Tower) -> None:
 def test_an_entity_that_comes_later_finds_the_class_blocked(tower: Tower) -> None:
     tower.mid.block(tower.large, BlockReason.QUOTA)
     sister = Queue("sister", tower.mid, is_leaf=True)
-    sister.add_demand(Waiting(), (0,), tower.large)
+    sister.enqueue(Waiting(), (0,), tower.large)
     assert tower.mid.pending_index.first() is tower.low
     assert tower.large not in tower.root.pending_index
     tower.withdraw(tower.small)

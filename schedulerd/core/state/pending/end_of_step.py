@@ -13,7 +13,7 @@ from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.nodes.own_room import gang_fits
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.enqueueing import note_possible_swap, reclassify, set_priority_gang
+from schedulerd.core.state.pending.asks import note_possible_swap, reclassify, set_priority_gang
 from schedulerd.core.state.pending.parent_entity import BlockReason
 from schedulerd.core.state.pending.request_class import PendingClass, RequestClass
 from schedulerd.core.state.pending.start_order import admit_next
@@ -178,5 +178,5 @@ def try_denied_again(partition: Partition) -> None:
     for group, application in denied.items():
         group.denied = False
         if application.gang is not None:
-            application.gang.line_up(group)
+            application.gang.requeue(group)
         note_possible_swap(partition, application)

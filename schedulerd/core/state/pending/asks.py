@@ -1,4 +1,4 @@
-"""Enters the ask groups of an application into the pending index, and removes them.
+"""The pending asks of a partition: they enter the pending index and leave it, and the next one is found.
 
 An application propagates the pending classes of its groups to its leaf queue, and queues propagate them to the root
 (`parent_entity`). Every change of what is pending, of the application's state or of its gang comes through here.
@@ -6,12 +6,17 @@ An application propagates the pending classes of its groups to its leaf queue, a
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.resources import Items
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.ask_group import AskGroup
+from schedulerd.core.state.pending.parent_entity import Block, ParentEntity
+from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import PendingClass, RequestClass
 from schedulerd.core.state.quotas.quota_key import PLAIN, QuotaKey
 
@@ -23,40 +28,95 @@ def enqueue_all(partition: Partition, application: Application) -> None:
         group.reset_position()
         group.priority = None
         group.pending_class = _pending_class(partition, application, group.request_class, placeholder=group.placeholder)
-        _enqueue(partition, application, group)
+        _enqueue_new_group(partition, application, group)
     _reschedule_preemption(partition, application)
 
 
-def enqueue(partition: Partition, application: Application, ask: Ask) -> None:
-    """The ask has pending allocations: adds it to its group, which is created if needed."""
+def enqueue(partition: Partition, application: Application, ask: Ask, count: int) -> None:
+    """`count` more allocations of the ask are pending. With its first ones the ask enters its group."""
+    group = ask.group
+    if group is None:
+        ask.request_class = partition.request_classes.current(ask.request_class)
+        group = _enter_group(partition, application, ask)
+    ask.pending += count
+    group.change_pending(application.queue, count)
+    if ask.predicate_history is not None:  # all of its pending allocations may have been awaiting predicate results
+        update_predicate_wait(partition, application, ask)
+
+
+def dequeue(partition: Partition, application: Application, ask: Ask, count: int) -> None:
+    """`count` fewer allocations of the ask are pending. With its last ones the ask leaves its group."""
+    group = ask.group
+    assert group is not None
+    ask.pending -= count
+    group.change_pending(application.queue, -count)
+    if not ask.pending:
+        _leave_group(partition, application, ask, group)
+
+
+def requeue(
+    partition: Partition, application: Application, ask: Ask, request_class: RequestClass, task_group: str
+) -> None:
+    """Moves the ask, which has pending allocations, to the group of another request class or task group."""
+    count = ask.pending
+    dequeue(partition, application, ask, count)
+    ask.request_class, ask.task_group = request_class, task_group
+    enqueue(partition, application, ask, count)
+
+
+def _enter_group(partition: Partition, application: Application, ask: Ask) -> AskGroup:
     group_key = ask.group_key
     group = application.groups.get(group_key)
-    if group is not None:
-        group.add(ask)
-        if not group.is_behind(ask):
-            application.pending_index.rekey(group, group.key())
-            _show_priority(partition, application, group)
-            if not group.needs and is_schedulable(partition, application, group):
-                _offer(partition, application, group)
-        if application.gang is not None and group.task_group and not group.placeholder:
-            application.gang.line_up(group)
-    else:
+    gang = application.gang
+    if group is None:
         pending_class = _pending_class(partition, application, ask.request_class, placeholder=ask.placeholder)
         group = application.groups[group_key] = AskGroup(pending_class, ask.task_group, placeholder=ask.placeholder)
-        group.add(ask)
-        _enqueue(partition, application, group)
-        if application.gang is not None and group.task_group and not group.placeholder:
-            application.gang.wait(group)
-    if ask.pending:
-        group.demand(application.queue, ask.pending)
+        group.enqueue(ask)
+        _enqueue_new_group(partition, application, group)
+        if gang is not None and group.awaits_placeholders:
+            gang.enqueue(group)
+    else:
+        group.enqueue(ask)
+        if not group.is_behind(ask):
+            _update_group(partition, application, group)
+        if gang is not None and group.awaits_placeholders:
+            gang.requeue(group)
     if group.request_class.refused:
         partition.refused_asks.add(application, ask)
     if group.pending_class.unschedulable:
         partition.retry_timers.schedule_reservation(group.pending_class, ask.asked_at_ns)
     if ask.spec.allow_preempt_other:
         schedule_preemption(partition, application, ask)
-    if application.gang is not None:
+    if gang is not None:
         note_possible_swap(partition, application)
+    return group
+
+
+def _leave_group(partition: Partition, application: Application, ask: Ask, group: AskGroup) -> None:
+    if group.request_class.refused:
+        partition.refused_asks.discard(ask)
+    group.dequeue(ask)
+    gang = application.gang
+    if group:
+        _update_group(partition, application, group)
+        if gang is not None and group.awaits_placeholders:
+            gang.requeue(group)
+        return
+    del application.groups[group.request_class, group.task_group, group.placeholder]
+    timers = partition.retry_timers
+    if not application.groups and (
+        timers.attempts_due.times or timers.not_helped_by_reservation or timers.waiting_for_change
+    ):
+        timers.forget_application(application)
+    _set_priority(application, group, None)
+    if group.needs:
+        _dequeue_group(application, group)
+    partition.request_classes.disuse(group.pending_class)
+    if timers.unreservable:
+        timers.forget_class(group.pending_class)
+    if gang is not None and group.awaits_placeholders:
+        gang.dequeue(group)
+        partition.denied.pop(group, None)
 
 
 def schedule_preemption(partition: Partition, application: Application, ask: Ask) -> None:
@@ -78,44 +138,6 @@ def _reschedule_preemption(partition: Partition, application: Application) -> No
             schedule_preemption(partition, application, next(ask for ask in group if ask.spec.allow_preempt_other))
 
 
-def dequeue(partition: Partition, application: Application, ask: Ask) -> None:
-    """The ask has nothing pending any more, or moves to another group: removes it from its group."""
-    group = ask.group
-    assert group is not None
-    if ask.pending:
-        group.demand(application.queue, -ask.pending)
-    if group.request_class.refused:
-        partition.refused_asks.discard(ask)
-    group.discard(ask)
-    if group.has_ready and group.needs:
-        key = group.key()
-        if -key[0] != group.priority:
-            _show_priority(partition, application, group)
-        application.pending_index.rekey(group, key)
-    else:
-        _show_priority(partition, application, group)
-    if group:
-        if not group.has_ready or not group.needs:
-            _requeue(partition, application, group)
-        if application.gang is not None and group.task_group and not group.placeholder:
-            application.gang.line_up(group)
-        return
-    del application.groups[group.request_class, group.task_group, group.placeholder]
-    if not application.groups:
-        timers = partition.retry_timers
-        if timers.attempts_due.times or timers.not_helped_by_reservation or timers.waiting_for_change:
-            timers.forget_application(application)
-    if group.needs:
-        application.remove_demand(group, group.pending_class)
-        _count(application, group)
-    partition.request_classes.disuse(group.pending_class)
-    if partition.retry_timers.unreservable:
-        partition.retry_timers.forget_class(group.pending_class)
-    if application.gang is not None and group.task_group and not group.placeholder:
-        del application.gang.task_group(group.task_group).waiting[group]
-        partition.denied.pop(group, None)
-
-
 def update_predicate_wait(partition: Partition, application: Application, ask: Ask) -> None:
     """The number of allocations that await a predicate result changed. While all pending allocations of the ask do, the
     ask is not ready."""
@@ -126,20 +148,17 @@ def update_predicate_wait(partition: Partition, application: Application, ask: A
         group.end_predicate_wait(ask)
     else:
         group.await_predicate(ask)
-    _show_priority(partition, application, group)
-    _requeue(partition, application, group)
-    if application.gang is not None and group.task_group and not group.placeholder:
-        application.gang.line_up(group)
+    _update_group(partition, application, group)
+    if application.gang is not None and group.awaits_placeholders:
+        application.gang.requeue(group)
         note_possible_swap(partition, application)
     partition.touch(application.queue)
 
 
 def reclassify(partition: Partition, application: Application, ask: Ask, *, refused: bool) -> None:
     """Moves the ask to the refused variant of its request class (`refused`), or back to the ordinary one."""
-    dequeue(partition, application, ask)
-    ask.request_class = partition.request_classes.refused_variant(ask.request_class, refused=refused)
-    enqueue(partition, application, ask)
-    update_predicate_wait(partition, application, ask)
+    request_class = partition.request_classes.refused_variant(ask.request_class, refused=refused)
+    requeue(partition, application, ask, request_class, ask.task_group)
     for one in application.queue.path_to_root:  # its queues may have another highest priority now
         one.rekey()
 
@@ -171,57 +190,55 @@ def gang_ahead(partition: Partition, application: Application) -> Application | 
     return first if first is not None and first.age < application.age else None
 
 
-def reevaluate(partition: Partition, application: Application, *, placeholders: bool) -> None:
+def update_groups(partition: Partition, application: Application, *, placeholders: bool) -> None:
     """Whether the groups of placeholders (or of real asks, if not `placeholders`) are schedulable may have changed."""
     partition.check_reservations(application)
     _reschedule_preemption(partition, application)
     for group in application.groups.values():
-        if group.placeholder is placeholders and bool(group.needs) is not is_schedulable(partition, application, group):
-            _show_priority(partition, application, group)
-            if group.needs:
-                application.remove_demand(group, group.pending_class)
-            else:
-                application.add_demand(group, group.key(), group.pending_class)
-                partition.retry_timers.make_due_now(group.pending_class)
-            _count(application, group)
+        if group.placeholder is placeholders:
+            _update_group(partition, application, group)
 
 
-def _enqueue(partition: Partition, application: Application, group: AskGroup) -> None:
+def _enqueue_new_group(partition: Partition, application: Application, group: AskGroup) -> None:
     partition.request_classes.use(group.pending_class)
-    _show_priority(partition, application, group)
     if is_schedulable(partition, application, group):
-        application.add_demand(group, group.key(), group.pending_class)
-        _count(application, group)
+        key = group.key()
+        _set_priority(application, group, -key[0])
+        _enqueue_group(application, group, key)
 
 
-def _requeue(partition: Partition, application: Application, group: AskGroup) -> None:
-    """Corrects the group in the pending index after its first ready ask changed, or after it got or lost its last
-    one."""
-    if group.has_ready:
-        application.pending_index.rekey(group, group.key())
-        if not group.needs and is_schedulable(partition, application, group):
-            _offer(partition, application, group)
-    elif group.needs:
-        application.remove_demand(group, group.pending_class)
-        _count(application, group)
+def _update_group(partition: Partition, application: Application, group: AskGroup) -> None:
+    """Corrects the group in the pending index: its first ready ask changed, it got or lost its last one, or it may be
+    schedulable now, or no longer."""
+    if is_schedulable(partition, application, group):
+        key = group.key()
+        _set_priority(application, group, -key[0])
+        if group.needs:
+            application.pending_index.rekey(group, key)
+        else:
+            _enqueue_group(application, group, key)
+            partition.retry_timers.make_due_now(group.pending_class)
+    else:
+        _set_priority(application, group, None)
+        if group.needs:
+            _dequeue_group(application, group)
 
 
-def _offer(partition: Partition, application: Application, group: AskGroup) -> None:
-    application.add_demand(group, group.key(), group.pending_class)
-    partition.retry_timers.make_due_now(group.pending_class)
-    _count(application, group)
+def _enqueue_group(application: Application, group: AskGroup, key: Key) -> None:
+    application.enqueue(group, key, group.pending_class)
+    group.set_counted(application.queue, counted=group.pending_class in application.needs)
 
 
-def _count(application: Application, group: AskGroup) -> None:
-    """Includes what is pending in the group in the counts of its class, or removes it, after its demand changed."""
-    group.show(application.queue, counted=bool(group.needs) and group.pending_class in application.needs)
+def _dequeue_group(application: Application, group: AskGroup) -> None:
+    application.dequeue(group, group.pending_class)
+    group.set_counted(application.queue, counted=False)
 
 
-def _show_priority(partition: Partition, application: Application, group: AskGroup) -> None:
+def _set_priority(application: Application, group: AskGroup, priority: int | None) -> None:
+    if priority == group.priority:
+        return
     before = application.priority
-    application.show_priority(
-        group, group.highest_priority() if is_schedulable(partition, application, group) else None
-    )
+    application.set_priority(group, priority)
     if application.priority != before and application.priority is not None:
         application.rekey()
 
@@ -235,17 +252,15 @@ def update_pending_classes(partition: Partition, application: Application) -> No
         new = _pending_class(partition, application, group.request_class, placeholder=group.placeholder)
         if old is new:
             continue
-        has_demand = bool(group.needs)
-        if has_demand:
-            application.remove_demand(group, old)
-            _count(application, group)
+        is_enqueued = bool(group.needs)
+        if is_enqueued:
+            _dequeue_group(application, group)
         request_classes.use(new)
         request_classes.disuse(old)
         partition.retry_timers.forget_class(old)
         group.pending_class = new
-        if has_demand:
-            application.add_demand(group, group.key(), new)
-            _count(application, group)
+        if is_enqueued:
+            _enqueue_group(application, group, group.key())
             partition.retry_timers.make_due_now(new)
 
 
@@ -287,18 +302,62 @@ def on_state_changed(partition: Partition, application: Application) -> None:
         _reschedule_preemption(partition, application)
     for pending_class in application.pending_index.pending_classes():
         if propagates_demand and pending_class not in application.needs:
-            application.queue.add_demand(application, application.key(), pending_class)
+            application.queue.enqueue(application, application.key(), pending_class)
             partition.retry_timers.make_due_now(pending_class)
         elif not propagates_demand and pending_class in application.needs:
-            application.queue.remove_demand(application, pending_class)
+            application.queue.dequeue(application, pending_class)
     for group in application.groups.values():
-        _count(application, group)
+        group.set_counted(application.queue, counted=bool(group.needs) and group.pending_class in application.needs)
 
 
 def set_priority_gang(partition: Partition, application: Application | None) -> None:
     """Makes all open gangs that are later than this one wait, and no others; None: no gang has to wait."""
     partition.priority_gang = application
     for one in partition.open_gangs:
-        reevaluate(partition, one, placeholders=True)
+        update_groups(partition, one, placeholders=True)
         for queue in one.queue.path_to_root:
             queue.rekey()
+
+
+Candidate: TypeAlias = tuple[Application, AskGroup, Block | None]
+"""The ask group whose first ask to try now, with its application and the nearest block of its pending class above.
+
+The nearest block, so that what is propagated below is always unblocked together with what is directly above it.
+"""
+
+
+def next_ask(partition: Partition) -> Candidate | None:
+    """The ask to try now, or None if nothing pending could be allocated as far as is known.
+
+    Down the tree by fairness, then by the leaf's order, then by priority and age. What turns out to be impossible is
+    recorded where the reason is, and then it is not found again until that changes.
+    """
+    queue = partition.root
+    blocked_above: list[ParentEntity] = []
+    while True:
+        entity = queue.pending_index.first()
+        if entity is None:
+            return None
+        if queue.pending_index.blocked_by:
+            blocked_above.append(queue)
+        if not isinstance(entity, Queue):
+            break
+        queue = entity
+    assert isinstance(entity, Application)
+    group = entity.pending_index.first()
+    assert isinstance(group, AskGroup)
+    for ancestor in reversed(blocked_above):
+        block = ancestor.pending_index.blocked_by.get(group.pending_class)
+        if block is not None:
+            return entity, group, block
+    return entity, group, None
+
+
+def propagate(block: Block, application: Application, pending_class: PendingClass) -> None:
+    """Repeats a block from further up on this path, so the cycle does not find the class here again."""
+    ancestors: tuple[ParentEntity, ...] = (application, *application.queue.path_to_root)
+    for ancestor in ancestors:
+        if ancestor is block.origin:
+            return
+        if pending_class not in ancestor.pending_index.blocked_by:
+            ancestor.propagate(pending_class, block)

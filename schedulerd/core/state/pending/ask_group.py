@@ -68,6 +68,11 @@ class AskGroup(SchedulingEntity):
         self.has_ready = False
         """Whether the group has an ask that is ready to be allocated."""
 
+    @property
+    def awaits_placeholders(self) -> bool:
+        """Whether it has real asks of a task group, which can take the room of its placeholders."""
+        return bool(self.task_group) and not self.placeholder
+
     def __len__(self) -> int:
         return len(self._entries)
 
@@ -83,13 +88,13 @@ class AskGroup(SchedulingEntity):
         super().reset_position()
         self.counted = False
 
-    def show(self, leaf: Queue, *, counted: bool) -> None:
+    def set_counted(self, leaf: Queue, *, counted: bool) -> None:
         """Sets whether `pending` of this group is included in `PendingClass.pending_by_leaf`."""
         if counted is not self.counted:
             self.counted = counted
             self._count(leaf, self.pending if counted else -self.pending)
 
-    def demand(self, leaf: Queue, change: int) -> None:
+    def change_pending(self, leaf: Queue, change: int) -> None:
         """`change` more allocations of its asks are pending; negative for fewer."""
         self.pending += change
         self.joined += change > 0
@@ -106,7 +111,8 @@ class AskGroup(SchedulingEntity):
         if change > 0:
             pending_class.joined += 1
 
-    def add(self, ask: Ask) -> None:
+    def enqueue(self, ask: Ask) -> None:
+        """The ask has pending allocations. It is ready until `await_predicate`."""
         ask.group = self
         entry = _entry(ask)  # not in line: compiled, the tuple would be another object in the heap and in the dict
         self._entries[ask.key] = entry
@@ -119,7 +125,8 @@ class AskGroup(SchedulingEntity):
         entry = self.entry
         return entry is not None and entry[0] < (-ask.spec.priority, ask.asked_at_ns, ask.serial)
 
-    def discard(self, ask: Ask) -> None:
+    def dequeue(self, ask: Ask) -> None:
+        """The ask has nothing pending any more, or moves to another group."""
         if self._not_ready:
             self._not_ready.pop(ask.key, None)
         if self._entries.pop(ask.key, None) is not None:

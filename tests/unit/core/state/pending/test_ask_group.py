@@ -9,7 +9,7 @@ from hypothesis import event, given
 from hypothesis import strategies as st
 
 from schedulerd.core.state.model.allocation import Ask
-from schedulerd.core.state.model.ask_group import AskGroup
+from schedulerd.core.state.pending.ask_group import AskGroup
 from tests.unit.core.builders import a_pending_class, an_ask
 
 CLASS = a_pending_class(memory=10)
@@ -28,11 +28,11 @@ def test_the_first_is_what_a_sorted_list_says(plan: list[tuple[int, int, bool]])
     for number, priority, leave in plan:
         ask = asks[number]
         if ask.key in inside:
-            group.discard(inside.pop(ask.key))
+            group.dequeue(inside.pop(ask.key))
             event("an ask leaves")
         if not leave:
             ask.spec.priority = priority
-            group.add(ask)
+            group.enqueue(ask)
             inside[ask.key] = ask
         assert len(group) == len(inside)
         assert sorted(one.key for one in group) == sorted(inside)
@@ -46,28 +46,28 @@ def test_the_first_is_what_a_sorted_list_says(plan: list[tuple[int, int, bool]])
 
 def test_another_ask_of_the_same_key_is_not_the_one_inside() -> None:
     group, inside, other = AskGroup(CLASS, "", placeholder=False), make(1, 0), make(1, 5)
-    group.add(inside)
+    group.enqueue(inside)
     assert inside in group
     assert other not in group
 
 
 def test_what_left_does_not_pile_up() -> None:
     group, kept = AskGroup(CLASS, "", placeholder=False), make(0, priority=9)
-    group.add(kept)
+    group.enqueue(kept)
     for number in range(1, 5_000):
         ask = make(number, priority=0)
-        group.add(ask)
-        group.discard(ask)
+        group.enqueue(ask)
+        group.dequeue(ask)
     assert group.first() is kept
     assert len(group._heap) < 100
 
 
 def test_updates_of_one_ask_do_not_pile_up() -> None:
     group, kept, updated = AskGroup(CLASS, "", placeholder=False), make(0, priority=9), make(1, priority=0)
-    group.add(kept)
+    group.enqueue(kept)
     for _ in range(5_000):
-        group.add(updated)
-        group.discard(updated)
+        group.enqueue(updated)
+        group.dequeue(updated)
     assert group.first() is kept
     assert len(group._heap) < 100
 
@@ -79,10 +79,10 @@ def test_all_in_order_are_those_inside_from_the_first_on(plan: list[tuple[int, i
     for number, priority, leave in plan:
         ask = asks[number]
         if ask.key in inside:
-            group.discard(inside.pop(ask.key))
+            group.dequeue(inside.pop(ask.key))
         if not leave:
             ask.spec.priority = priority
-            group.add(ask)
+            group.enqueue(ask)
             inside[ask.key] = ask
     wanted = sorted(inside.values(), key=lambda one: (-one.spec.priority, one.asked_at_ns, one.serial))
     event("nobody is inside" if not wanted else "somebody is inside")
