@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 from schedulerd.config import matches
-from schedulerd.journal import Digest, Entry, FactsDigest, Header, Journal
-from schedulerd.journal import writer as module
-from schedulerd.journal.digest import DIGEST_COMMANDS
-from schedulerd.journal.encode import entry_text, facts_text
-from schedulerd.journal.writer import JournalWriter
+from schedulerd.journal import Digest, Entry, Journal, Proof
+from schedulerd.journal import recorder as module
+from schedulerd.journal.encode import entry_text, facts_bytes
+from schedulerd.journal.header import KIND
+from schedulerd.journal.recorder import JournalRecorder
 from schedulerd.journal_files import writer as queued
-from schedulerd.journal_files.files import JournalFiles, open_new
+from schedulerd.journal_files.digest import DIGEST_ENTRIES
+from schedulerd.journal_files.files import JournalFiles
 from schedulerd.journal_files.writer import RecordingEnd
-from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, entries, texts
+from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, entries, files_in, texts
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 LIMIT_SECONDS = 20.0
 
-STORY = a_story(DIGEST_COMMANDS)
+STORY = a_story(DIGEST_ENTRIES)
 
 
 class World:
@@ -36,19 +37,14 @@ class World:
     def __init__(self, directory: Path, disk: Disk | None = None, all_max: int = GENEROUS_BYTES) -> None:
         self.directory = directory
         self.endings: list[RecordingEnd] = []
-        open_file = open_new if disk is None else disk.open
-        files = JournalFiles(
-            directory, a_header(), file_max_bytes=GENEROUS_BYTES, max_bytes=all_max, open_file=open_file
-        )
-        self.writer = JournalWriter(files, self.endings.append)
+        self.writer = JournalRecorder(files_in(directory, disk, all_max=all_max), self.endings.append)
 
     def put(self, story: list[Entry]) -> None:
         for text in texts(story):
-            self.writer.put((text, "[]"))
+            self.writer.put((text.encode(), b"[]"))
 
     def end(self) -> Journal:
-        self.writer.stop("told to", is_orderly=True)
-        assert self.writer.join()
+        assert self.writer.close("told to")
         return Journal.open(self.directory)
 
 
@@ -58,27 +54,27 @@ def size(directory: Path) -> int:
 
 def test_digests_stand_where_they_prove_what_is_before_them(tmp_path: Path) -> None:
     world = World(tmp_path)
-    scheduler, expected = a_header().scheduler(matches), FactsDigest()
+    scheduler, expected = a_header().scheduler(matches), Proof()
     digests = []
     for number, entry in enumerate(STORY, start=1):
         facts = scheduler.step(entry.now.monotonic_ns, entry.command)
-        world.writer.put((entry_text(entry.now, entry.command), facts_text(facts)))
-        expected.update(facts)
-        if number % DIGEST_COMMANDS == 0 or number == len(STORY):
-            digests.append(Digest(number, expected.hexdigest()))
+        world.writer.put((entry_text(entry.now, entry.command).encode(), facts_bytes(facts)))
+        expected.add(facts_bytes(facts))
+        if number % DIGEST_ENTRIES == 0 or number == len(STORY):
+            digests.append(expected.digest())
     records = list(world.end())
     assert [record for record in records if isinstance(record, Digest)] == digests
     assert len({digest.hexdigest for digest in digests}) == len(digests) == 3
     for digest in digests:
         before = records[: records.index(digest)]
-        assert sum(isinstance(record, Entry) for record in before) == digest.commands
+        assert sum(isinstance(record, Entry) for record in before) == digest.entries
     assert world.endings == [RecordingEnd("told to", True, len(STORY), size(tmp_path))]
 
 
 def test_a_step_that_raised_is_the_last_one_and_proves_nothing(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.put(STORY[:2])
-    world.writer.put((texts(STORY)[2], None))
+    world.writer.put((texts(STORY)[2].encode(), None))
     assert list(world.end()) == STORY[:3]
 
 
@@ -143,7 +139,7 @@ class Blocks:
         self.may_write, self.begun, self.done = threading.Event(), threading.Event(), threading.Event()
         append = JournalFiles.append
 
-        def appended(files: JournalFiles[Header], content: bytes, commands: int) -> None:
+        def appended(files: JournalFiles, content: bytes, commands: int) -> None:
             self.begun.set()
             assert self.may_write.wait(20)
             append(files, content, commands)
@@ -181,7 +177,7 @@ def test_it_does_not_rest_while_more_than_a_block_waits(tmp_path: Path, monkeypa
 
 
 def test_a_bug_in_its_thread_ends_it_and_lets_nothing_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(self: JournalFiles[Header], content: bytes, commands: int) -> None:
+    def broken(self: JournalFiles, content: bytes, commands: int) -> None:
         raise RuntimeError("a bug")
 
     monkeypatch.setattr(JournalFiles, "append", broken)
@@ -209,22 +205,23 @@ class StuckFile(FileIO):
 def test_a_disk_that_is_too_slow_ends_the_journal_and_blocks_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes = [module.size((text, "[]")) for text in texts(STORY)]
+    sizes = [module.STEP_BYTES + len(text) + 2 for text in texts(STORY)]
     bound = sum(sizes[:20])
     monkeypatch.setattr(module, "WAITING_BYTES_MAX", bound)
     endings: list[RecordingEnd] = []
     files = JournalFiles(
         tmp_path,
+        KIND,
         a_header(),
         file_max_bytes=GENEROUS_BYTES,
         max_bytes=GENEROUS_BYTES,
         open_file=lambda path: StuckFile(path, "xb"),
     )
-    writer = JournalWriter(files, endings.append)
+    writer = JournalRecorder(files, endings.append)
     taken = 0
     for text in texts(STORY):
         if writer.is_open:
-            writer.put((text, "[]"))
+            writer.put((text.encode(), b"[]"))
             taken += 1
     assert StuckFile.stuck.wait(20)
     assert taken == 21

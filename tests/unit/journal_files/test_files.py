@@ -6,12 +6,14 @@ import errno
 import os
 import stat
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from schedulerd.journal import Header, Journal, JournalUnreadable
+from schedulerd.journal import Journal, JournalUnreadable
+from schedulerd.journal.header import KIND
 from schedulerd.journal_files.blocks import block
 from schedulerd.journal_files.files import (
     BEGIN_ROOM_BYTES,
@@ -20,10 +22,9 @@ from schedulerd.journal_files.files import (
     JournalFull,
     begin_files,
     new_directory,
-    open_new,
 )
 from tests.instants import at
-from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, entries, texts
+from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, entries, files_in, texts
 
 END = b'{"end": "enough", "commands": 0}'
 STORY = a_story(20)
@@ -31,19 +32,7 @@ HEADER_ROOM_BYTES = 4096
 LINES = [text.encode("ascii") for text in texts(STORY)]
 
 
-def written(
-    directory: Path, disk: Disk | None = None, *, file_max: int = GENEROUS_BYTES, all_max: int = GENEROUS_BYTES
-) -> JournalFiles[Header]:
-    return JournalFiles(
-        directory,
-        a_header(),
-        file_max_bytes=file_max,
-        max_bytes=all_max,
-        open_file=open_new if disk is None else disk.open,
-    )
-
-
-def append(files: JournalFiles[Header], lines: list[bytes]) -> None:
+def append(files: JournalFiles, lines: list[bytes]) -> None:
     """Each in a block of its own."""
     for line in lines:
         files.append(line, 1)
@@ -55,7 +44,7 @@ def sizes(directory: Path) -> list[int]:
 
 def test_a_file_that_is_full_is_followed_by_the_next(tmp_path: Path) -> None:
     file_max = HEADER_ROOM_BYTES + 1000
-    files = written(tmp_path, file_max=file_max)
+    files = files_in(tmp_path, file_max=file_max)
     append(files, LINES)
     assert files.bytes == sum(sizes(tmp_path))
     files.end(END)
@@ -67,7 +56,7 @@ def test_a_file_that_is_full_is_followed_by_the_next(tmp_path: Path) -> None:
 
 
 def test_a_block_that_is_larger_than_a_file_may_be_has_one_of_its_own(tmp_path: Path) -> None:
-    files = written(tmp_path, file_max=1)
+    files = files_in(tmp_path, file_max=1)
     append(files, LINES[:3])
     files.end(END)
     assert len(sizes(tmp_path)) == 3
@@ -76,7 +65,7 @@ def test_a_block_that_is_larger_than_a_file_may_be_has_one_of_its_own(tmp_path: 
 
 def test_a_journal_ends_at_its_bound_and_keeps_room_for_the_end_mark(tmp_path: Path) -> None:
     all_max = HEADER_ROOM_BYTES + END_ROOM_BYTES + 1000
-    files = written(tmp_path, all_max=all_max)
+    files = files_in(tmp_path, all_max=all_max)
     with pytest.raises(JournalFull):
         append(files, LINES)
     assert 0 < files.entries < len(LINES)
@@ -90,7 +79,7 @@ def test_a_journal_ends_at_its_bound_and_keeps_room_for_the_end_mark(tmp_path: P
 @pytest.mark.parametrize("room", range(0, 600, 7))
 def test_a_disk_that_fills_up_within_a_block_leaves_what_was_written_before(room: int, tmp_path: Path) -> None:
     disk = Disk(GENEROUS_BYTES)
-    files = written(tmp_path, disk)
+    files = files_in(tmp_path, disk)
     disk.room_bytes = room
     with pytest.raises(OSError, match="No space left"):
         append(files, LINES)
@@ -107,7 +96,7 @@ def test_a_disk_that_fills_up_within_a_block_leaves_what_was_written_before(room
 
 def test_a_disk_without_room_for_the_next_file_leaves_the_old_one_to_end_in(tmp_path: Path) -> None:
     disk = Disk(GENEROUS_BYTES)
-    files = written(tmp_path, disk, file_max=1)
+    files = files_in(tmp_path, disk, file_max=1)
     append(files, LINES[:1])
     disk.room_bytes = 100
     with pytest.raises(OSError, match="No space left"):
@@ -125,7 +114,7 @@ def test_a_file_that_does_not_reach_the_disk_ends_the_journal_in_the_next(
     def fail(descriptor: int) -> None:
         raise OSError(errno.EIO, "Input/output error")
 
-    files = written(tmp_path, file_max=1)
+    files = files_in(tmp_path, file_max=1)
     append(files, LINES[:1])
     full = files._file
     with monkeypatch.context() as broken:
@@ -139,7 +128,7 @@ def test_a_file_that_does_not_reach_the_disk_ends_the_journal_in_the_next(
 
 
 def test_what_the_system_takes_in_parts_is_whole(tmp_path: Path) -> None:
-    files = written(tmp_path, Disk(GENEROUS_BYTES, takes_at_once_bytes=11))
+    files = files_in(tmp_path, Disk(GENEROUS_BYTES, takes_at_once_bytes=11))
     append(files, LINES)
     files.end(END)
     assert entries(Journal.open(tmp_path)) == STORY
@@ -147,7 +136,7 @@ def test_what_the_system_takes_in_parts_is_whole(tmp_path: Path) -> None:
 
 def test_no_room_for_the_first_header_leaves_no_journal(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="No space left"):
-        written(tmp_path, Disk(100))
+        files_in(tmp_path, Disk(100))
     with pytest.raises(JournalUnreadable, match="no journal"):
         Journal.open(tmp_path)
 
@@ -155,20 +144,21 @@ def test_no_room_for_the_first_header_leaves_no_journal(tmp_path: Path) -> None:
 def test_every_start_has_a_directory_that_no_other_user_may_read(tmp_path: Path) -> None:
     directory = new_directory(tmp_path, at(0).wall_ns, "abc")
     assert directory.name == "20200913T122640Z-abc"
-    written(directory).end(END)
+    files_in(directory).end(END)
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (directory, *directory.iterdir())]
     assert modes == [0o700, 0o600]
 
 
-def begun(parent: Path, instance: str, all_max: int = GENEROUS_BYTES) -> tuple[Path, JournalFiles[Header]]:
-    return begin_files(parent, a_header(), at(0).wall_ns, instance, file_max_bytes=GENEROUS_BYTES, max_bytes=all_max)
+def begun(parent: Path, instance: str, all_max: int = GENEROUS_BYTES) -> JournalFiles:
+    header = replace(a_header(), instance=instance)
+    return begin_files(parent, KIND, header, at(0).wall_ns, file_max_bytes=GENEROUS_BYTES, max_bytes=all_max)
 
 
 def test_journals_of_earlier_starts_count(tmp_path: Path) -> None:
     """However often a process starts, all its journals together keep to the bound."""
     for number in range(3):
         bound = BEGIN_ROOM_BYTES * (number + 1)
-        _, files = begun(tmp_path, str(number), bound)
+        files = begun(tmp_path, str(number), bound)
         with pytest.raises(JournalFull, match=r"with \d+ bytes of earlier journals" if number else "set for it$"):
             append(files, LINES * 20)
         files.end(END)
@@ -176,14 +166,14 @@ def test_journals_of_earlier_starts_count(tmp_path: Path) -> None:
 
 
 def test_no_journal_is_begun_without_room_beside_earlier_ones(tmp_path: Path) -> None:
-    earlier, files = begun(tmp_path, "one")
+    files = begun(tmp_path, "one")
     append(files, LINES)
     files.end(END)
-    size = sum(sizes(earlier))
+    size = sum(sizes(files.directory))
     with pytest.raises(OSError, match=f"journals of earlier starts have {size} of the"):
         begun(tmp_path, "two", size + BEGIN_ROOM_BYTES - 1)
-    assert list(tmp_path.iterdir()) == [earlier]
-    begun(tmp_path, "two", size + BEGIN_ROOM_BYTES)[1].end(END)
+    assert list(tmp_path.iterdir()) == [files.directory]
+    begun(tmp_path, "two", size + BEGIN_ROOM_BYTES).end(END)
 
 
 def test_a_journal_that_cannot_be_begun_leaves_no_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,12 +183,12 @@ def test_a_journal_that_cannot_be_begun_leaves_no_directory(tmp_path: Path, monk
     assert list(tmp_path.iterdir()) == []
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_nothing_is_overfiles_in(tmp_path: Path) -> None:
     directory = new_directory(tmp_path, at(0).wall_ns, "abc")
     with pytest.raises(FileExistsError):
         new_directory(tmp_path, at(0).wall_ns, "abc")
-    written(directory).end(END)
+    files_in(directory).end(END)
     before = sizes(directory)
     with pytest.raises(FileExistsError):
-        written(directory)
+        files_in(directory)
     assert sizes(directory) == before

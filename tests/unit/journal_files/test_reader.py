@@ -13,20 +13,20 @@ import pytest
 from schedulerd import __version__
 from schedulerd.config import matches
 from schedulerd.core.language.commands import RunCycle
-from schedulerd.journal import Digest, Entry, FactsDigest, Journal, JournalUnreadable
-from schedulerd.journal.encode import facts_text
-from schedulerd.journal.writer import JournalWriter
+from schedulerd.journal import Digest, Entry, Journal, JournalUnreadable, Proof
+from schedulerd.journal.encode import facts_bytes, facts_text
+from schedulerd.journal.header import KIND
 from schedulerd.journal_files.blocks import MAGIC, block
-from schedulerd.journal_files.files import JournalFiles
-from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story, entries, texts
+from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story, begin, entries, files_in, texts
 
 STORY = a_story(1)
+HEADER = KIND.file_header(a_header().to_values(), 1, 0)
 
 
 def recorded(directory: Path, file_max: int = GENEROUS_BYTES) -> Path:
     """A journal of the story in so many files; gives the last one."""
     directory.mkdir()
-    files = JournalFiles(directory, a_header(), file_max_bytes=file_max, max_bytes=GENEROUS_BYTES)
+    files = files_in(directory, file_max=file_max)
     for line in texts(STORY):
         files.append(line.encode("ascii"), 1)
     files.end(b'{"end": "enough", "commands": 6}')
@@ -35,7 +35,7 @@ def recorded(directory: Path, file_max: int = GENEROUS_BYTES) -> Path:
 
 def made(directory: Path, *blocks: object, **header: Any) -> Path:
     """A journal with these values in its blocks, and the header with these changes."""
-    contents = [{**a_header().to_values(), **header}, *blocks]
+    contents = [{**HEADER, **header}, *blocks]
     directory.joinpath("000001.journal").write_bytes(
         MAGIC + b"".join(block(json.dumps(content).encode("ascii")) for content in contents)
     )
@@ -43,25 +43,24 @@ def made(directory: Path, *blocks: object, **header: Any) -> Path:
 
 
 def test_a_journal_that_was_written_is_played_again_by_what_its_header_says(tmp_path: Path) -> None:
-    scheduler, said = a_header().scheduler(matches), FactsDigest()
-    writer = JournalWriter(
-        JournalFiles(tmp_path, a_header(), file_max_bytes=GENEROUS_BYTES, max_bytes=GENEROUS_BYTES), lambda _: None
-    )
-    for entry, text in zip(STORY, texts(STORY), strict=True):
+    scheduler, said = a_header().scheduler(matches), Proof()
+    recorder = begin(tmp_path, a_header())
+    for entry in STORY:
+        recorder.command(entry.now, entry.command)
         facts = scheduler.step(entry.now.monotonic_ns, entry.command)
-        said.update(facts)
-        writer.put((text, facts_text(facts)))
-    writer.stop("enough", is_orderly=True)
-    assert writer.join()
+        recorder.facts(facts)
+        said.add(facts_bytes(facts))
+    assert recorder.close("enough")
 
     journal = Journal.open(tmp_path)
-    again, digest = journal.header.scheduler(matches), FactsDigest()
+    again, proof = journal.header.scheduler(matches), Proof()
     for record in journal:
         if isinstance(record, Entry):
-            digest.update(again.step(record.now.monotonic_ns, record.command))
+            proof.add(facts_bytes(again.step(record.now.monotonic_ns, record.command)))
         else:
-            assert record == Digest(len(STORY), digest.hexdigest())
-    assert digest.hexdigest() == said.hexdigest()
+            proof.compare(record, "facts of commands")
+    assert (proof.proved, proof.digests) == (len(STORY), 1)
+    assert proof.digest() == said.digest()
     assert journal.header == a_header()
     assert (journal.end, journal.cut_bytes) == ("enough", 0)
 
@@ -238,7 +237,7 @@ def test_a_block_that_is_not_json_is_damage(tmp_path: Path) -> None:
 
 
 def test_a_field_that_an_older_version_did_not_have_gets_its_default(tmp_path: Path) -> None:
-    names = a_header().to_values()["names"]
+    names = HEADER["names"]
     asks = [name for name in names["NewAsk"] if name in ("allocation_key", "application_id", "resources")]
     names = {**names, "NewAsk": asks[::-1]}
     table = [2, [{"vcore": 1}], ["pod-0-0", "pod-0-1"], ["app-1"]]
@@ -247,18 +246,16 @@ def test_a_field_that_an_older_version_did_not_have_gets_its_default(tmp_path: P
 
 
 def test_a_field_that_only_a_newer_version_has_is_refused(tmp_path: Path) -> None:
-    names = {**a_header().to_values()["names"], "RunCycle": ["allocations_max", "dice"]}
+    names = {**HEADER["names"], "RunCycle": ["allocations_max", "dice"]}
     journal = Journal.open(made(tmp_path, [1, 2, "RunCycle", [7, 6]], names=names))
     with pytest.raises(JournalUnreadable, match="RunCycle has no field dice"):
         list(journal)
 
 
 def test_a_step_without_facts_is_part_of_the_digest() -> None:
-    one, other = FactsDigest(), FactsDigest()
-    one.update([])
-    assert one.hexdigest() != other.hexdigest()
-    other.update_texts(["\n"])
-    assert one.hexdigest() == other.hexdigest()
+    one, other = Proof(), Proof()
+    one.add(facts_bytes([]))
+    assert one.digest().hexdigest != other.digest().hexdigest
     assert facts_text([]) == "\n"
     assert RunCycle(7) == STORY[-1].command
 
@@ -270,7 +267,7 @@ def test_a_step_without_facts_is_part_of_the_digest() -> None:
 def test_a_line_that_no_journal_has_is_an_error_and_not_a_crash(
     tmp_path: Path, content: bytes, is_header: bool
 ) -> None:
-    header = json.dumps(a_header().to_values()).encode("ascii")
+    header = json.dumps(HEADER).encode("ascii")
     contents = [content] if is_header else [header, content]
     tmp_path.joinpath("000001.journal").write_bytes(MAGIC + b"".join(map(block, contents)))
     with pytest.raises(JournalUnreadable):
