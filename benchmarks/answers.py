@@ -26,7 +26,7 @@ from schedulerd.daemon.admin.api.app import PREFIX, build_api
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.daemon.admin.http import api_mount
 from schedulerd.daemon.admin.state_queries import StateQueries
-from schedulerd.daemon.rest.pacing import Pacer
+from schedulerd.daemon.yunikorn.pacing import Pacer
 from schedulerd.instant import Instant
 from tests.rest.world import World
 from tests.unit.core.builders import RM

@@ -18,11 +18,11 @@ from schedulerd.daemon.admin.standby import Standby
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.admin.ui.assembly import make_ui
 from schedulerd.daemon.files.queue_files import QueueFiles, TextReader
-from schedulerd.daemon.rest.assembly import rest_sources
 from schedulerd.daemon.runtime.failures import cannot_listen
 from schedulerd.daemon.runtime.journaling import journal_state
 from schedulerd.daemon.runtime.logs import LogLevel
 from schedulerd.daemon.scheduling import Scheduling
+from schedulerd.daemon.yunikorn.assembly import rest_sources
 from schedulerd.observe.ended import Ended
 
 

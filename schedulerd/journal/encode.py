@@ -44,6 +44,11 @@ def facts_text(facts: Sequence[Fact]) -> str:
     return "".join([_SAYINGS[kind].text(tuple(run)) for kind, run in groupby(facts, type)]) + "\n"
 
 
+def facts_bytes(facts: Sequence[Fact]) -> bytes:
+    """`facts_text` as the digest of a journal has it."""
+    return facts_text(facts).encode("utf-8", "surrogatepass")
+
+
 class _Writer:
     """Takes dataclasses of one kind apart."""
 

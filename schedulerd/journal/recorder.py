@@ -6,79 +6,58 @@ Whatever fails here ends the journal, and the daemon continues.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Self
+from collections.abc import Sequence
+from typing import Any, TypeAlias
 
 from schedulerd.core.language.commands import Command
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.instant import Instant
-from schedulerd.journal.encode import entry_text, facts_text
-from schedulerd.journal.header import Header
-from schedulerd.journal.writer import JournalWriter
-from schedulerd.journal_files.files import begin_files
-from schedulerd.journal_files.writer import RecordingEnd
+from schedulerd.journal.encode import entry_text, facts_bytes
+from schedulerd.journal.header import KIND
+from schedulerd.journal_files.writer import Bounds, JournalWriter
+
+WAITING_BYTES_MAX = 64 * 1024 * 1024
+"""How much may wait to be written: half a million asks and more."""
+
+BLOCK_BYTES = 1024 * 1024
+"""Steps are added to a block until their texts are so long."""
+
+STEP_BYTES = 200
+"""Memory of a step besides its texts, in bytes."""
 
 _UNWRITABLE = (AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
+Step: TypeAlias = tuple[bytes, bytes | None]
+"""A command and the facts that it caused; None if the scheduler raised."""
 
-class JournalRecorder:
+
+class JournalRecorder(JournalWriter[Step]):
     """Records every step from the first one on: `command` before it, `facts` after it."""
 
-    def __init__(self, directory: Path, writer: JournalWriter) -> None:
-        self.directory = directory
-        """Of this journal."""
-        self._writer = writer
-        self._entry: str | None = None
+    kind = KIND
+    _entry: bytes | None = None
 
-    @classmethod
-    def begin(
-        cls,
-        parent: Path,
-        header: Header,
-        on_end: Callable[[RecordingEnd], None],
-        *,
-        file_max_bytes: int,
-        max_bytes: int,
-    ) -> Self:
-        """A new journal in a directory of its own below `parent`; `on_end` is called from another thread.
+    def bounds(self) -> Bounds:
+        return Bounds("bytes", WAITING_BYTES_MAX, BLOCK_BYTES)
 
-        Raises `OSError`.
-        """
-        directory, files = begin_files(
-            parent,
-            header,
-            header.started.wall_ns,
-            header.instance,
-            file_max_bytes=file_max_bytes,
-            max_bytes=max_bytes,
-        )
-        return cls(directory, JournalWriter(files, on_end))
+    def size(self, item: Step) -> int:
+        entry, facts = item
+        return STEP_BYTES + len(entry) + (0 if facts is None else len(facts))
 
-    @property
-    def is_recording(self) -> bool:
-        """False once the journal has ended."""
-        return self._writer.is_open
+    def line(self, item: Step) -> bytes:
+        return item[0]
 
-    @property
-    def state(self) -> str:
-        """Whether it records, and why not, for the operator."""
-        return self._writer.state
+    def result(self, item: Step) -> bytes | None:
+        return item[1]
 
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes that are not written yet."""
-        return self._writer.waiting
-
-    @property
-    def written_bytes(self) -> int:
-        return self._writer.written_bytes
+    def end_values(self, entries: int) -> dict[str, Any]:
+        return {"commands": entries}
 
     def command(self, now: Instant, command: Command) -> None:
         """The step that is to come, and its time."""
-        if self._writer.is_open:
+        if self.is_open:
             try:
-                self._entry = entry_text(now, command)
+                self._entry = entry_text(now, command).encode("ascii")
             except _UNWRITABLE as error:
                 self._give_up(command, error)
 
@@ -86,22 +65,17 @@ class JournalRecorder:
         """Records the facts of the step."""
         if self._entry is not None:
             try:
-                self._writer.put((self._entry, facts_text(facts)))
+                self.put((self._entry, facts_bytes(facts)))
             except _UNWRITABLE as error:
                 self._give_up(facts, error)
             self._entry = None
 
     def close(self, reason: str) -> bool:
-        """Ends the journal in order; waits for the disk, but not for ever: False if it did not end in time.
-
-        A step that was begun and has no facts, as the scheduler raised, is the last one.
-        """
+        """A step that was begun and has no facts, as the scheduler raised, is the last one."""
         if self._entry is not None:
-            self._writer.put((self._entry, None))
-        if self._writer.is_open:
-            self._writer.stop(reason, is_orderly=True)
-        return self._writer.join()
+            self.put((self._entry, None))
+        return super().close(reason)
 
     def _give_up(self, what: object, error: Exception) -> None:
         reason = f"a {type(what).__name__} cannot be written down: {type(error).__name__}: {error}"
-        self._writer.stop(reason, is_orderly=False)
+        self.stop(reason, is_orderly=False)

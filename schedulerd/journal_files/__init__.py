@@ -1,5 +1,7 @@
-"""The files of a journal, whatever it records: of the daemon (`schedulerd.journal`) and of the shim.
+"""Journals, whatever they record: the daemon's (`schedulerd.journal`) and the shim's (`schedulerd.kubernetes.journal`).
 
-`blocks` are bytes with checksums, `files` append them within the bounds of a journal, `writer` is the thread that does
-it, `reading` reads them again. The standard library is all that this package needs.
+An entry is what a state machine was told; its result, what came of it, is in the journal as a digest only. `kind` is
+what differs between journals on the disk, `blocks` are bytes with checksums, `files` append them within the bounds of a
+journal, `writer` is the thread that does it, `reader` reads them again, `digest` proves that a replay has the same
+results. The standard library is all that this package needs.
 """

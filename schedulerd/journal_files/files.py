@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable
 from io import FileIO
 from pathlib import Path
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from schedulerd.journal_files.blocks import MAGIC, block
-from schedulerd.journal_files.reading import SUFFIX, file_name
+from schedulerd.journal_files.kind import Header, Kind
+from schedulerd.journal_files.reader import SUFFIX, file_name
 
 END_ROOM_BYTES = 4096
 """Of the bound of a journal, kept for its end mark."""
@@ -24,19 +25,6 @@ BEGIN_ROOM_BYTES = 4 * END_ROOM_BYTES
 """With less than this no journal is begun: it would have a header and an end mark."""
 
 OpenFile: TypeAlias = Callable[[Path], FileIO]
-
-
-class FileHeader(Protocol):
-    """What stands at the beginning of every file of a journal."""
-
-    def to_values(self) -> dict[str, Any]:
-        """As plain values for JSON."""
-
-    def of_next_file(self, entries: int) -> Self:
-        """The header of the file after this one; so many entries are in the files before it."""
-
-
-HeaderT = TypeVar("HeaderT", bound=FileHeader)
 
 
 class JournalFull(Exception):
@@ -57,9 +45,9 @@ def new_directory(parent: Path, wall_ns: int, instance: str) -> Path:
 
 
 def begin_files(
-    parent: Path, header: HeaderT, wall_ns: int, instance: str, *, file_max_bytes: int, max_bytes: int
-) -> tuple[Path, JournalFiles[HeaderT]]:
-    """A new journal in a directory of its own in `parent`, with its directory. Raises `OSError`.
+    parent: Path, kind: Kind, header: Header, wall_ns: int, *, file_max_bytes: int, max_bytes: int
+) -> JournalFiles:
+    """A new journal in a directory of its own in `parent`, named after its start. Raises `OSError`.
 
     `max_bytes` is the bound of all journals there. A process that ends and starts often would fill the disk otherwise.
     """
@@ -67,24 +55,24 @@ def begin_files(
     if max_bytes - earlier < BEGIN_ROOM_BYTES:
         reason = f"journals of earlier starts have {earlier} of the {max_bytes} bytes that journals may have here"
         raise OSError(errno.EDQUOT, f"{reason}: remove some", str(parent))
-    directory = new_directory(parent, wall_ns, instance)
+    directory = new_directory(parent, wall_ns, header.instance)
     try:
-        files = JournalFiles(
-            directory, header, file_max_bytes=file_max_bytes, max_bytes=max_bytes, earlier_bytes=earlier
+        return JournalFiles(
+            directory, kind, header, file_max_bytes=file_max_bytes, max_bytes=max_bytes, earlier_bytes=earlier
         )
     except OSError:
         directory.rmdir()
         raise
-    return directory, files
 
 
-class JournalFiles(Generic[HeaderT]):
+class JournalFiles:
     """Belongs to one thread at a time."""
 
     def __init__(
         self,
         directory: Path,
-        header: HeaderT,
+        kind: Kind,
+        header: Header,
         *,
         file_max_bytes: int,
         max_bytes: int,
@@ -92,8 +80,9 @@ class JournalFiles(Generic[HeaderT]):
         open_file: OpenFile = open_new,
     ) -> None:
         """Begins the first file. `earlier_bytes`, of earlier journals, are part of `max_bytes`. Raises `OSError`."""
-        self._directory = directory
-        self._header = header
+        self.directory = directory
+        self._kind = kind
+        self._header = header.to_values()
         self._file_max_bytes = file_max_bytes
         self._max_bytes = max_bytes
         self._earlier_bytes = earlier_bytes
@@ -104,7 +93,7 @@ class JournalFiles(Generic[HeaderT]):
         self._file_entries = 0
         self.bytes = 0
         """Of all files."""
-        self._file, self._file_bytes = self._begin(1, header)
+        self._file, self._file_bytes = self._begin(1)
 
     def append(self, content: bytes, entries: int) -> None:
         """Writes a block with so many entries in it.
@@ -152,22 +141,21 @@ class JournalFiles(Generic[HeaderT]):
 
     def _begin_next(self) -> None:
         # The old one stays what it is, and takes the end mark, if the new one cannot be begun.
-        header = self._header.of_next_file(self.entries)
         full = self._file
-        self._file, self._file_bytes = self._begin(self._number + 1, header)
+        self._file, self._file_bytes = self._begin(self._number + 1)
         self._number += 1
         self._file_entries = 0
-        self._header = header
         with full:
             os.fsync(full.fileno())
 
     @property
     def _path(self) -> Path:
-        return self._directory / file_name(self._number)
+        return self.directory / file_name(self._number)
 
-    def _begin(self, number: int, header: HeaderT) -> tuple[FileIO, int]:
-        path = self._directory / file_name(number)
-        data = MAGIC + block(json.dumps(header.to_values()).encode("ascii"))
+    def _begin(self, number: int) -> tuple[FileIO, int]:
+        path = self.directory / file_name(number)
+        header = self._kind.file_header(self._header, number, self.entries)
+        data = MAGIC + block(json.dumps(header).encode("ascii"))
         file = self._open_file(path)
         try:
             _write(file, data)

@@ -8,14 +8,18 @@ not begun again, as one that starts in the middle cannot be played.
 
 from __future__ import annotations
 
+import json
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
-from schedulerd.journal_files.files import JournalFiles, JournalFull
+from schedulerd.journal_files.digest import DIGEST_ENTRIES, Proof
+from schedulerd.journal_files.files import JournalFiles, JournalFull, begin_files
+from schedulerd.journal_files.kind import Header, Kind
 
 REST_SECONDS = 0.1
 """Pause between blocks, unless more than a block waits. A process that is killed may lose this much of the end."""
@@ -47,7 +51,7 @@ class RecordingEnd:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Of the items that the thread is given, in a unit of which `QueuedWriter.size` counts."""
+    """Of the items that the thread is given, in a unit of which `JournalWriter.size` counts."""
 
     unit: str
     waiting_max: int
@@ -61,17 +65,24 @@ class _Stop:
     is_orderly: bool
 
 
-class QueuedWriter(ABC, Generic[T]):
+class JournalWriter(ABC, Generic[T]):
     """Writes what is put, until it is stopped or fails, and tells `on_end` from its thread.
 
-    `put`, `stop` and `join` are for one other thread, and never wait, but for `join`.
+    `put`, `stop`, `join` and `close` are for one other thread, and never wait, but for the last two.
     """
 
-    def __init__(self, files: JournalFiles[Any], on_end: Callable[[RecordingEnd], None], bounds: Bounds) -> None:
+    kind: ClassVar[Kind]
+
+    def __init__(self, files: JournalFiles, on_end: Callable[[RecordingEnd], None]) -> None:
         """Starts the thread, so the state of a subclass has to be there before."""
+        self.directory = files.directory
+        """Of this journal."""
         self._files = files
         self._on_end = on_end
-        self._bounds = bounds
+        self._bounds = self.bounds()
+        self._proof = Proof()
+        self._failed = 0
+        """Items without a result."""
         self._queue: SimpleQueue[T | _Stop] = SimpleQueue()
         # Each of the two is changed by one thread only.
         self._put_size = 0
@@ -84,17 +95,84 @@ class QueuedWriter(ABC, Generic[T]):
         self._thread = threading.Thread(target=self._run, name="journal", daemon=True)
         self._thread.start()
 
+    @classmethod
+    def begin(
+        cls,
+        parent: Path,
+        header: Header,
+        wall_ns: int,
+        on_end: Callable[[RecordingEnd], None],
+        *,
+        file_max_bytes: int,
+        max_bytes: int,
+    ) -> Self:
+        """A new journal in a directory of its own below `parent`, begun at that time since the Unix epoch.
+
+        `on_end` is called from another thread. Raises `OSError`.
+        """
+        files = begin_files(parent, cls.kind, header, wall_ns, file_max_bytes=file_max_bytes, max_bytes=max_bytes)
+        return cls(files, on_end)
+
+    @abstractmethod
+    def bounds(self) -> Bounds:
+        """Of what waits, and of blocks."""
+
     @abstractmethod
     def size(self, item: T) -> int:
         """Of an item while it waits."""
 
-    @abstractmethod
-    def content(self, items: Sequence[T]) -> bytes:
-        """Of a block with these items. Called by the thread."""
+    # These are called by the thread.
 
     @abstractmethod
+    def line(self, item: T) -> bytes:
+        """The entry as a line of JSON."""
+
+    @abstractmethod
+    def result(self, item: T) -> bytes | None:
+        """What came of the entry, with its end; None if it failed."""
+
+    def end_values(self, entries: int) -> dict[str, Any]:
+        """What the end mark has besides the reason, in a journal with so many entries."""
+        return {}
+
+    def pack(self, text: bytes) -> bytes:
+        """The lines of a block as they are in the file."""
+        return text
+
+    def pack_end(self, text: bytes) -> bytes:
+        """The lines of the last block, which are read even if a block before it could not be written."""
+        return text
+
+    def content(self, items: Sequence[T]) -> bytes:
+        """Of a block with these items."""
+        lines: list[bytes] = []
+        results: list[bytes] = []
+        for item in items:
+            lines.append(self.line(item))
+            result = self.result(item)
+            if result is None:
+                self._failed += 1
+                continue
+            results.append(result)
+            if (self._proof.entries + len(results)) % DIGEST_ENTRIES == 0:
+                self._proof.add(*results)
+                results.clear()
+                lines.append(self._digest_line())
+        self._proof.add(*results)
+        return self.pack(b"\n".join(lines))
+
     def end_content(self, reason: str, entries: int) -> bytes:
-        """Of the end mark, in a journal that has so many entries. Called by the thread."""
+        """Of the last block, in a journal that has so many entries."""
+        lines = [json.dumps({"end": reason, **self.end_values(entries)}).encode("ascii")]
+        # The digest covers what could not be written as well, and proves nothing then.
+        proved = self._proof.entries + (self._failed if self.kind.has_digest_after_failure else 0)
+        if proved == entries and self._proof.entries % DIGEST_ENTRIES:
+            lines.insert(0, self._digest_line())
+        return self.pack_end(b"\n".join(lines))
+
+    def _digest_line(self) -> bytes:
+        digest = self._proof.digest()
+        return json.dumps({"digest": digest.hexdigest, self.kind.proved: digest.entries}).encode("ascii")
 
     @property
     def state(self) -> str:
@@ -131,6 +209,12 @@ class QueuedWriter(ABC, Generic[T]):
         self.is_open = False
         self._queue.put(_Stop(reason, is_orderly))
         self._stopped.set()
+
+    def close(self, reason: str) -> bool:
+        """Ends the journal in order; waits for the disk, but not for ever: False if it did not end in time."""
+        if self.is_open:
+            self.stop(reason, is_orderly=True)
+        return self.join()
 
     def join(self) -> bool:
         """Waits until all is written; False if that takes longer than it may."""

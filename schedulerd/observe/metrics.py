@@ -23,6 +23,14 @@ from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.state.pending.rules.states import StateCount
 from schedulerd.core.state.step_context import ResourceManager
+from schedulerd.daemon.yunikorn.metrics import (
+    NODE_USAGE,
+    RANGES,
+    NodeUsage,
+    QueueFamilies,
+    applications_entered,
+    scheduler_families,
+)
 from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.callback_tally import CallbackTally
@@ -36,14 +44,6 @@ from schedulerd.observe.queue_quotas import QuotaWalk, quota_families
 from schedulerd.observe.samples import counters, gauges, histograms
 from schedulerd.observe.series import Series
 from schedulerd.observe.tally import ReloadResult, Tally
-from schedulerd.observe.yunikorn_metrics import (
-    NODE_USAGE,
-    RANGES,
-    NodeUsage,
-    QueueFamilies,
-    applications_entered,
-    scheduler_families,
-)
 
 ItemT = TypeVar("ItemT")
 Buffer: TypeAlias = Literal["inbox", "outbox"]

@@ -25,11 +25,11 @@ from schedulerd.core.views.state_query import StateQuery
 from schedulerd.daemon.admin.debug_state import DebugState
 from schedulerd.daemon.admin.json_pieces import as_json
 from schedulerd.instant import Instant
-from schedulerd.journal import Journal, JournalUnreadable
+from schedulerd.journal import Journal, JournalUnreadable, NotReproduced
 from schedulerd.replay.comparison import ResourceManagerNotChosen, compare
 from schedulerd.replay.moment import MomentInvalid, parse_end, time_text
 from schedulerd.replay.names import printable
-from schedulerd.replay.playback import NotReproduced, Playback
+from schedulerd.replay.playback import Playback
 from schedulerd.replay.progress import with_progress
 from schedulerd.replay.story import Story
 
@@ -169,8 +169,8 @@ def _check(playback: Playback, journal: Journal, *, is_json: bool) -> None:
                 {
                     "commands": playback.commands,
                     "facts": playback.facts,
-                    "digests": playback.digests,
-                    "proven_commands": playback.proven,
+                    "digests": playback.proof.digests,
+                    "proven_commands": playback.proof.proved,
                     "commands_per_s": round(per_s),
                     "end": journal.end,
                 }
@@ -179,9 +179,11 @@ def _check(playback: Playback, journal: Journal, *, is_json: bool) -> None:
         return
     header = journal.header
     click.echo(f"journal {header.instance} of schedulerd {header.version}, begun {time_text(header.started.wall_ns)}")
-    click.echo(f"{playback.commands:,} commands, {playback.facts:,} facts, {playback.digests:,} digests: all the same")
-    if playback.proven < playback.commands:
-        click.echo(f"{playback.commands - playback.proven:,} commands at the end have no digest behind them")
+    click.echo(
+        f"{playback.commands:,} commands, {playback.facts:,} facts, {playback.proof.digests:,} digests: all the same"
+    )
+    if playback.proof.proved < playback.commands:
+        click.echo(f"{playback.commands - playback.proof.proved:,} commands at the end have no digest behind them")
     click.echo(f"{elapsed_s:.2f} s, {per_s:,.0f} commands/s")
 
 
@@ -226,7 +228,7 @@ def _tables() -> ModuleType:
 
 def _say_what_was_played(playback: Playback, seconds: float, queue_file: Path | None) -> None:
     """The last line, on standard error."""
-    same = "the same as the record" if playback.proven else "with nothing in the record to compare it with"
+    same = "the same as the record" if playback.proof.proved else "with nothing in the record to compare it with"
     what_if = f"; the same load was played under {queue_file}" if queue_file is not None else ""
     click.echo(f"{playback.commands:,} commands were replayed in {seconds:.1f} s, {same}{what_if}.", err=True)
 

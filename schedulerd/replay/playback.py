@@ -12,7 +12,8 @@ from schedulerd.core.language.commands import Command
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.instant import Instant
-from schedulerd.journal import Digest, Entry, FactsDigest
+from schedulerd.journal import Digest, Entry, Proof
+from schedulerd.journal.encode import facts_bytes
 
 DISMANTLED_EACH = 10_000
 """Pieces of dropped state that are freed after each step: nothing waits for a replay, so this may take a while."""
@@ -29,10 +30,6 @@ class Step(NamedTuple):
     facts: Sequence[Fact]
 
 
-class NotReproduced(Exception):
-    """The replay differs from the record; the message says where."""
-
-
 class Playback:
     """Iterate over it once, for the steps in their order. The counts are of what was played so far."""
 
@@ -42,14 +39,10 @@ class Playback:
         """`is_over`, if given, ends the playback before the first command for whose time it returns True."""
         self._records = records
         self._is_over = is_over
-        self._digest = FactsDigest()
+        self.proof = Proof()
+        """Of the facts of the commands that were played."""
         self.scheduler = scheduler
-        self.commands = 0
         self.facts = 0
-        self.digests = 0
-        """That were compared, and are the same."""
-        self.proven = 0
-        """How many commands came before the last of them."""
         self.now = Instant(0, 0)
         """When the last command came."""
         self.failed_at: Entry | None = None
@@ -61,7 +54,7 @@ class Playback:
         """Raises `NotReproduced`, and what the records raise when they cannot be read on."""
         for record in self._records:
             if isinstance(record, Digest):
-                self._compare(record)
+                self.proof.compare(record, "facts of commands")
                 continue
             if self._is_over is not None and self._is_over(record.now):
                 return
@@ -71,16 +64,12 @@ class Playback:
                 self.failed_at, self.failure = record, error
                 return
             self.scheduler.dismantle(DISMANTLED_EACH)
-            self._digest.update(facts)
-            self.commands += 1
+            self.proof.add(facts_bytes(facts))
             self.facts += len(facts)
             self.now = record.now
             yield Step(self.commands, record.now.monotonic_ns, record.command, facts)
 
-    def _compare(self, recorded: Digest) -> None:
-        if recorded.hexdigest != self._digest.hexdigest():
-            raise NotReproduced(
-                f"the facts of commands {self.proven + 1:,} to {recorded.commands:,} differ from the record"
-            )
-        self.digests += 1
-        self.proven = recorded.commands
+    @property
+    def commands(self) -> int:
+        """That were played."""
+        return self.proof.entries

@@ -12,35 +12,35 @@ import sys
 from pathlib import Path
 
 from schedulerd.core.language.facts.fact import Allocated
-from schedulerd.journal import Digest, Entry, FactsDigest, Journal
+from schedulerd.journal import Digest, Entry, Journal, Proof
+from schedulerd.journal.encode import facts_bytes
 
 
 def main(path: Path) -> None:
     journal = Journal.open(path)
     scheduler = journal.header.scheduler(lambda pattern, text: re.search(pattern, text) is not None)
-    digest = FactsDigest()
-    commands = proved = 0
+    proof = Proof()
+    proved = 0
     wrong: list[int] = []
     uuids: list[str] = []
     for record in journal:
         match record:
             case Entry():
                 facts = scheduler.step(record.now.monotonic_ns, record.command)
-                digest.update(facts)
-                commands += 1
+                proof.add(facts_bytes(facts))
                 uuids += [fact.uuid for fact in facts if isinstance(fact, Allocated)]
             case Digest():
-                proved = record.commands
-                if record != Digest(commands, digest.hexdigest()):
+                proved = record.entries
+                if record != proof.digest():
                     wrong.append(proved)
     print(
         json.dumps(
             {
                 "python": platform.python_version(),
-                "commands": commands,
+                "commands": proof.entries,
                 "proved": proved,
                 "wrong": wrong,
-                "digest": digest.hexdigest(),
+                "digest": proof.digest().hexdigest,
                 "uuids": uuids,
                 "end": journal.end,
             }

@@ -19,7 +19,7 @@ import pytest
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.journal import Journal
-from schedulerd.journal.digest import DIGEST_COMMANDS
+from schedulerd.journal_files.digest import DIGEST_ENTRIES
 from tests.contract import full_disk_daemon
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import RawClient, UpdateStream, allocated
@@ -95,7 +95,7 @@ def test_what_a_stopped_daemon_recorded_is_proved_to_its_end(hash_seed: str, sto
     journal, uuids = stopped
     again = played(journal, hash_seed)
     assert again["wrong"] == []
-    assert again["proved"] == again["commands"] > 2 * DIGEST_COMMANDS
+    assert again["proved"] == again["commands"] > 2 * DIGEST_ENTRIES
     assert set(uuids) <= set(again["uuids"])
     assert again["end"] == "schedulerd was stopped"
 
@@ -123,8 +123,8 @@ def test_what_a_killed_daemon_recorded_can_be_played(tmp_path: Path) -> None:
         assert daemon.wait() == -signal.SIGKILL
     again = played(the_journal(tmp_path), "77")
     assert again["wrong"] == []
-    assert again["commands"] - again["proved"] < DIGEST_COMMANDS
-    assert again["proved"] >= 2 * DIGEST_COMMANDS
+    assert again["commands"] - again["proved"] < DIGEST_ENTRIES
+    assert again["proved"] >= 2 * DIGEST_ENTRIES
     assert "without an end mark" in again["end"]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from schedulerd.daemon.rest.routes import ROUTES
+from schedulerd.daemon.yunikorn.routes import ROUTES
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 from tests.contract.raw_client import RawClient
 

@@ -19,16 +19,15 @@ from hypothesis import strategies as st
 from schedulerd.core.language.commands import Command
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.instant import Instant
-from schedulerd.journal import Digest, Entry, FactsDigest, Journal
+from schedulerd.journal import Digest, Entry, Journal, Proof
 from schedulerd.journal.decode import CommandReader
-from schedulerd.journal.encode import entry_text, facts_text
+from schedulerd.journal.encode import entry_text, facts_bytes, facts_text
+from schedulerd.journal.recorder import JournalRecorder
 from schedulerd.journal.schema import schema
-from schedulerd.journal.writer import JournalWriter
-from schedulerd.journal_files.files import JournalFiles
 from tests.instants import at
 from tests.sim.observations import Observations
 from tests.sim.simulation import new_scheduler, simulate
-from tests.unit.journal.build import GENEROUS_BYTES, a_header
+from tests.unit.journal.build import GENEROUS_BYTES, files_in
 
 COMMANDS = get_args(Command)
 FACTS = get_args(Fact)
@@ -112,29 +111,25 @@ def test_facts_that_differ_in_a_field_differ_in_text_and_equal_ones_do_not(kind:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_history_of_the_simulator_is_proved_by_its_journal(seed: int, tmp_path: Path) -> None:
     history, _ = simulate(seed, 300, Observations())
-    files = JournalFiles(tmp_path, a_header(), file_max_bytes=20_000, max_bytes=100 * GENEROUS_BYTES)
-    writer = JournalWriter(files, lambda _: None)
+    recorder = JournalRecorder(files_in(tmp_path, file_max=20_000, all_max=100 * GENEROUS_BYTES), lambda _: None)
     scheduler = new_scheduler()
     for now_ns, command in history:
-        writer.put((entry_text(at(now_ns), command), facts_text(scheduler.step(now_ns, command))))
-    writer.stop("enough", is_orderly=True)
-    assert writer.join()
+        recorder.command(at(now_ns), command)
+        recorder.facts(scheduler.step(now_ns, command))
+    assert recorder.close("enough")
 
     journal = Journal.open(tmp_path)
     assert len(journal.files) > 1
-    again, digest = new_scheduler(), FactsDigest()
-    commands = digests = 0
+    again, proof = new_scheduler(), Proof()
     for record in journal:
         match record:
             case Entry():
                 assert (record.now.monotonic_ns, shown(record.command)) == (
-                    history[commands][0],
-                    shown(history[commands][1]),
+                    history[proof.entries][0],
+                    shown(history[proof.entries][1]),
                 )
-                digest.update(again.step(record.now.monotonic_ns, record.command))
-                commands += 1
+                proof.add(facts_bytes(again.step(record.now.monotonic_ns, record.command)))
             case Digest():
-                assert record == Digest(commands, digest.hexdigest())
-                digests += 1
-    assert commands == len(history)
-    assert digests > 2
+                proof.compare(record, "facts of commands")
+    assert proof.proved == len(history)
+    assert proof.digests > 2

@@ -10,7 +10,7 @@ import re
 from typing import Any
 from urllib.parse import unquote, unquote_plus
 
-from schedulerd.daemon.rest import errors
+from schedulerd.daemon.yunikorn import errors
 from tests.rest.compare import Json
 
 NOT_FOUND = frozenset(

@@ -30,15 +30,15 @@ from schedulerd.daemon.admin.http import Sources, build_app, metrics_endpoint
 from schedulerd.daemon.admin.http_access import Gate
 from schedulerd.daemon.admin.scrapes import Scrapes
 from schedulerd.daemon.admin.state_queries import StateQueries
-from schedulerd.daemon.rest.app import PeerApi
-from schedulerd.daemon.rest.call import RestSources
-from schedulerd.daemon.rest.configurations import Configurations
-from schedulerd.daemon.rest.health import RecentFailures
-from schedulerd.daemon.rest.history import SAMPLE_SECONDS, History
-from schedulerd.daemon.rest.pacing import Pacer
-from schedulerd.daemon.rest.resource_histories import ResourceHistories
 from schedulerd.daemon.runtime.event_feed import EventFeed
 from schedulerd.daemon.runtime.logs import LogLevel
+from schedulerd.daemon.yunikorn.app import PeerApi
+from schedulerd.daemon.yunikorn.call import RestSources
+from schedulerd.daemon.yunikorn.configurations import Configurations
+from schedulerd.daemon.yunikorn.health import RecentFailures
+from schedulerd.daemon.yunikorn.history import SAMPLE_SECONDS, History
+from schedulerd.daemon.yunikorn.pacing import Pacer
+from schedulerd.daemon.yunikorn.resource_histories import ResourceHistories
 from schedulerd.instant import Instant
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing

@@ -40,12 +40,12 @@ from schedulerd.daemon.admin.plain_bodies import PlainBodies
 from schedulerd.daemon.admin.scrapes import Scrapes
 from schedulerd.daemon.admin.standby import Standby, StandbyRoute
 from schedulerd.daemon.admin.state_queries import StateQueries
+from schedulerd.daemon.admin.web_root import web_root_mount
 from schedulerd.daemon.files.files_in_force import BrokenFile
-from schedulerd.daemon.rest.app import PeerApi
-from schedulerd.daemon.rest.call import RestSources
-from schedulerd.daemon.rest.web_root import web_root_mount
 from schedulerd.daemon.runtime.logs import LEVELS, LevelName, LogLevel
 from schedulerd.daemon.runtime.shares import NoneLeft
+from schedulerd.daemon.yunikorn.app import PeerApi
+from schedulerd.daemon.yunikorn.call import RestSources
 from schedulerd.open_files import share
 
 BODY_BYTES_MAX = 4096

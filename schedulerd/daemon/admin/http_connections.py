@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from schedulerd.daemon.rest.events import LONG_LIVED
+from schedulerd.daemon.yunikorn.events import LONG_LIVED
 from schedulerd.open_files import share
 
 CONNECTIONS_MAX = 200

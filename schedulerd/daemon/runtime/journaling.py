@@ -35,6 +35,7 @@ def begin_journal(settings: Settings, uuid_seed: int, metrics: Metrics) -> Journ
         journal = JournalRecorder.begin(
             settings.journal,
             header,
+            header.started.wall_ns,
             _log_end,
             file_max_bytes=settings.journal_file_max_bytes,
             max_bytes=settings.journal_max_bytes,
@@ -45,7 +46,7 @@ def begin_journal(settings: Settings, uuid_seed: int, metrics: Metrics) -> Journ
         return None
     log.info("journal", path=str(journal.directory))
     metrics.watch_journal(
-        lambda: JournalCounts(journal.is_recording, journal.written_bytes, journal.waiting_bytes),
+        lambda: JournalCounts(journal.is_open, journal.written_bytes, journal.waiting),
     )
     return journal
 

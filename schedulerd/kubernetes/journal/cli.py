@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from schedulerd import __version__
-from schedulerd.journal_files.reading import JournalUnreadable
+from schedulerd.journal_files.digest import NotReproduced
+from schedulerd.journal_files.reader import JournalUnreadable
 from schedulerd.kubernetes.journal.codec import Entry, Step, result_text
-from schedulerd.kubernetes.journal.replay import NotReproduced, replay
+from schedulerd.kubernetes.journal.replay import replay
 
 DIFFERENT = 1
 UNREADABLE = 2

@@ -5,7 +5,6 @@ Objects have the fields that the shim decodes, and no others: environment variab
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any, NamedTuple, TypeAlias, get_args
 
 import msgspec
@@ -15,9 +14,6 @@ from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.effects import Effect
 from schedulerd.kubernetes.cluster.events import Event, Gone, KubernetesObject, Put
 from schedulerd.kubernetes.objects.cluster import BetaPodDisruptionBudget
-
-DIGEST_STEPS = 100
-"""Steps after which the journal has the digest of all effects so far."""
 
 _EVENTS: dict[str, Any] = {one.__name__: one for one in get_args(Event)}
 _OBJECTS: dict[str, Any] = {one.__name__: one for one in (*get_args(KubernetesObject), BetaPodDisruptionBudget)}
@@ -90,21 +86,6 @@ def played(entry: Entry, cluster: Cluster) -> Entry:
             return entry._replace(answer=cluster.predicates(entry.key, entry.node, allocate=entry.allocate))
         case PreemptionQuestion():
             return entry._replace(answer=cluster.preemption_predicates(*entry[:-1]))
-
-
-class EffectsDigest:
-    """A running SHA-256 over everything that came of entries."""
-
-    def __init__(self) -> None:
-        self._hash = sha256()
-        self.steps = 0
-
-    def add(self, entry: Entry) -> None:
-        self._hash.update(result_text(entry))
-        self.steps += 1
-
-    def text(self) -> str:
-        return self._hash.hexdigest()
 
 
 def _event_values(event: Event) -> tuple[Any, ...]:

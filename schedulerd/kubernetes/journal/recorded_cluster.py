@@ -9,11 +9,11 @@ from schedulerd.kubernetes.cluster.effects import Effect
 from schedulerd.kubernetes.cluster.events import Event
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.journal.codec import PreemptionQuestion, Question, Step
-from schedulerd.kubernetes.journal.writer import JournalWriter
+from schedulerd.kubernetes.journal.recorder import EventRecorder
 
 
 class RecordedCluster(Cluster):
-    def __init__(self, settings: ClusterSettings, journal: JournalWriter) -> None:
+    def __init__(self, settings: ClusterSettings, journal: EventRecorder) -> None:
         super().__init__(settings)
         self._journal = journal
 

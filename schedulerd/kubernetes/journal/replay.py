@@ -7,14 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from schedulerd.journal_files.reading import JournalUnreadable
+from schedulerd.journal_files.digest import Digest, Proof
 from schedulerd.kubernetes.cluster.cluster import Cluster
-from schedulerd.kubernetes.journal.codec import EffectsDigest, Entry, Step, from_values, played
-from schedulerd.kubernetes.journal.reader import Journal
-
-
-class NotReproduced(Exception):
-    """What was played is not what happened."""
+from schedulerd.kubernetes.journal.codec import Entry, Step, played, result_text
+from schedulerd.kubernetes.journal.reader import EventJournal
 
 
 @dataclass
@@ -34,29 +30,19 @@ class Replayed:
 
 def replay(path: Path, see: Callable[[Entry], None] = lambda entry: None) -> Replayed:
     """`see` is told every entry with its effects. Raises `JournalUnreadable` and `NotReproduced`."""
-    journal = Journal.open(path)
+    journal = EventJournal.open(path)
     cluster = Cluster(journal.header.settings)
-    found, digest = Replayed(schedulerd=journal.header.schedulerd), EffectsDigest()
-    for place, line in journal.lines():
-        if "digest" in line:
-            if line["digest"] != digest.text():
-                raise NotReproduced(f"the effects of steps {found.proved + 1} to {digest.steps} are others")
-            found.proved = digest.steps
+    found, proof = Replayed(schedulerd=journal.header.schedulerd), Proof()
+    for record in journal:
+        if isinstance(record, Digest):
+            proof.compare(record, "effects of steps")
         else:
-            entry = played(_entry(place, line), cluster)
-            digest.add(entry)
+            entry = played(record, cluster)
+            proof.add(result_text(entry))
             see(entry)
             _count(found, entry)
-    found.end = journal.end
-    found.digest = digest.text()
+    found.proved, found.digest, found.end = proof.proved, proof.digest().hexdigest, journal.end
     return found
-
-
-def _entry(place: str, line: dict[str, object]) -> Entry:
-    try:
-        return from_values(line)
-    except (ValueError, KeyError, TypeError) as error:
-        raise JournalUnreadable(f"{place}: {error!r}") from error
 
 
 def _count(found: Replayed, entry: Entry) -> None:

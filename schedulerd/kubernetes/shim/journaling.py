@@ -8,11 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from schedulerd.ids import random_seed, uuid_source
+from schedulerd.instant import read_clocks
 from schedulerd.journal_files.writer import CONSEQUENCE, RecordingEnd
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
+from schedulerd.kubernetes.journal.header import Header
 from schedulerd.kubernetes.journal.recorded_cluster import RecordedCluster
-from schedulerd.kubernetes.journal.writer import JournalWriter
+from schedulerd.kubernetes.journal.recorder import EventRecorder
 
 LOG = logging.getLogger(__name__)
 
@@ -24,7 +27,7 @@ class Recording:
     directory: Path | None
     file_max_bytes: int
     max_bytes: int
-    journal: JournalWriter | None = field(default=None, init=False)
+    journal: EventRecorder | None = field(default=None, init=False)
     """Once it is begun, also after its end."""
     error: str = field(default="", init=False)
     """Why it could not be begun."""
@@ -50,12 +53,17 @@ class Recording:
             if not journal.close("the shim has ended"):
                 LOG.error("journal was not written to its end: the disk is too slow")
 
-    def _begun(self, settings: ClusterSettings) -> JournalWriter | None:
+    def _begun(self, settings: ClusterSettings) -> EventRecorder | None:
         if self.directory is None:
             return None
         try:
-            return JournalWriter.begin(
-                self.directory, settings, _log_end, file_max_bytes=self.file_max_bytes, max_bytes=self.max_bytes
+            return EventRecorder.begin(
+                self.directory,
+                Header(settings, instance=uuid_source(random_seed())()),
+                read_clocks().wall_ns,
+                _log_end,
+                file_max_bytes=self.file_max_bytes,
+                max_bytes=self.max_bytes,
             )
         except OSError as error:
             self.error = str(error)

@@ -18,8 +18,8 @@ from tests.unit.core.builders import (
     an_app,
     an_ask,
 )
+from tests.unit.daemon.yunikorn.test_metrics import Story
 from tests.unit.observe.scrape import text
-from tests.unit.observe.test_yunikorn_metrics import Story
 
 NODE = {"vcore": 8_000, "memory": 16 * 2**30, "pods": 110, "ephemeral-storage": 100 * 2**30}
 POD = Resources(vcore=1_000, memory=2**30, pods=1)

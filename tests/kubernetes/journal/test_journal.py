@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import shutil
 import threading
 import typing
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,19 +12,18 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from schedulerd.journal_files import writer as queued
-from schedulerd.journal_files.blocks import MAGIC, block
+from schedulerd.journal_files.blocks import MAGIC, block, blocks
+from schedulerd.journal_files.digest import DIGEST_ENTRIES, NotReproduced
 from schedulerd.journal_files.files import JournalFiles
-from schedulerd.journal_files.reading import FileReader, JournalUnreadable, find_files, read_header
+from schedulerd.journal_files.reader import JournalUnreadable, find_files
 from schedulerd.journal_files.writer import RecordingEnd
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.pod_volumes import WriteKey, Written
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
-from schedulerd.kubernetes.journal import writer as writing
+from schedulerd.kubernetes.journal import recorder as writing
 from schedulerd.kubernetes.journal.cli import kubernetes_replay
 from schedulerd.kubernetes.journal.codec import (
-    DIGEST_STEPS,
     Entry,
     PreemptionQuestion,
     Question,
@@ -35,10 +32,10 @@ from schedulerd.kubernetes.journal.codec import (
     to_text,
 )
 from schedulerd.kubernetes.journal.compression import Deflater, Inflater
-from schedulerd.kubernetes.journal.header import FORMAT, Header
+from schedulerd.kubernetes.journal.header import KIND, Header
 from schedulerd.kubernetes.journal.recorded_cluster import RecordedCluster
-from schedulerd.kubernetes.journal.replay import NotReproduced, replay
-from schedulerd.kubernetes.journal.writer import JournalWriter
+from schedulerd.kubernetes.journal.recorder import EventRecorder
+from schedulerd.kubernetes.journal.replay import replay
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
 from tests.kubernetes.builders import bound, node, pod
@@ -66,17 +63,20 @@ def ends() -> Ends:
     return Ends()
 
 
-def begin(folder: Path, ends: Ends, max_bytes: int = SIZE, file_max_bytes: int = SIZE) -> JournalWriter:
-    return JournalWriter.begin(folder, SETTINGS, ends, file_max_bytes=file_max_bytes, max_bytes=max_bytes)
+HEADER = Header(SETTINGS, "abc")
+HEADER_BLOCK = json.dumps(KIND.file_header(HEADER.to_values(), 1, 0)).encode()
 
 
-def on_disk(directory: Path, ends: Ends, disk: Disk) -> JournalWriter:
-    header = Header(SETTINGS, "abc")
-    files = JournalFiles(directory, header, file_max_bytes=SIZE, max_bytes=SIZE, open_file=disk.open)
-    return JournalWriter(directory, files, ends)
+def begin(folder: Path, ends: Ends, file_max_bytes: int = SIZE) -> EventRecorder:
+    return EventRecorder.begin(folder, HEADER, 0, ends, file_max_bytes=file_max_bytes, max_bytes=SIZE)
 
 
-def play(journal: JournalWriter, steps: int) -> None:
+def on_disk(directory: Path, ends: Ends, disk: Disk) -> EventRecorder:
+    files = JournalFiles(directory, KIND, HEADER, file_max_bytes=SIZE, max_bytes=SIZE, open_file=disk.open)
+    return EventRecorder(files, ends)
+
+
+def play(journal: EventRecorder, steps: int) -> None:
     cluster = RecordedCluster(SETTINGS, journal)
     cluster.step(1, [v.Put(node("n")), v.Put(pod("p"))])
     cluster.step(2, [v.Started(0)])
@@ -84,8 +84,8 @@ def play(journal: JournalWriter, steps: int) -> None:
         cluster.step(3 + number, [v.Tick()])
 
 
-def write(folder: Path, ends: Ends, steps: int = 3, max_bytes: int = SIZE, file_max_bytes: int = SIZE) -> Path:
-    journal = begin(folder, ends, max_bytes, file_max_bytes)
+def write(folder: Path, ends: Ends, steps: int = 3, file_max_bytes: int = SIZE) -> Path:
+    journal = begin(folder, ends, file_max_bytes)
     play(journal, steps)
     assert journal.close(ENDED)
     return journal.directory
@@ -93,26 +93,28 @@ def write(folder: Path, ends: Ends, steps: int = 3, max_bytes: int = SIZE, file_
 
 def lines(journal: Path) -> list[Any]:
     """All after the header."""
-    files = find_files(journal)
-    reader = FileReader(files, Inflater().decompress)
-    return [values for file in files for _, values in reader.lines(file, lambda header: None)]
+    text_of = Inflater().decompress
+    (file,) = find_files(journal)
+    with file.open("rb") as opened:
+        _, *contents = blocks(opened)
+    return [json.loads(line) for content in contents for line in text_of(content).splitlines()]
 
 
 def rewrite(journal: Path, changed: list[Any]) -> None:
     (file,) = find_files(journal)
     text = b"".join(json.dumps(line).encode() + b"\n" for line in changed)
-    file.write_bytes(MAGIC + block(read_header(file)) + block(Deflater().compress(text)))
+    file.write_bytes(MAGIC + block(HEADER_BLOCK) + block(Deflater().compress(text)))
 
 
 def test_what_is_written_is_played(tmp_path: Path, ends: Ends) -> None:
-    found = replay(write(tmp_path, ends, DIGEST_STEPS))
+    found = replay(write(tmp_path, ends, DIGEST_ENTRIES))
     assert ends.reasons == [(ENDED, True)]
-    assert (found.steps, found.proved, found.end) == (DIGEST_STEPS + 2,) * 2 + (ENDED,)
+    assert (found.steps, found.proved, found.end) == (DIGEST_ENTRIES + 2,) * 2 + (ENDED,)
     assert found.effects["Recovery"] == 1
 
 
 def test_every_digest_is_compared(tmp_path: Path, ends: Ends) -> None:
-    path = write(tmp_path, ends, DIGEST_STEPS)
+    path = write(tmp_path, ends, DIGEST_ENTRIES)
     good = lines(path)
     at = [number for number, line in enumerate(good) if "digest" in line]
     assert len(at) == 2
@@ -120,18 +122,6 @@ def test_every_digest_is_compared(tmp_path: Path, ends: Ends) -> None:
         rewrite(path, [{**line, "digest": "0"} if index == number else line for index, line in enumerate(good)])
         with pytest.raises(NotReproduced):
             replay(path)
-
-
-def test_a_journal_that_was_cut_is_read_so_far(tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "BLOCK_EVENTS", 1)
-    (file,) = find_files(write(tmp_path, ends, 50))
-    whole = file.read_bytes()
-    file.write_bytes(whole[: len(whole) * 3 // 4])
-    found = replay(file)
-    assert 2 <= found.steps < 52
-    assert found.proved == 0
-    assert "without an end mark" in found.end
-    assert f"bytes of {file} are no whole block" in found.end
 
 
 def test_files_follow_each_other_and_are_played_as_one(
@@ -146,19 +136,6 @@ def test_files_follow_each_other_and_are_played_as_one(
     found = replay(tmp_path)
     assert (found.steps, found.proved, found.end) == (202, 202, ENDED)
     assert ends.told[0].entries == 202
-
-
-def test_a_file_that_is_missing_or_of_another_journal_is_noticed(
-    tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(writing, "BLOCK_EVENTS", 1)
-    one, other = (write(tmp_path, ends, 200, file_max_bytes=2_000) for _ in range(2))
-    shutil.copy(find_files(other)[1], find_files(one)[1])
-    with pytest.raises(JournalUnreadable, match="not what follows"):
-        replay(one)
-    find_files(other)[0].unlink()
-    with pytest.raises(JournalUnreadable, match="is missing"):
-        replay(other)
 
 
 def _instances(type_: Any) -> Any:
@@ -255,19 +232,6 @@ def test_secrets_are_not_recorded(tmp_path: Path, ends: Ends) -> None:
     assert '"kept": "yes"' in text
 
 
-def test_it_ends_at_its_size(tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "BLOCK_EVENTS", 1)
-    directory = write(tmp_path, ends, 2_000, max_bytes=20_000)
-    reason = "it has reached the size that was set for it"
-    assert ends.reasons == [(reason, False)]
-    assert sum(file.stat().st_size for file in find_files(directory)) <= 20_000
-    found = replay(directory)
-    assert 100 < found.steps < 2_002
-    assert found.steps == ends.told[0].entries
-    assert found.proved >= found.steps - DIGEST_STEPS
-    assert found.end == reason
-
-
 def test_a_disk_that_is_too_slow_ends_it_and_holds_nobody(
     tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -307,28 +271,6 @@ def test_a_full_disk_ends_it_and_not_the_shim(room: int, has_mark: bool, tmp_pat
     assert ("No space left" in found.end) == has_mark
 
 
-@pytest.mark.parametrize("harm", [shutil.rmtree, lambda directory: directory.rename(directory.with_name("moved"))])
-def test_files_that_are_removed_are_noticed(
-    harm: Callable[[Path], None], tmp_path: Path, ends: Ends, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(queued, "LOOK_SECONDS", 0.001)
-    journal = begin(tmp_path, ends)
-    harm(journal.directory)
-    assert journal.join()
-    assert "was removed, moved or replaced" in ends.told[0].reason
-
-
-def test_what_cannot_be_written_as_json_ends_it(tmp_path: Path, ends: Ends) -> None:
-    journal = begin(tmp_path, ends)
-    journal.put(Step(1, [v.Tick()], [object()]))  # type: ignore[list-item]
-    assert journal.join()
-    assert ends.reasons == [("it cannot be written: TypeError: Encoding objects of type object is unsupported", False)]
-    assert replay(journal.directory).steps == 0
-
-
-HEADER = json.dumps(Header(SETTINGS, "abc").to_values()).encode()
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -340,7 +282,7 @@ HEADER = json.dumps(Header(SETTINGS, "abc").to_values()).encode()
     ],
 )
 def test_what_is_no_line_of_a_journal_is_not_played(text: bytes, tmp_path: Path) -> None:
-    check_is_refused(tmp_path, MAGIC + block(HEADER) + block(Deflater().compress(text)))
+    check_is_refused(tmp_path, MAGIC + block(HEADER_BLOCK) + block(Deflater().compress(text)))
 
 
 @pytest.mark.parametrize(
@@ -351,10 +293,10 @@ def test_what_is_no_line_of_a_journal_is_not_played(text: bytes, tmp_path: Path)
         MAGIC + block(b"plain"),
         MAGIC + block(b"[]"),
         MAGIC + block(b'{"format": 3}'),
-        MAGIC + block(json.dumps({"format": FORMAT, "settings": 3}).encode()),
-        MAGIC + block(HEADER) + block(b"not compressed"),
-        MAGIC + block(HEADER) + block(Deflater().compress(b"{}\n") + b"more"),
-        MAGIC + block(HEADER) + block(Deflater().compress(b"{}\n")[:-1]),
+        MAGIC + block(json.dumps({"format": KIND.format, "settings": 3}).encode()),
+        MAGIC + block(HEADER_BLOCK) + block(b"not compressed"),
+        MAGIC + block(HEADER_BLOCK) + block(Deflater().compress(b"{}\n") + b"more"),
+        MAGIC + block(HEADER_BLOCK) + block(Deflater().compress(b"{}\n")[:-1]),
     ],
 )
 def test_what_is_no_journal_is_not_played(content: bytes, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
@@ -24,7 +25,10 @@ from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import SECOND_NS, Timeouts
 from schedulerd.journal import Entry, Header, Journal
 from schedulerd.journal.encode import entry_text
-from schedulerd.journal_files.files import open_new
+from schedulerd.journal.header import KIND
+from schedulerd.journal.recorder import JournalRecorder
+from schedulerd.journal_files.files import JournalFiles, open_new
+from schedulerd.journal_files.writer import RecordingEnd
 from tests.instants import at
 from tests.unit.daemon.recording import registration
 
@@ -56,6 +60,21 @@ def a_story(batches: int = 3) -> list[Entry]:
         asks = [NewAsk("app-1", f"pod-{batch}-{number}", Resources(vcore=1)) for number in range(2)]
         commands += [UpdateAllocations("rm", asks), RunCycle(7)]
     return [Entry(at(number * SECOND_NS), command) for number, command in enumerate(commands, start=1)]
+
+
+def files_in(
+    directory: Path, disk: Disk | None = None, *, file_max: int = GENEROUS_BYTES, all_max: int = GENEROUS_BYTES
+) -> JournalFiles:
+    """Files of a journal that is written there."""
+    open_file = open_new if disk is None else disk.open
+    return JournalFiles(directory, KIND, a_header(), file_max_bytes=file_max, max_bytes=all_max, open_file=open_file)
+
+
+def begin(
+    parent: Path, header: Header, on_end: Callable[[RecordingEnd], None] = lambda ending: None
+) -> JournalRecorder:
+    """A new journal in a directory of its own."""
+    return JournalRecorder.begin(parent, header, header.started.wall_ns, on_end, file_max_bytes=2**30, max_bytes=2**30)
 
 
 def texts(entries: list[Entry]) -> list[str]:

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from schedulerd.config import matches
-from schedulerd.journal.recorder import JournalRecorder
-from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story
+from tests.unit.journal.build import a_header, a_story, begin
 
 PAGE = Path(__file__).parents[3] / "docs" / "journal.md"
 
@@ -19,9 +18,7 @@ def test_the_example_plays_a_journal(
 ) -> None:
     parent = tmp_path / "journals"
     parent.mkdir()
-    recorder = JournalRecorder.begin(
-        parent, a_header(), lambda ending: None, file_max_bytes=GENEROUS_BYTES, max_bytes=GENEROUS_BYTES
-    )
+    recorder = begin(parent, a_header())
     scheduler = a_header().scheduler(matches)
     for entry in a_story():
         recorder.command(entry.now, entry.command)

@@ -9,11 +9,11 @@ from typing import Any
 from schedulerd.config import matches
 from schedulerd.core.language.commands import RunCycle
 from schedulerd.core.language.facts.fact import CycleRan, Fact
-from schedulerd.journal import Digest, FactsDigest, Journal
-from schedulerd.journal.recorder import JournalRecorder
+from schedulerd.journal import Journal, Proof
+from schedulerd.journal.encode import facts_bytes
 from schedulerd.journal_files.writer import RecordingEnd
 from tests.instants import at
-from tests.unit.journal.build import GENEROUS_BYTES, a_header, a_story
+from tests.unit.journal.build import a_header, a_story, begin
 
 STORY = a_story()
 
@@ -23,29 +23,27 @@ class World:
 
     def __init__(self, parent: Path) -> None:
         self.endings: list[RecordingEnd] = []
-        self.recorder = JournalRecorder.begin(
-            parent, a_header(), self.endings.append, file_max_bytes=GENEROUS_BYTES, max_bytes=GENEROUS_BYTES
-        )
+        self.recorder = begin(parent, a_header(), self.endings.append)
         self.scheduler = a_header().scheduler(matches)
-        self.digest = FactsDigest()
+        self.proof = Proof()
 
     def play(self) -> None:
         for entry in STORY:
             self.recorder.command(entry.now, entry.command)
             facts = self.scheduler.step(entry.now.monotonic_ns, entry.command)
             self.recorder.facts(facts)
-            self.digest.update(facts)
+            self.proof.add(facts_bytes(facts))
 
 
 def test_every_step_is_recorded_with_what_it_said(tmp_path: Path) -> None:
     world = World(tmp_path)
-    assert world.recorder.is_recording
+    assert world.recorder.is_open
     world.play()
     assert world.recorder.close("enough")
     journal = Journal.open(world.recorder.directory)
-    assert list(journal) == [*STORY, Digest(len(STORY), world.digest.hexdigest())]
+    assert list(journal) == [*STORY, world.proof.digest()]
     assert (journal.end, world.endings[0].is_orderly) == ("enough", True)
-    assert world.recorder.waiting_bytes == 0
+    assert world.recorder.waiting == 0
     assert world.recorder.written_bytes == world.endings[0].bytes == journal.files[0].stat().st_size
 
 
@@ -54,10 +52,10 @@ def test_the_facts_are_those_of_the_moment_whatever_becomes_of_what_they_share(t
     fact = CycleRan(1, 2, False)
     world.recorder.command(at(1), RunCycle(7))
     world.recorder.facts([fact])
-    world.digest.update([fact])
+    world.proof.add(facts_bytes([fact]))
     fact.allocations = 2
     world.recorder.close("enough")
-    assert list(Journal.open(tmp_path))[1] == Digest(1, world.digest.hexdigest())
+    assert list(Journal.open(tmp_path))[1] == world.proof.digest()
 
 
 def test_the_command_at_which_the_scheduler_raised_is_the_last(tmp_path: Path) -> None:
@@ -73,10 +71,10 @@ def test_the_command_at_which_the_scheduler_raised_is_the_last(tmp_path: Path) -
 def test_a_command_that_cannot_be_written_down_ends_the_journal_and_nothing_else(tmp_path: Path) -> None:
     world = World(tmp_path)
     world.play()
-    digest_before = Digest(len(STORY), world.digest.hexdigest())
+    digest_before = world.proof.digest()
     placements: Any = object()
     world.recorder.command(at(1), RunCycle(placements))
-    assert not world.recorder.is_recording
+    assert not world.recorder.is_open
     world.recorder.facts([])
     world.play()
     assert world.recorder.close("enough")

@@ -21,7 +21,6 @@ from schedulerd.core.language.commands import (
 from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS, ConfigurationText, Timeouts
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.journal import Header
-from schedulerd.journal.recorder import JournalRecorder
 from schedulerd.replay.demand import Demand
 from schedulerd.replay.derivation import derive
 from schedulerd.replay.playback import Step
@@ -32,6 +31,7 @@ from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.dialect import Stream
 from schedulerd.wire.encode import ResponseEncoder
 from tests.instants import at
+from tests.unit.journal.build import begin
 
 START_NS = 100_000_000 * SECOND_NS
 """Monotonic; the wall clock says 2023-11-14T22:13:20Z then."""
@@ -81,7 +81,7 @@ def write_journal(
 ) -> Path:
     """What a daemon with this scheduler, that of `a_header`, would have written; another header is not true of it."""
     header = header or a_header()
-    recorder = JournalRecorder.begin(parent, header, lambda ending: None, file_max_bytes=2**30, max_bytes=2**30)
+    recorder = begin(parent, header)
     scheduler = scheduler or a_header().scheduler(matches)
     for now_ns, command in history:
         recorder.command(at(now_ns), command)

@@ -19,9 +19,9 @@ from schedulerd.core.language.commands import Command, UpdateAllocations
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.scheduler import Scheduler
-from schedulerd.journal.recorder import JournalRecorder
 from schedulerd.journal_files.blocks import MAGIC, block
 from tests.instants import at
+from tests.unit.journal.build import begin
 from tests.unit.replay.commands import CONNECT, CYCLE, ask, node, queue_file, release, submit
 from tests.unit.replay.recorded import QUEUES, START_NS, a_header, a_history, registration, timed, write_journal
 
@@ -324,7 +324,7 @@ def test_a_command_that_makes_the_scheduler_fail_is_shown_after_the_story(
 def set_back(tmp_path: Path) -> Path:
     """`SMALL`, but the wall clock was set back by an hour before the cycle at 5 s."""
     header = a_header()
-    recorder = JournalRecorder.begin(tmp_path, header, lambda ending: None, file_max_bytes=2**30, max_bytes=2**30)
+    recorder = begin(tmp_path, header)
     scheduler = header.scheduler(matches)
     for now_ns, command in SMALL:
         now = at(now_ns)

@@ -10,8 +10,8 @@ from schedulerd.config import matches
 from schedulerd.core.language.commands import RunCycle, UpdateApplications
 from schedulerd.core.language.specs import MILLISECOND_NS
 from schedulerd.instant import Instant
-from schedulerd.journal import Digest, Entry, Journal
-from schedulerd.replay.playback import NotReproduced, Playback
+from schedulerd.journal import Digest, Entry, Journal, NotReproduced
+from schedulerd.replay.playback import Playback
 from tests.instants import at
 from tests.unit.replay.recorded import START_NS, a_header, a_history, write_journal
 
@@ -32,18 +32,18 @@ def test_a_journal_is_played_to_its_end_and_every_digest_compared(records: Recor
     steps = list(playback)
     assert [(step.now_ns, step.command) for step in steps] == a_history()
     assert [step.number for step in steps] == list(range(1, len(steps) + 1))
-    assert playback.commands == playback.proven == len(a_history())
+    assert playback.commands == playback.proof.proved == len(a_history())
     assert playback.facts == sum(len(step.facts) for step in steps) > 5_000
-    assert playback.digests == sum(isinstance(record, Digest) for record in records) > 10
+    assert playback.proof.digests == sum(isinstance(record, Digest) for record in records) > 10
     assert playback.now.monotonic_ns == a_history()[-1][0]
 
 
 def test_a_digest_that_differs_says_between_which_commands(records: Records) -> None:
-    altered = [Digest(300, "0" * 64) if isinstance(one, Digest) and one.commands == 300 else one for one in records]
+    altered = [Digest(300, "0" * 64) if isinstance(one, Digest) and one.entries == 300 else one for one in records]
     playback = a_playback(altered)
     with pytest.raises(NotReproduced, match="the facts of commands 201 to 300 differ from the record"):
         list(playback)
-    assert playback.proven == 200
+    assert playback.proof.proved == 200
 
 
 def test_a_command_that_is_missing_shows_at_the_next_digest(records: Records) -> None:
@@ -71,7 +71,7 @@ def test_commands_behind_the_last_digest_are_not_proven(records: Records) -> Non
     cut = list(islice(records, 250))
     playback = a_playback(cut)
     list(playback)
-    assert (playback.commands, playback.proven, playback.digests) == (248, 200, 2)
+    assert (playback.commands, playback.proof.proved, playback.proof.digests) == (248, 200, 2)
 
 
 def test_a_command_that_makes_the_scheduler_fail_is_kept_with_the_error(records: Records) -> None:

@@ -18,7 +18,7 @@ from schedulerd.daemon.admin.http_connections import (
     HttpConnection,
     HttpConnections,
 )
-from schedulerd.daemon.rest.events import LONG_LIVED
+from schedulerd.daemon.yunikorn.events import LONG_LIVED
 from tests.unit import virtual_loop
 
 LATE_SECONDS = 30.0

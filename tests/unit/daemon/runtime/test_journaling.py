@@ -12,7 +12,7 @@ from schedulerd.config import Settings
 from schedulerd.core.language.commands import RunCycle
 from schedulerd.daemon.runtime.journaling import begin_journal, end_journal, journal_state
 from schedulerd.journal import Journal
-from schedulerd.journal.writer import BLOCK_BYTES
+from schedulerd.journal.recorder import BLOCK_BYTES
 from schedulerd.journal_files.files import END_ROOM_BYTES
 from schedulerd.journal_files.writer import CLOSE_SECONDS
 from schedulerd.observe.metrics import Metrics
@@ -120,8 +120,8 @@ def test_an_end_that_takes_too_long_is_not_waited_for(tmp_path: Path, monkeypatc
     assert recorder is not None
     waited: list[float] = []
     with capture_logs() as lines, monkeypatch.context() as stuck:
-        stuck.setattr(recorder._writer._thread, "join", waited.append)
-        stuck.setattr(recorder._writer._thread, "is_alive", lambda: True)
+        stuck.setattr(recorder._thread, "join", waited.append)
+        stuck.setattr(recorder._thread, "is_alive", lambda: True)
         asyncio.run(end_journal(recorder, failed=False))
     assert recorder.close("again")
     assert waited == [CLOSE_SECONDS]

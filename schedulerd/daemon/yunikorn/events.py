@@ -1,0 +1,165 @@
+"""Events in the peer's shape, as a batch and as an endless stream of lines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from schedulerd.daemon.runtime.event_feed import EventFeed, Follower
+from schedulerd.daemon.runtime.shares import NoneLeft
+from schedulerd.daemon.yunikorn.answers import JSON_TYPE
+from schedulerd.daemon.yunikorn.call import Call
+from schedulerd.daemon.yunikorn.errors import EVENTS_DISABLED, TOO_MANY_STREAMS, PeerError
+from schedulerd.daemon.yunikorn.go_json import Fields, Listed, amounts, encode, go_object
+from schedulerd.daemon.yunikorn.lookup import whole_number
+from schedulerd.observe.event_record import Event
+
+BATCH_MAX = 10_000
+"""Maximum number of events in a batch."""
+
+READ_MAX = 50
+"""Events that are read from the ring at a time."""
+
+STREAMS_MAX = 100
+"""Maximum number of event streams at a time; a client may have a quarter of them."""
+
+WRITE_SECONDS_MAX = 5.0
+"""How long a client may take to read what was written to its stream. After that the stream is cut."""
+
+LONG_LIVED = "schedulerd.long_lived"
+"""In the scope of a request: a function that takes the time limit of an exchange from its connection."""
+
+
+def check_tracking(feed: EventFeed) -> None:
+    """Raises `PeerError` if no events are recorded."""
+    if not feed.tracked:
+        raise PeerError(500, EVENTS_DISABLED)
+
+
+def batch(call: Call) -> Fields:
+    """The events from an id on. Raises `PeerError`."""
+    feed = call.rest.events
+    check_tracking(feed)
+    count = whole_number(call, "count")
+    start = whole_number(call, "start") or 0
+    if count == 0:
+        raise PeerError(400, '0 is not a valid value for "count"')
+    ring = feed.ring
+    wanted = min(BATCH_MAX if count is None else count, BATCH_MAX)
+    is_there = ring.lowest_id <= start < ring.next_id
+    return {
+        "InstanceUUID": ring.instance_id,
+        "LowestID": ring.lowest_id if ring.next_id else 0,
+        "HighestID": max(0, ring.next_id - 1),
+        "EventRecords": Listed(_events(feed, start, wanted, call.query("rm"))) if is_there else None,
+    }
+
+
+def _events(feed: EventFeed, start: int, wanted: int, rm_id: str) -> Iterator[Any]:
+    ring = feed.ring
+    at, end = start, ring.next_id
+    while wanted > 0 and at < end:
+        found = ring.read(at, min(READ_MAX, wanted), rm_id)
+        if found.lost:
+            return
+        for event in found.events:
+            yield event_object(event)
+        wanted -= len(found.events)
+        at = found.next_id
+
+
+def event_object(event: Event) -> Fields:
+    """One event. Enums are numbers, and the kind says nothing of the resource manager."""
+    record = event.record
+    resources = amounts(record.resources)
+    return go_object(
+        {
+            "type": int(record.kind),
+            "objectID": record.object_id,
+            "message": record.message,
+            "timestampNano": event.at_ns,
+            "eventChangeType": int(record.change),
+            "eventChangeDetail": int(record.detail),
+            "referenceID": record.reference_id,
+            "resource": {"resources": {name: {"value": amount} for name, amount in resources.items()}}
+            if resources
+            else {},
+        },
+        frozenset({"resource"}),
+    )
+
+
+def stream(call: Call) -> Response:
+    """The endless answer. Raises `PeerError`."""
+    feed = call.rest.events
+    check_tracking(feed)
+    count = min(whole_number(call, "count") or 0, BATCH_MAX)
+    holds = ExitStack()
+    client = call.request.client
+    try:
+        holds.enter_context(call.streams.held(client.host if client is not None else None))
+    except NoneLeft as error:
+        raise PeerError(503, TOO_MANY_STREAMS) from error
+    rm_id = call.query("rm")
+    return EventStream(feed, feed.ring.back(feed.ring.next_id, count, rm_id)[0], rm_id, holds)
+
+
+class EventStream(Response):
+    """Sends events until the client goes, reads too slowly, or the daemon ends."""
+
+    def __init__(self, feed: EventFeed, start: int, rm_id: str, holds: ExitStack) -> None:
+        super().__init__(headers={"content-type": JSON_TYPE, "cache-control": "no-store"})
+        del self.headers["content-length"]
+        self._feed, self._start, self._rm_id, self._holds = feed, start, rm_id, holds
+        self._wake = asyncio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope.get(LONG_LIVED, lambda: None)()
+        with self._holds:
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            leaving = asyncio.ensure_future(_gone(receive, self._wake))
+            try:
+                await self._send_all(send, leaving)
+            except TimeoutError:
+                return  # the answer stays incomplete, so that the client sees that it was cut
+            finally:
+                leaving.cancel()
+
+    async def _send_all(self, send: Send, leaving: asyncio.Future[None]) -> None:
+        await _write(send, encode({"InstanceUUID": self._feed.ring.instance_id}) + "\n")
+        with self._feed.follow(self._wake.set, self._rm_id, self._start) as follower:
+            while not leaving.done() and not self._feed.closed:
+                self._wake.clear()
+                text = self._next(follower)
+                if text:
+                    await _write(send, text)
+                    continue
+                await self._wake.wait()
+        if not leaving.done():
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _next(self, follower: Follower) -> str:
+        """The next lines; '' if there is nothing now."""
+        while True:
+            found = follower.take(READ_MAX)
+            if found.lost > 0:
+                raise TimeoutError
+            if found.events or not found.more:
+                return "".join(encode(event_object(one)) + "\n" for one in found.events)
+
+
+async def _write(send: Send, text: str) -> None:
+    async with asyncio.timeout(WRITE_SECONDS_MAX):
+        await send({"type": "http.response.body", "body": text.encode("utf-8", "replace"), "more_body": True})
+
+
+async def _gone(receive: Receive, wake: asyncio.Event) -> None:
+    """Returns when the client has closed its connection."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    wake.set()
