@@ -10,6 +10,7 @@ from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.language.resources import Limits
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.queue import Queue
+from tests.loops import seeds
 from tests.mutants.catalogue import MUTANTS
 from tests.mutants.changes import Change, Compares, Constant, DoesNotFit, Replaced, Within, gives, nothing
 from tests.mutants.finders import Found, UnitTested
@@ -34,7 +35,7 @@ def test_it_is_found(mutant: Mutant) -> None:
     assert all(mutant.found())
 
 
-@pytest.mark.parametrize("seed", range(1, len(ANY_WORLD.worlds) + 1))
+@seeds(range(1, len(ANY_WORLD.worlds) + 1))
 def test_nothing_is_found_in_the_core_as_it_is(seed: int) -> None:
     """So it is the mutants that are found. Properties and stories are tests of their own."""
     _, failure = simulate(seed, ANY_WORLD.steps, Observations(), ANY_WORLD.worlds, is_faulty=True)
