@@ -40,14 +40,19 @@ def seeds(usual: Iterable[int], *, few: int | None = None, nightly: Iterable[int
     return decorate
 
 
-def each(names: str | Sequence[str], rows: Iterable[Any]) -> Callable[[Test], Test]:
-    """Plays the test with every row, and names all that fail. Takes rows as `pytest.mark.parametrize` does.
+def each(
+    names: str | Sequence[str], rows: Iterable[Any], ids: Iterable[str] | Callable[[Any], object] | None = None
+) -> Callable[[Test], Test]:
+    """Plays the test with every row, and names all that fail. Takes what `pytest.mark.parametrize` takes.
 
     For tests of microseconds that leave nothing behind in their fixtures.
     """
     split = [one.strip() for one in names.split(",")] if isinstance(names, str) else list(names)
     table = [_row(one, split) for one in rows]
     assert table, f"no rows of {names}"
+    if ids is not None:
+        labels = (" ".join(str(ids(one)) for one in values.values()) for _, values in table) if callable(ids) else ids
+        table = [(label, values) for label, (_, values) in zip(labels, table, strict=True)]
 
     def decorate(test: Test) -> Test:
         def play(**others: Any) -> None:
