@@ -26,7 +26,7 @@ settings.register_profile("repeatable", derandomize=True, database=None, deadlin
 settings.load_profile("repeatable")
 
 WITH_PROCESSES = tuple(
-    Path(__file__).parent / name for name in ("contract", "ui", "packaging", "kubernetes/shim", "kubernetes/demo")
+    f"tests/{name}/" for name in ("contract", "ui", "packaging", "kubernetes/shim", "kubernetes/demo")
 )
 """Folders of tests that start processes: they are slow, but for those that are marked `smoke`."""
 
@@ -63,16 +63,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.slow)
             if zlib.crc32(item.nodeid.encode()) % 10 == int(os.environ[TENTH]):
                 item.add_marker(pytest.mark.tenth)
-        if any(folder in item.path.parents for folder in WITH_PROCESSES) and item.get_closest_marker("smoke") is None:
+        if item.nodeid.startswith(WITH_PROCESSES) and item.get_closest_marker("smoke") is None:
             item.add_marker(pytest.mark.slow)
-        if _seed(item) % 4:
-            item.add_marker(pytest.mark.slow)
-
-
-def _seed(item: pytest.Item) -> int:
-    """Of a test that is played with many seeds: `make test` plays a quarter of them."""
-    seed = item.callspec.params.get("seed", 0) if hasattr(item, "callspec") else 0
-    return seed if isinstance(seed, int) else 0
 
 
 OPENING = frozenset({"socket.__new__", "subprocess.Popen"})

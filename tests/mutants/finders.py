@@ -210,6 +210,8 @@ def raised_by(call: Callable[[], object]) -> Found | None:
     except HypothesisException:
         raise
     except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 broken code may fall over before it is judged
+        while isinstance(error, ExceptionGroup):  # of a loop over rows
+            error = error.exceptions[0]
         frames = traceback.extract_tb(error.__traceback__)
         return Found(repr(error).splitlines()[0][:200], frames[-1].filename)
     return None

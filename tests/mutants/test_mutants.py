@@ -14,10 +14,7 @@ from tests.mutants.catalogue import MUTANTS
 from tests.mutants.changes import Change, Compares, Constant, DoesNotFit, Replaced, Within, gives, nothing
 from tests.mutants.finders import Found, UnitTested
 from tests.mutants.mutant import Mutant, OwnFault
-from tests.mutants.proofs import ANY_WORLD
 from tests.mutants.rules import Rule
-from tests.sim.observations import Observations
-from tests.sim.simulation import simulate
 
 pytestmark = pytest.mark.interpreted
 
@@ -27,18 +24,13 @@ FEW = Limits(memory=10)
 PLAYED = [pytest.param(one, id=one.name) for one in MUTANTS]
 
 
+# That nothing is found in the core as it is, so that it is the mutants which are found, is what the finders' own tests
+# say: tests/sim/test_faults.py plays the same histories.
 @pytest.mark.nightly
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("mutant", PLAYED)
 def test_it_is_found(mutant: Mutant) -> None:
     assert all(mutant.found())
-
-
-@pytest.mark.parametrize("seed", range(1, len(ANY_WORLD.worlds) + 1))
-def test_nothing_is_found_in_the_core_as_it_is(seed: int) -> None:
-    """So it is the mutants that are found. Properties and stories are tests of their own."""
-    _, failure = simulate(seed, ANY_WORLD.steps, Observations(), ANY_WORLD.worlds, is_faulty=True)
-    assert failure is None, failure.problems
 
 
 def test_every_rule_has_mutants_and_none_is_there_twice() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from schedulerd.core.state.constraints.affinity import Affinity
 from schedulerd.core.state.constraints.constraints import Constraints
+from tests.loops import seeds
 from tests.sim.constrained_world import ConstrainedWorld
 from tests.sim.constraint_invariants import EXPECTED
 from tests.sim.outcomes import Outcomes
@@ -17,7 +18,7 @@ from tests.sim.outcomes import Outcomes
 OUTCOMES = Outcomes((ConstrainedWorld,), 500, range(1, 6))
 
 
-@pytest.mark.parametrize("seed", OUTCOMES.seeds)
+@seeds(OUTCOMES.seeds, few=1)
 def test_nothing_goes_wrong(seed: int) -> None:
     assert OUTCOMES.problems(seed) == []
 

@@ -7,6 +7,7 @@ import pytest
 from schedulerd.core.predicates.handlers import predicate_results
 from schedulerd.core.state.actions import predicate_checks
 from schedulerd.core.state.ledger import commit_room
+from tests.loops import seeds
 from tests.sim.judging_world import (
     EXPECTED,
     JudgingContestedWorld,
@@ -19,7 +20,7 @@ WORLDS = (JudgingWorld, JudgingGangWorld, JudgingContestedWorld)
 OUTCOMES = Outcomes(WORLDS, 400, (*range(1, 7), 8, 20))
 
 
-@pytest.mark.parametrize("seed", OUTCOMES.seeds)
+@seeds(OUTCOMES.seeds, few=1)
 def test_nothing_goes_wrong(seed: int) -> None:
     assert OUTCOMES.problems(seed) == []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from schedulerd.core.language.facts.gangs import GangCompleted
 from schedulerd.core.views import view
 from tests.sim.limited_gang_world import LimitedGangWorld
@@ -16,6 +18,7 @@ def play(seed: int) -> tuple[History, Failure | None]:
     return simulate(seed, STEPS, Observations(), (LimitedGangWorld,), is_faulty=True)
 
 
+@pytest.mark.slow
 def test_nothing_goes_wrong() -> None:
     at_the_gate = complete = 0
     for seed in SEEDS:

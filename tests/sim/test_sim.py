@@ -9,14 +9,13 @@ import pytest
 from schedulerd.core import cycle
 from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.reservations.handlers import reserving
+from tests.loops import seeds
 from tests.sim.__main__ import report
 from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, simulate
 
-SEEDS = (*range(1, 13), 47, 59)
+SEEDS = (2, 3, 1, *range(4, 13), 47, 59)
 STEPS = 600
-FEW_SEEDS = (1, 2, 3, 4)
-"""Which `make test` plays; what is reached by all is seen in `make check`."""
 
 
 @cache
@@ -27,15 +26,13 @@ def outcome(seed: int) -> tuple[Failure | None, Observations]:
     return failure, seen
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=() if seed in FEW_SEEDS else pytest.mark.slow) for seed in SEEDS]
-)
+@seeds(SEEDS, few=2)
 def test_nothing_goes_wrong(seed: int) -> None:
     failure, _ = outcome(seed)
     assert failure is None, report(seed, failure)
 
 
-@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (5, 8))])
+@seeds([2, 5, 8])
 def test_nothing_goes_wrong_where_bounds_are_reached(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In worlds of this size that takes smaller bounds."""
     monkeypatch.setattr(reserving, "RETRY_LIST_MAX", 2)

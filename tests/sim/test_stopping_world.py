@@ -18,6 +18,7 @@ def play(seed: int) -> tuple[History, Failure | None]:
     return simulate(seed, STEPS, Observations(), (StoppingWorld,), is_faulty=True)
 
 
+@pytest.mark.slow
 def test_nothing_goes_wrong() -> None:
     refused = 0
     for seed in SEEDS:
@@ -29,6 +30,7 @@ def test_nothing_goes_wrong() -> None:
     assert refused > 5, "hardly an application met a stopped queue"
 
 
+@pytest.mark.slow
 def test_queues_that_are_stopped_and_take_applications_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Queue, "stopped_by", lambda _: None)
     found = [failure.problems for seed in SEEDS if (failure := play(seed)[1]) is not None]

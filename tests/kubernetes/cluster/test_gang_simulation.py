@@ -13,6 +13,7 @@ from schedulerd.kubernetes.cluster.gangs.model import GangStage, SlotState
 from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
 from tests.kubernetes.cluster.core_world import CoreGangWorld
 from tests.kubernetes.cluster.gang_world import GangWorld
+from tests.loops import seeds
 
 TURNS = 400
 
@@ -122,12 +123,12 @@ placeholder whose repeated ask was rejected, and whose first one was allocated; 
 to be bound was missing until the watch told it."""
 
 
-@pytest.mark.parametrize("seed", [*range(60), *FOUND])
+@seeds([*range(60), *FOUND])
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 
 
-@pytest.mark.parametrize("seed", [*range(50), *FOUND_WITH_CRASHES])
+@seeds([*range(50), *FOUND_WITH_CRASHES])
 def test_everybody_agrees_after_crashes(seed: int) -> None:
     check(play(seed, crashes=True))
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
 from schedulerd.kubernetes.cluster.pods import requests
 from tests.kubernetes.cluster.toy_world import ToyWorld
+from tests.loops import seeds
 
 TURNS = 400
 
@@ -52,6 +51,6 @@ def play(seed: int) -> ToyWorld:
     return world
 
 
-@pytest.mark.parametrize("seed", range(60))
+@seeds(range(60))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))

@@ -12,6 +12,7 @@ from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.predicates.daemon_sets import DaemonSets
 from tests.kubernetes.cluster.tenant_world import ORDERLY, OTHERS, POD_MILLIS, TenantWorld
+from tests.loops import seeds
 
 TURNS = 400
 
@@ -44,7 +45,7 @@ def check_all(seeds: Iterable[int]) -> None:
         check(play(seed))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@seeds(range(20), few=2)
 def test_the_orderly_tenant_gets_what_it_may_have(seed: int) -> None:
     check(play(seed))
 
@@ -58,6 +59,7 @@ def test_the_histories_are_rich() -> None:
     assert bound == {ORDERLY, *OTHERS}
 
 
+@pytest.mark.slow
 def test_a_tenant_that_could_take_the_ids_of_others_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "ClusterSettings", lambda: ClusterSettings(application_ids=ApplicationIds.BARE))
     with pytest.raises(AssertionError, match="pods of the orderly tenant wait"):

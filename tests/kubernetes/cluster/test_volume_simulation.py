@@ -13,6 +13,7 @@ from schedulerd.kubernetes.predicates.storage import is_bound, is_usable
 from schedulerd.kubernetes.predicates.volume_reservations import VolumeReservations
 from tests.kubernetes.cluster import test_simulation
 from tests.kubernetes.cluster.volume_world import VolumeWorld, claims_of
+from tests.loops import seeds
 
 TURNS = 400
 
@@ -47,7 +48,7 @@ def play(seed: int, turns: int = TURNS) -> VolumeWorld:
     return world
 
 
-@pytest.mark.parametrize("seed", range(50))
+@seeds(range(50))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 
