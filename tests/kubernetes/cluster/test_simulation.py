@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from schedulerd.kubernetes.cluster.model import ApplicationState
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.pods import requests
 from tests.kubernetes.cluster.toy_world import ToyWorld
 
