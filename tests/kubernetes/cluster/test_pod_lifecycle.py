@@ -31,11 +31,11 @@ def test_a_move_that_is_not_in_the_table_raises() -> None:
     assert pod.state is PodState.ASKED
 
 
-@pytest.mark.parametrize("state", [state for state in PodState if state is not PodState.BOUND])
+@pytest.mark.parametrize("state", PodState)
 def test_a_pod_in_a_wrong_state_is_found(state: PodState) -> None:
-    """No other state holds of a pod that is bound."""
     play, pod = _asked()
-    play.bind("p", "n")
+    if state in (PodState.ASKED, PodState.LEAVING):
+        play.bind("p", "n")
     assert list(problems_of(play.cluster.model, pod)) == []
     pod.state = state
     assert list(problems_of(play.cluster.model, pod)) != []
