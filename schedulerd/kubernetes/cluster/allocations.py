@@ -33,7 +33,8 @@ from schedulerd.kubernetes.cluster.events import (
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import held_rooms, members, slots
-from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running, withdraw_resize
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -83,7 +84,8 @@ def allocated(model: Model, event: Allocated) -> None:
         if own.state is PodState.ASKED:  # a node that is avoided is not asked about, so it is noted here
             model.view.note_refused(own.uid, own.judged, event.node, refusals)
         return
-    own.state, own.node, own.uuid = PodState.ASSUMED, event.node, event.uuid
+    own.enter(PodTrigger.ALLOCATE)
+    own.node, own.uuid = event.node, event.uuid
     own.failures = 0
     conditions.allocated(model, own)
     own.amounts = own.ask.resources if own.ask is not None and not own.is_ask_rejected else {}
@@ -151,7 +153,7 @@ def node_gone(model: Model, own: OwnPod) -> bool:
 
 def bind_ended(model: Model, event: BindEnded) -> None:
     own = model.pods.get(event.uid)
-    if own is None or own.node != event.node or own.state not in (PodState.ASSUMED, PodState.BOUND):
+    if own is None or own.node != event.node or (own.state is not PodState.ASSUMED and own.state not in ON_NODE):
         return
     match event.result:
         case BindResult.DONE:
@@ -159,12 +161,12 @@ def bind_ended(model: Model, event: BindEnded) -> None:
         case BindResult.UNKNOWN:
             # The watch tells if it was performed; else the same binding is tried again.
             model.timers.set(model.now_ns + BIND_AGAIN_NS, Due.BIND_AGAIN, own.uid)
-        case _ if own.state is PodState.BOUND:
+        case _ if own.state in ON_NODE:
             return  # the watch was faster, and knows
         case BindResult.GONE:
             slots.stand_in(model, own)
             _give_back(model, own, event.message)
-            own.state = PodState.LEAVING
+            own.enter(PodTrigger.LEAVE)
             slots.replace_pod(model, own)  # not when the watch tells it: the daemon may have placed real pods by then
         case BindResult.ELSEWHERE:
             model.view.assume(own.judged, event.is_at)
@@ -192,9 +194,9 @@ def released(model: Model, event: AllocationReleased) -> None:
             # allocation and its release, and does not have the ask.
             asking.consider(model, own, again=True)
         return
-    own.uuid = ""
+    own.lose_allocation()
     withdraw_resize(model, own)
-    if own.state is PodState.BOUND:
+    if own.state is PodState.UNREPORTED:
         report_running(model, own)
     elif volumes.awaited_of(own) is not None:
         _volumes_failed(model, own, "the allocation was released")
@@ -255,7 +257,8 @@ def _says_who_binds(own: OwnPod) -> bool:
 
 def _bound(model: Model, own: OwnPod) -> None:
     volumes.stop(model, own)
-    own.state, own.volumes = PodState.BOUND, None
+    own.volumes = None
+    own.enter(PodTrigger.BIND if own.uuid else PodTrigger.FIND)
     own.avoided_nodes.clear()
     own.times_avoided = 0
     conditions.done(own)
@@ -317,6 +320,7 @@ def _give_back(model: Model, own: OwnPod, message: str) -> None:
             else ReleaseAllocation(own.application.id, own.uid, own.uuid, message)
         )
         model.effects.append(effect)
-    own.uuid, own.node, own.is_release_wanted = "", "", False
+    own.lose_allocation()
+    own.node, own.is_release_wanted = "", False
     volumes.stop(model, own)
     model.view.forget_assumed(own.uid)

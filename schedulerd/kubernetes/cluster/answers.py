@@ -16,7 +16,8 @@ from schedulerd.kubernetes.cluster.events import (
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import life, slots
-from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import UNALLOCATED, PodState, PodTrigger
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.reasons.waiting import held
 
@@ -199,9 +200,9 @@ def ask_again(model: Model, uid: str) -> None:
         del own.avoided_nodes[node]
     if own.state in (PodState.ASKED, PodState.HELD):
         asking.consider(model, own, again=True)
-    elif own.state is PodState.BOUND and own.uuid:
+    elif own.state is PodState.BOUND:
         pods.follow_resize(model, own)
-    elif own.state is PodState.BOUND and own.application is None:
+    elif own.state is PodState.UNREPORTED and own.application is None:
         model.nodes.arrive(own.uid, own.node)  # the application that it names may be its own now
 
 
@@ -227,9 +228,9 @@ def _resubmit(model: Model, application: Application) -> None:
     applications.submit(model, application)
     for own in list(application.pods.values()):
         if own.state in (PodState.ASKED, PodState.HELD):
-            own.state, own.ask = PodState.HELD, None
+            own.stop_asking(PodTrigger.WAIT)
             asking.consider(model, own)
-        elif own.state is PodState.BOUND and not own.uuid:
+        elif own.state in UNALLOCATED:
             model.nodes.arrive(own.uid, own.node)
 
 
@@ -244,7 +245,7 @@ def _fail(model: Model, application: Application, reason: str, message: str, *, 
     for own in application.pods.values():
         waits_for_gang = own.state is PodState.HELD and application.gang is not None
         if own.state is PodState.ASKED:
-            own.state, own.ask = PodState.HELD, None
+            own.stop_asking(PodTrigger.WAIT)
             asking.stop_using_class(model, own)
         elif not waits_for_gang:
             continue

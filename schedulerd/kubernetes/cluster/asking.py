@@ -15,7 +15,8 @@ from schedulerd.kubernetes.cluster.conditions import POD_SCHEDULED
 from schedulerd.kubernetes.cluster.effects import Amounts, Ask, ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import late_declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import ClassKey
-from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import UNALLOCATED, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.cluster.times import epoch_seconds
@@ -52,10 +53,10 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
     """Asks for a node, changes the ask, or withdraws it, as the pod is now. `again`: also if nothing has changed."""
     pod = own.pod
     if pod.metadata.deletion_timestamp is not None or own.failure is not None:
-        withdraw(model, own, PodState.LEAVING)
+        withdraw(model, own, PodTrigger.LEAVE)
         return
     if pod.spec.scheduling_gates:
-        withdraw(model, own, PodState.HELD)  # the API server says why, in a condition of its own
+        withdraw(model, own, PodTrigger.WAIT)  # the API server says why, in a condition of its own
         return
     if why_not := demands.excess(pod.spec):
         hold(model, own, held(why_not, "SpecTooLarge", is_about_nodes=False))  # no further node would help
@@ -78,15 +79,15 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         return
     applications.join(model, own)
     if not applications.has_joined(own):
-        own.state, own.ask = PodState.HELD, None
+        own.stop_asking(PodTrigger.WAIT)
         if not own.is_placeholder and (why := applications.why_waits(model, own)) is not None:
             conditions.waits(model, own, why)
         return
     if not membership.may_ask(own):
-        own.state, own.ask = PodState.HELD, None  # its gang says why
+        own.stop_asking(PodTrigger.WAIT)  # its gang says why
         return
     if (own.volumes is not None or own.avoided_nodes) and _waits_after_failure(model, own):
-        own.state, own.ask = PodState.HELD, None
+        own.stop_asking(PodTrigger.WAIT)
         return
     _send(model, own, resources, again=again)
 
@@ -104,13 +105,13 @@ def _waits_after_failure(model: Model, own: OwnPod) -> bool:
 
 def hold(model: Model, own: OwnPod, why: Waiting) -> None:
     """The pod cannot be asked for."""
-    withdraw(model, own, PodState.HELD)
+    withdraw(model, own, PodTrigger.WAIT)
     conditions.waits(model, own, why)
 
 
 def ask_again(model: Model, own: OwnPod) -> None:
     """The allocation was given back: the daemon looks for another node. The pod keeps its age."""
-    own.state, own.ask = PodState.NEW, None
+    own.stop_asking(PodTrigger.GIVE_BACK)
     keep_age(own)
     consider(model, own)
 
@@ -132,11 +133,11 @@ def _began_to_wait_ns(pod: Pod) -> int:
     return (began_s or epoch_seconds(pod.metadata.creation_timestamp)) * SECOND_NS
 
 
-def withdraw(model: Model, own: OwnPod, state: PodState) -> None:
+def withdraw(model: Model, own: OwnPod, trigger: PodTrigger) -> None:
     """The pod needs no node, at least for now."""
     if own.state is PodState.ASKED and own.application is not None:
         model.effects.append(ReleaseAsk(own.application.id, own.uid))
-    own.state, own.ask = state, None
+    own.stop_asking(trigger)
     stop_using_class(model, own)
     consider_all(model, applications.leave(model, own))
 
@@ -154,7 +155,7 @@ def consider_all(model: Model, pods: list[OwnPod]) -> None:
     for own in pods:
         if own.state is PodState.HELD:
             consider(model, own)
-        elif own.state is PodState.BOUND and not own.uuid:
+        elif own.state in UNALLOCATED:
             model.nodes.arrive(own.uid, own.node)
 
 
@@ -189,7 +190,8 @@ def _send(model: Model, own: OwnPod, resources: Amounts, *, again: bool) -> None
     ask = ask_of(model, own, resources)
     if ask == own.ask and not again:
         return
-    own.state, own.ask = PodState.ASKED, ask
+    own.enter(PodTrigger.ASK)
+    own.ask = ask
     if is_new:
         conditions.asked(model, own)
     if is_new and own.metadata.problems:

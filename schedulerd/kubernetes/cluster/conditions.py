@@ -18,7 +18,8 @@ from collections.abc import Iterable
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
 from schedulerd.kubernetes.cluster.events import ConditionLost, PendingReasonTold
 from schedulerd.kubernetes.cluster.gangs.declaration import GANG_CONDITION
-from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.objects.pod import Pod

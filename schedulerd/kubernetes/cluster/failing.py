@@ -9,7 +9,8 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster.asking import withdraw
 from schedulerd.kubernetes.cluster.effects import FailPod
 from schedulerd.kubernetes.cluster.events import FailEnded
-from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 
@@ -20,7 +21,7 @@ FAIL_AGAIN_MOST_NS = 300 * SECOND_NS
 def fail(model: Model, own: OwnPod, reason: str, message: str) -> None:
     own.failure = FailPod(own.name, reason, message)
     own.failures = 0
-    withdraw(model, own, PodState.LEAVING)
+    withdraw(model, own, PodTrigger.LEAVE)
     model.effects.append(own.failure)
 
 

@@ -25,6 +25,7 @@ from schedulerd.kubernetes.cluster.ended_pods import EndedPods
 from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangAge, GangSource, GroupKey, KeptRoom, KnownGroup, Slot
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger, move
 from schedulerd.kubernetes.cluster.pod_volumes import PodVolumes
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Timers
@@ -40,23 +41,6 @@ from schedulerd.kubernetes.reasons.pod_reason import PodReason, PodReasons
 from schedulerd.kubernetes.reasons.waiting import Waiting
 
 
-class PodState(Enum):
-    """State of a pod that this scheduler places."""
-
-    NEW = "new"
-    """Nothing was done about it yet."""
-    HELD = "held"
-    """Cannot be asked for: scheduling gates, an unreadable request, an application that cannot take it."""
-    ASKED = "asked"
-    """The daemon looks for a node."""
-    ASSUMED = "assumed"
-    """The daemon has found a node, and the binding is under way, that of its volumes first."""
-    BOUND = "bound"
-    """Is on its node."""
-    LEAVING = "leaving"
-    """Is being deleted or failed, and needs no node any longer."""
-
-
 class OwnPod(msgspec.Struct, eq=False):
     """A pod that this scheduler places. The key of its ask and allocation is its uid."""
 
@@ -69,7 +53,7 @@ class OwnPod(msgspec.Struct, eq=False):
     node: str = ""
     """Of its allocation, or of its spec."""
     uuid: str = ""
-    """Of its allocation; a bound pod without one is counted as occupied, or waits for its node."""
+    """Of its allocation."""
     amounts: Amounts = msgspec.field(default_factory=dict)
     """Of its allocation."""
     is_reported: bool = False
@@ -87,8 +71,6 @@ class OwnPod(msgspec.Struct, eq=False):
     """The last ask was: an allocation may have the amounts of an earlier one."""
     is_release_wanted: bool = False
     """The daemon waits for the end of the pod."""
-    is_set_aside: bool = False
-    """The daemon has rejected its node because of it: it is counted as occupied until it is reported again."""
     keeps_age: bool = False
     """Its ask is not the first one: its age counts from that."""
     asked_at_ns: int = 0
@@ -129,6 +111,21 @@ class OwnPod(msgspec.Struct, eq=False):
     """Once it was allocated with claims that were not bound."""
     reason: PodReason = msgspec.field(default_factory=PodReason)
     """Why it waits."""
+
+    def enter(self, trigger: PodTrigger) -> None:
+        """Moves the pod to its next state. Raises IllegalMove if the table has no such move."""
+        self.state = move(self.state, trigger)
+
+    def stop_asking(self, trigger: PodTrigger) -> None:
+        """The pod is moved, and what was asked last does not count any longer."""
+        self.enter(trigger)
+        self.ask = None
+
+    def lose_allocation(self) -> None:
+        """The daemon has no allocation of it any longer; it may be on its node."""
+        if self.uuid:
+            self.uuid = ""
+            self.enter(PodTrigger.LOSE)
 
     @property
     def earlier_uuids(self) -> list[str]:

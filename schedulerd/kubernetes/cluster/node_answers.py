@@ -10,8 +10,9 @@ from schedulerd.kubernetes.cluster import nodes
 from schedulerd.kubernetes.cluster.effects import ObjectName, RecordEvent, RemoveNode
 from schedulerd.kubernetes.cluster.events import NodeRejected
 from schedulerd.kubernetes.cluster.gangs import slots
-from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
+from schedulerd.kubernetes.cluster.pod_lifecycle import UNALLOCATED, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.pods import give_up, report_running, requests
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -41,7 +42,7 @@ def _has_come(model: Model, report: NodeReport) -> None:
     """The daemon has the node, and is told of pods that it was reported without."""
     report.failures = 0
     for own in nodes.pods_on(model, report.name):
-        if own.state is PodState.BOUND and not own.uuid and not own.is_set_aside:
+        if own.state is PodState.UNREPORTED:
             model.nodes.arrive(own.uid, report.name)
 
 
@@ -64,7 +65,8 @@ def rejected(model: Model, event: NodeRejected) -> None:
             is_pod_to_blame = True
         elif own.application is not None and own.application.state is ApplicationState.WAITING:
             is_pod_to_blame = True
-        own.uuid, own.is_reported_late = "", False
+        own.lose_allocation()
+        own.is_reported_late = False
     _tell_rejected(model, report, "Registering", event.reason)
     report.failures += 1
     if is_pod_to_blame:
@@ -83,7 +85,7 @@ def _update_rejected(model: Model, event: NodeRejected) -> None:
     _tell_rejected(model, report, "Updating", event.reason)
     report.is_doubtful = True
     is_pod_to_blame = False
-    for own in [one for one in nodes.pods_on(model, name) if one.state is PodState.BOUND and one.uuid]:
+    for own in [one for one in nodes.pods_on(model, name) if one.state is PodState.BOUND]:
         if own.uid == event.key:
             is_pod_to_blame = True
             report.arrived.pop(own.uid, None)
@@ -104,7 +106,9 @@ def _update_rejected(model: Model, event: NodeRejected) -> None:
 
 def _set_aside(model: Model, own: OwnPod) -> None:
     """The daemon has rejected the node because of the pod, which is counted as occupied for a while."""
-    own.uuid, own.is_reported_late, own.is_set_aside = "", False, True
+    own.lose_allocation()
+    own.enter(PodTrigger.REJECT)
+    own.is_reported_late = False
     own.failures += 1
     model.timers.set(model.now_ns + _delay_ns(own.failures), Due.REPORT_POD, own.uid)
     if own.is_placeholder:
@@ -145,8 +149,5 @@ def update_again(model: Model, name: str) -> None:
 def report_pod_again(model: Model, uid: str) -> None:
     """A pod that the daemon would not take is counted as occupied; it is tried again."""
     own = model.pods.get(uid)
-    if own is None:
-        return
-    own.is_set_aside = False
-    if own.state is PodState.BOUND and not own.uuid:
+    if own is not None and own.state in UNALLOCATED:
         report_running(model, own)

@@ -9,8 +9,9 @@ from schedulerd.kubernetes.cluster import allocations, applications
 from schedulerd.kubernetes.cluster.asking import resize, task_group_of
 from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, RemoveNode
 from schedulerd.kubernetes.cluster.gangs import life, members
-from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
+from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, UNALLOCATED, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.pods import give_up, requests, withdraw_resize
 from schedulerd.kubernetes.metadata.names import ALLOW_PREEMPTION, YUNIKORN_PREFIX
 from schedulerd.kubernetes.metadata.pods import may_be_preempted
@@ -36,7 +37,8 @@ def gone(model: Model, node: Node) -> None:
             continue
         if own.is_reported_late:
             give_up(model, own, "its node is gone")  # the daemon may have it elsewhere still
-        own.uuid, own.is_release_wanted = "", False  # the daemon drops the allocations with the node
+        own.lose_allocation()  # the daemon drops it with the node
+        own.is_release_wanted = False
         withdraw_resize(model, own)
     if report is None or not report.is_created:
         return
@@ -78,7 +80,7 @@ def _arrived(model: Model, report: NodeReport) -> tuple[ExistingAllocation, ...]
     report.arrived.clear()
     found = []
     for own in [own for uid in uids if (own := model.pods.get(uid)) is not None]:
-        if own.state is not PodState.BOUND or own.node != report.name:
+        if own.state not in ON_NODE or own.node != report.name:
             continue
         if (existing := _existing(model, own)) is not None:
             own.is_reported_late = True
@@ -98,9 +100,9 @@ def create(model: Model, report: NodeReport, *, with_pods: bool = True) -> None:
     if with_pods:
         _form_gangs(model, report.name)
     for own in pods_on(model, report.name):
-        if own.state is not PodState.BOUND or own.uuid:
+        if own.state not in UNALLOCATED:
             continue
-        taken = _existing(model, own) if with_pods and not own.is_set_aside else None
+        taken = _existing(model, own) if with_pods and own.state is not PodState.SET_ASIDE else None
         if taken is None:
             model.nodes.occupy(own.uid, report.name, requests(own.pod))
         else:
@@ -138,7 +140,7 @@ def pods_on(model: Model, name: str) -> list[OwnPod]:
 def _form_gangs(model: Model, name: str) -> None:
     """Gangs whose pods run on the node are added before it."""
     for own in pods_on(model, name):
-        if own.state is not PodState.BOUND or own.uuid or own.is_placeholder:
+        if own.state not in UNALLOCATED or own.is_placeholder:
             continue
         if own.application is None:
             applications.join(model, own)
@@ -161,6 +163,7 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
         members.runs_elsewhere(model, own)
         own.adoptions += 1
         own.uuid = own.uuid_of_report(own.adoptions)
+        own.enter(PodTrigger.REPORT)
     own.amounts, own.is_reported, own.is_reported_late = amounts, True, False
     if own.amounts_asked and own.amounts_asked != amounts:
         resize(model, own, amounts)  # an earlier ask that comes after this report must not be the last word

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from schedulerd.kubernetes.cluster.ended_pods import EndedPod
-from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 
 PODS_A_TURN = 2_000
 """Maximum number of pods that are compared in one turn of the loop: a fraction of a millisecond."""
@@ -34,7 +35,7 @@ def _state_of(own: OwnPod) -> str:
     if gates:
         return f"Waits until its scheduling gates are removed: {', '.join(one.name for one in gates)}."
     match own.state:
-        case PodState.BOUND | PodState.ASSUMED:
+        case PodState.ASSUMED | PodState.BOUND | PodState.UNREPORTED | PodState.SET_ASIDE:
             return f"Has its node: {own.node or own.pod.spec.node_name}."
         case PodState.LEAVING if own.failure is not None:
             return f"Fails before it runs: {own.failure.message.rstrip('.')}."

@@ -16,7 +16,8 @@ from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize,
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause, DaemonSetsListed
 from schedulerd.kubernetes.cluster.gangs import earlier_run, held_rooms, members, membership, slots
-from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.pods import read_metadata
@@ -53,11 +54,11 @@ def put(model: Model, pod: Pod) -> None:
     earlier_run.note(model, own)
     if pod.spec.node_name:
         _has_node(model, own, is_changed=is_changed)
-    elif model.is_started and own.state not in (PodState.ASSUMED, PodState.BOUND):
+    elif model.is_started and own.state is not PodState.ASSUMED and own.state not in ON_NODE:
         if own.is_placeholder and pod.metadata.deletion_timestamp is not None:
             slots.stand_in(model, own)
         consider(model, own)
-    elif own.state is PodState.BOUND and is_changed:
+    elif own.state in ON_NODE and is_changed:
         follow_resize(model, own)  # an event from before the binding
     elif pod.metadata.deletion_timestamp is not None and volumes.awaited_of(own) is not None:
         _leave(model, own)
@@ -139,7 +140,7 @@ def found_on(model: Model, own: OwnPod, node: str) -> None:
 def report_running(model: Model, own: OwnPod) -> None:
     """The pod is on its node, and the daemon has to be told so. Not of a placeholder, in whose place another one is
     made: its gang would lack it until the daemon has the node and the report."""
-    own.state, own.ask = PodState.BOUND, None
+    own.stop_asking(PodTrigger.BIND if own.uuid else PodTrigger.FIND)
     own.is_release_wanted = own.is_release_wanted and bool(own.uuid)
     stop_using_class(model, own)
     if own.is_placeholder and model.is_started:
@@ -174,12 +175,13 @@ def requests(pod: Pod) -> Amounts:
 
 def _has_node(model: Model, own: OwnPod, *, is_changed: bool) -> None:
     node = own.pod.spec.node_name
-    if own.node != node or (own.state is not PodState.BOUND and not own.uuid):
+    if own.node != node or (own.state not in ON_NODE and not own.uuid):
         found_on(model, own, node)
         return
     volumes.stop(model, own)
-    is_changed = is_changed or own.state is not PodState.BOUND
-    own.state = PodState.BOUND
+    if own.state is PodState.ASSUMED:
+        own.enter(PodTrigger.BIND)
+        is_changed = True
     if is_changed:
         follow_resize(model, own)
 
@@ -226,7 +228,7 @@ def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool =
         model.effects.append(ReleaseAsk(own.application.id, own.uid))
     own.asks_sent = 0
     if not keeps_allocation:
-        own.uuid = ""
+        own.lose_allocation()
 
 
 def withdraw_resize(model: Model, own: OwnPod) -> None:

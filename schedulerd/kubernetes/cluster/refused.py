@@ -9,7 +9,8 @@ change.
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import asking
-from schedulerd.kubernetes.cluster.model import Model, PodState
+from schedulerd.kubernetes.cluster.model import Model
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 

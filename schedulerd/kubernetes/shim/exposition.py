@@ -15,7 +15,8 @@ from schedulerd.kubernetes.api import ApiMetrics, Urgency
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.api.metrics import Histogram
 from schedulerd.kubernetes.api.writes import Bind, Create, Delete, Patch, PatchVolume, Result, WriteEvent
-from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from schedulerd.kubernetes.cluster.model import ApplicationState
+from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, UNALLOCATED, PodState
 from schedulerd.kubernetes.election import Leadership
 from schedulerd.kubernetes.shim import families as f
 from schedulerd.kubernetes.shim.families import Family, Kind
@@ -92,8 +93,8 @@ def _of_shim(shim: Shim | None) -> Iterator[Metric]:
         return
     model, client = shim.cluster.model, shim.client
     yield _single(f.READY, not shim.waits_for)
-    pods = Counter(pod.state for pod in model.pods.values())
-    yield _values(f.PODS, (((state.value,), pods[state]) for state in PodState))
+    pods = Counter(PodState.BOUND if pod.state in ON_NODE else pod.state for pod in model.pods.values())
+    yield _values(f.PODS, (((state.value,), pods[state]) for state in PodState if state not in UNALLOCATED))
     applications = Counter(one.state for one in model.applications.values())
     yield _values(f.APPLICATIONS, (((state.value,), applications[state]) for state in ApplicationState))
     yield _values(f.WATCH_FAILING, (((name,), problem != "") for name, problem in shim.watch_problems.items()))

@@ -9,7 +9,8 @@ from schedulerd.config.queue_file import load_queue_file
 from schedulerd.core.explain.causes import GangCause, InactiveCause, ReservedCause, RuleCause, StartOrderCause
 from schedulerd.core.explain.rules.ask import explain_without_nodes
 from schedulerd.core.explain.values import AskExplanation
-from schedulerd.kubernetes.cluster.model import OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.objects.pod import PodCondition
 from schedulerd.kubernetes.reasons.sentences import SKIPPED, UNSCHEDULABLE, why_skipped
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting

@@ -143,7 +143,7 @@ class CoreWorld(ToyWorld):
         return True
 
     def _handle(self, events: list[v.Event]) -> None:
-        self._carry_out(self.cluster.step(self.now_ns, events))
+        self._carry_out(self._step(self.now_ns, events))
 
     def _note_wanted(self, release: AllocationRelease) -> None:
         self.writer.wanted[release.UUID] = release

@@ -28,6 +28,7 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.settings import SECOND_NS, ClusterSettings
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import JSON, containers, pod
+from tests.kubernetes.cluster.invariants import violations
 
 EffectT = TypeVar("EffectT")
 EPOCH_NS = 1_767_225_600 * SECOND_NS
@@ -57,7 +58,9 @@ class Play:
         return effects
 
     def all(self, *events: Event) -> list[Effect]:
-        return self.cluster.step(self.now_ns, events)
+        effects = self.cluster.step(self.now_ns, events)
+        assert violations(self.cluster.model) == []
+        return effects
 
     def put(self, *things: object) -> list[Effect]:
         return self.tell(*(Put(thing) for thing in things))

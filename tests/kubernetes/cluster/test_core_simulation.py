@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from schedulerd.core.invariants.all import violations
-from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from schedulerd.kubernetes.cluster.model import ApplicationState
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.pods import requests
 from tests.kubernetes.cluster.core_world import CoreGangWorld, CoreWorld
 from tests.kubernetes.cluster.test_gang_simulation import check_declarations, check_room

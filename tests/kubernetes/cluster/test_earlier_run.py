@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
-from schedulerd.kubernetes.cluster.model import PodState
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import app, node, placed, terminating
 from tests.kubernetes.cluster.gang_play import bound_here, grouped, grouping, made, member, pod_group, started

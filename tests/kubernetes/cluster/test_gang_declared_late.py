@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.gangs import late_declaration
-from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.objects.pod import Pod

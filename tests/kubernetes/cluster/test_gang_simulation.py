@@ -10,7 +10,8 @@ import pytest
 from schedulerd.kubernetes.cluster.effects import ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import answers, life, members, membership, slots
 from schedulerd.kubernetes.cluster.gangs.model import GangStage, SlotState
-from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from schedulerd.kubernetes.cluster.model import ApplicationState
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from tests.kubernetes.cluster.core_world import CoreGangWorld
 from tests.kubernetes.cluster.gang_world import GangWorld
 from tests.loops import seeds

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, Bind, RecordEvent
 from schedulerd.kubernetes.cluster.events import ApplicationAccepted, QueueNameUnused
-from schedulerd.kubernetes.cluster.model import PodState
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.objects.meta import OwnerReference
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import annotated, app, node, placed

@@ -6,7 +6,7 @@ import pytest
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
-from schedulerd.kubernetes.cluster.model import PodState
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.reasons.waiting import State, Waiting
 from tests.kubernetes.builders import app, node, placed
 from tests.kubernetes.cluster.gang_play import made, member, started

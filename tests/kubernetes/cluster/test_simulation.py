@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster.model import ApplicationState, PodState
+from schedulerd.kubernetes.cluster.model import ApplicationState
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.pods import requests
 from tests.kubernetes.cluster.toy_world import ToyWorld
 from tests.loops import seeds

@@ -19,7 +19,7 @@ from schedulerd.kubernetes.cluster.events import (
     Gone,
     ReleaseWanted,
 )
-from schedulerd.kubernetes.cluster.model import PodState
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from tests.kubernetes.builders import placed, terminating
 from tests.kubernetes.cluster.play import Play, of, the_ask
 from tests.kubernetes.cluster.volume_play import (

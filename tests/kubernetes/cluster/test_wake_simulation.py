@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster import events as v
-from schedulerd.kubernetes.cluster.model import PodState
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.predicates.refused_pods import RefusedPods
 from tests.kubernetes import builders

@@ -18,6 +18,7 @@ from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import annotated, node, placed, terminating
+from tests.kubernetes.cluster.invariants import violations
 from tests.kubernetes.cluster.play import EPOCH_NS, own
 
 MOVES_MAX = 100_000
@@ -187,7 +188,7 @@ class ToyWorld:
         return node(name, {"disk": name}, cpu=self.node_cpu)
 
     def start(self) -> None:
-        self._carry_out(self.cluster.step(0, [v.Started(EPOCH_NS)]))
+        self._carry_out(self._step(0, [v.Started(EPOCH_NS)]))
 
     def turn(self) -> None:
         """Something happens somewhere."""
@@ -220,12 +221,17 @@ class ToyWorld:
         else:
             event = way.popleft()
             assert not isinstance(event, e.Recovery)
-            self._carry_out(self.cluster.step(self.now_ns, [event]))
+            self._carry_out(self._step(self.now_ns, [event]))
         return True
 
     def _note_move(self) -> None:
         self.moves += 1
         assert self.moves < MOVES_MAX, "messages without end"
+
+    def _step(self, now_ns: int, events: list[v.Event]) -> list[e.Effect]:
+        effects = self.cluster.step(now_ns, events)
+        assert violations(self.cluster.model) == []
+        return effects
 
     def _carry_out(self, effects: list[e.Effect]) -> None:
         for effect in effects:
@@ -255,7 +261,7 @@ class ToyWorld:
         while streams := self._streams():
             self.daemon.take(self.random.choice(streams).popleft())
         self.now_ns += seconds * SECOND_NS
-        self._carry_out(self.cluster.step(self.now_ns, [v.Tick()]))
+        self._carry_out(self._step(self.now_ns, [v.Tick()]))
 
     def _user(self) -> None:
         chance = self.random.random()

@@ -20,7 +20,8 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.gangs import held_rooms, life, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.membership import spend
 from schedulerd.kubernetes.cluster.gangs.model import SlotState
-from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.predicates.words import reasons
 
@@ -40,7 +41,8 @@ def allocated(model: Model, event: Allocated) -> bool:
         own.slot.needs_callback = True
         slots.lose(model, own.application, own, refused=f"{event.node}: {', '.join(reasons(refusals))}")
         return True
-    own.state, own.node = PodState.BOUND, event.node
+    own.enter(PodTrigger.HOLD_ROOM)
+    own.node = event.node
     model.view.assume(own.judged, event.node)
     waiting.forget(model, own)
     asking.stop_using_class(model, own)

@@ -7,7 +7,8 @@ nodes.
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster.model import Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.predicates.plugins import ALL_IN_PLACE
 
 STRANDS = "the gang of the pod holds room for it elsewhere, and another member would find none"

@@ -11,7 +11,8 @@ from schedulerd.kubernetes.cluster.effects import ReleaseAsk, RemoveApplication
 from schedulerd.kubernetes.cluster.gangs import earlier_run, late_declaration, members, membership, slots, waiting
 from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, GangTime, GroupKey
-from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, PodState
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model
+from schedulerd.kubernetes.cluster.pod_lifecycle import UNALLOCATED, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import GangStyle
@@ -126,9 +127,10 @@ def form_anew(model: Model, application: Application) -> None:
         if own.state is PodState.ASKED and not own.is_placeholder:
             # Its ask may be on the way to the application of before, and must not wait for the next one.
             model.effects.append(ReleaseAsk(application.id, own.uid))
-            own.state, own.ask, is_asked_for = PodState.HELD, None, True
+            own.stop_asking(PodTrigger.WAIT)
+            is_asked_for = True
             asking.stop_using_class(model, own)
-        elif own.state is PodState.BOUND and not own.uuid:
+        elif own.state in UNALLOCATED:
             model.nodes.arrive(own.uid, own.node)
     start_over(model, application)
     if application.gang is not None and is_asked_for and not any(own.node for own in application.pods.values()):
@@ -212,7 +214,7 @@ def _give_up(model: Model, application: Application, gang: Gang) -> None:
         applications.remove_and_wait(model, application, why)
         for own in real_pods(application):
             if own.state is PodState.ASKED:
-                own.state, own.ask = PodState.HELD, None
+                own.stop_asking(PodTrigger.WAIT)
                 asking.stop_using_class(model, own)
             if own.state is PodState.HELD:
                 conditions.waits(model, own, why)

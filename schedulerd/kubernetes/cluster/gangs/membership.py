@@ -9,7 +9,8 @@ from schedulerd.kubernetes.cluster.effects import AddApplication, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs import declaration, held_rooms, waiting
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Slot, SlotState
-from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.gangs import (
@@ -220,7 +221,8 @@ def spend(model: Model, own: OwnPod) -> None:
         model.view.remove_pod(own.uid)
     waiting.forget(model, own)
     stop_using_class(model, own)
-    own.application, own.slot, own.state, own.uuid = None, None, PodState.LEAVING, ""
+    own.application, own.slot, own.uuid = None, None, ""
+    own.enter(PodTrigger.LEAVE)
     if slot is not None and slot.own is own:
         slot.own, slot.state = None, SlotState.SPENT
 

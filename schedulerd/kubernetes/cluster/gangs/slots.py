@@ -24,7 +24,8 @@ from schedulerd.kubernetes.cluster.events import CreateEnded, CreateResult
 from schedulerd.kubernetes.cluster.gangs import held_rooms, placeholder_pods
 from schedulerd.kubernetes.cluster.gangs.membership import back_off, is_made_again, rename, spend, timeout_ns
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
-from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata import gangs as metadata
@@ -64,7 +65,7 @@ def remove_pod(model: Model, own: OwnPod) -> None:
     if own.pod.metadata.deletion_timestamp is None and not own.is_release_wanted:
         model.effects.append(DeletePod(own.name))
     if own.state in (PodState.NEW, PodState.HELD, PodState.ASKED):
-        asking.withdraw(model, own, PodState.LEAVING)
+        asking.withdraw(model, own, PodTrigger.LEAVE)
 
 
 def clear(model: Model, application: Application, gang: Gang, *, is_known: bool) -> None:
@@ -153,7 +154,8 @@ def _ask(model: Model, application: Application, gang: Gang, slot: Slot) -> None
     model.virtual[key] = own
     held_rooms.count(model, own)
     resources = {name: amount for name, amount in group.resources.items() if amount > 0}
-    own.state, own.ask = PodState.ASKED, asking.ask_of(model, own, resources)
+    own.enter(PodTrigger.ASK)
+    own.ask = asking.ask_of(model, own, resources)
     own.asks_sent = 1
     model.effects.append(own.ask)
 

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from schedulerd.kubernetes.cluster import conditions
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
-from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
 from schedulerd.kubernetes.pod_resources import PODS
