@@ -200,7 +200,7 @@ def classes(partition: Partition) -> Iterator[str]:
     if by_leaf != {
         (pending_class, leaf): pending
         for pending_class in partition.request_classes.known()
-        for leaf, pending in pending_class.pending_by_leaf.items()
+        for leaf, pending in partition.pending_counts.of(pending_class).items()
     }:
         yield "the pending counts by class and leaf are not those of the ask groups"
     unschedulable = list(partition.request_classes.unschedulable())

@@ -69,6 +69,7 @@ class Partition:
         "node_order",
         "nodes",
         "open_gangs",
+        "pending_counts",
         "priority_gang",
         "refused_asks",
         "request_classes",
@@ -102,6 +103,7 @@ class Partition:
         self.root = Queue.from_spec(spec.root)
         self.usages = self.root.usages
         self.capacity = self.root.capacity
+        self.pending_counts = self.root.pending_counts
         self.capacity_renewal = CapacityRenewal()
         self.cleanup_alarm: Alarm | None = None
         """When empty queues that are not needed may be removed."""

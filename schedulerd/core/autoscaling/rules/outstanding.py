@@ -70,7 +70,7 @@ def oldest_unschedulable(partition: Partition, places_max: int | None = PLACES_M
     """The unschedulable classes, in at most `places_max` places: those that have waited longest first."""
     found, places = [], 0
     for pending_class in partition.request_classes.unschedulable():
-        places += len(pending_class.pending_by_leaf)
+        places += len(partition.pending_counts.of(pending_class))
         if places_max is not None and places > places_max:
             break
         found.append(pending_class)
@@ -151,6 +151,7 @@ class _Count:
 
     def __init__(self, partition: Partition) -> None:
         self.found: list[Outstanding] = []
+        self._counts = partition.pending_counts
         self._headroom = Headroom(partition.usages)
         self._swaps: dict[AskGroup, int] = {}
         """For each group, how many of its allocations have a placeholder to replace."""
@@ -184,7 +185,7 @@ class _Count:
         """Continues with these pending classes."""
         by_leaf: dict[Queue, list[PendingClass]] = {}
         for pending_class in pending_classes:
-            for leaf in pending_class.pending_by_leaf:
+            for leaf in self._counts.of(pending_class):
                 by_leaf.setdefault(leaf, []).append(pending_class)
         for leaf in sorted(by_leaf, key=_place):
             self._count_in(leaf, by_leaf[leaf])
@@ -259,7 +260,7 @@ class _Count:
         return fits
 
     def _pending(self, leaf: Queue, pending_class: PendingClass) -> int:
-        return max(0, pending_class.pending_by_leaf[leaf] - self._served_in.get((leaf, pending_class), 0))
+        return max(0, self._counts.of(pending_class)[leaf] - self._served_in.get((leaf, pending_class), 0))
 
     def asks(self, application: Application, pending_class: PendingClass) -> Iterator[tuple[Ask, int]]:
         """The asks of the application that may be outstanding, in order, with the number of allocations of each."""

@@ -287,7 +287,7 @@ def _outlooks(partition: Partition, *, tells_reasons: bool) -> Iterator[tuple[Pl
     lines: dict[Queue, int] = {}
     let_in: dict[Place, dict[Application | None, int]] = {}
     for leaf, pending_class, application, count in unschedulable_within_quotas(partition):
-        is_all = application is None and count == pending_class.pending_by_leaf[leaf]
+        is_all = application is None and count == partition.pending_counts.of(pending_class)[leaf]
         let_in.setdefault((leaf, pending_class), {})[application] = EVERYTHING if is_all else count
     is_counted = dict.fromkeys(oldest_unschedulable(partition), True)
     for leaf, pending_class in islice(waiting_places(partition), PLACES_MAX):

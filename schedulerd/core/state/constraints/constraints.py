@@ -162,12 +162,8 @@ class Constraints:
 
     def rule(self, request_class: RequestClass) -> Rule:
         """The rule of a request class with a constraint. It is made if there is none."""
-        rule: Rule | None = request_class.rule
-        if rule is None or not rule.is_live:
-            assert request_class.constraint is not None
-            rule = self.rules.get(request_class.constraint) or self._new_rule(request_class.constraint)
-            request_class.rule = rule
-        return rule
+        assert request_class.constraint is not None
+        return self.rules.get(request_class.constraint) or self._new_rule(request_class.constraint)
 
     def _first_allowed(self, request_class: RequestClass, rule: Rule, may: May | None) -> Node | None:
         """The first node in node order that has room, meets the expressions about nodes, and meets `may`.
@@ -320,11 +316,8 @@ class Constraints:
 
     def forget_unused(self) -> None:
         """Drops all rules, pools and affinities that no pending ask needs, and scopes beyond `SCOPES_MIN`."""
-        used = {one.rule for one in self._partition.request_classes.known_requests()}
-        for constraint, rule in list(self.rules.items()):
-            if rule not in used:
-                rule.is_live = False
-                del self.rules[constraint]
+        used = {one.constraint for one in self._partition.request_classes.known_requests()}
+        self.rules = {constraint: rule for constraint, rule in self.rules.items() if constraint in used}
         affinities = {rule.affinity for rule in self.rules.values()}
         wanted = {rule.constraint.node for rule in self.rules.values()}
         for pool in list(self.pools.by_key.values()):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Rule:
-    __slots__ = ("affinity", "constraint", "is_live", "listed", "others", "visits")
+    __slots__ = ("affinity", "constraint", "listed", "others", "visits")
 
     def __init__(self, constraint: Constraint, affinity: Affinity | None) -> None:
         self.constraint = constraint
@@ -26,8 +26,6 @@ class Rule:
         self.visits = 0
         """Nodes visited by walks beyond `constraints.WALK_VISITS` for each, since this rule was made or pools were last
         dropped."""
-        self.is_live = True
-        """False after the rule was dropped: it is no longer kept up to date."""
 
     def allows(self, node: Node) -> bool:
         """Whether the attributes of the node meet the expressions."""

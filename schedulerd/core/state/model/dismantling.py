@@ -70,6 +70,7 @@ def pieces_of(partition: Partition) -> Iterator[None]:
     yield from partition.retry_timers.dismantle()
     yield from partition.refused_asks.dismantle()
     yield from partition.request_classes.dismantle()
+    yield from partition.pending_counts.dismantle()
     yield from partition.node_order.dismantle()
     yield from clear_stepwise(
         partition.open_gangs, partition.short_of_quota, partition.reservations_to_check, partition.denied

@@ -16,6 +16,7 @@ from schedulerd.core.language.specs import (
     QueueSpec,
     TemplateSpec,
 )
+from schedulerd.core.state.pending.ask_group import PendingCounts
 from schedulerd.core.state.pending.capacity import SchedulableCapacity
 from schedulerd.core.state.pending.parent_entity import ParentEntity
 from schedulerd.core.state.pending.pending_index import Key
@@ -59,6 +60,7 @@ class Queue(ParentEntity):
         "path",
         "path_to_root",
         "pending",
+        "pending_counts",
         "pending_to_root",
         "predicate_reserved",
         "properties",
@@ -77,6 +79,8 @@ class Queue(ParentEntity):
         """What users and groups use in the partition; one for the whole tree."""
         self.capacity: SchedulableCapacity = parent.capacity if parent is not None else SchedulableCapacity()
         """What the schedulable nodes of the partition offer; one for the whole tree."""
+        self.pending_counts: PendingCounts = parent.pending_counts if parent is not None else PendingCounts()
+        """What is pending in each leaf by pending class; one for the whole tree."""
         self.name = name.lower()
         """In lower case, because queue names ignore case (SEMANTICS I15)."""
         self.written_name = name

@@ -216,5 +216,5 @@ def waiting_places(partition: Partition) -> Iterator[Place]:
     return (
         (leaf, pending_class)
         for pending_class in partition.request_classes.known()
-        for leaf in pending_class.pending_by_leaf
+        for leaf in partition.pending_counts.of(pending_class)
     )

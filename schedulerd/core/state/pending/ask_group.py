@@ -3,7 +3,7 @@ first."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,6 +21,42 @@ _SLACK = 32
 _Entry: TypeAlias = tuple[Any, ...]
 """Negated priority, serial and ask. Entries are compared by identity, which does not work for compiled tuples of fixed
 length."""
+
+
+class PendingCounts:
+    """How many allocations of a pending class are pending in a leaf queue, of groups that are counted
+    (`AskGroup.counted`); one for the whole queue tree."""
+
+    __slots__ = ("_by_class",)
+
+    def __init__(self) -> None:
+        self._by_class: dict[PendingClass, dict[Queue, int]] = {}
+
+    def of(self, pending_class: PendingClass) -> Mapping[Queue, int]:
+        """By leaf queue; only leaves in which some are pending."""
+        return self._by_class.get(pending_class, {})
+
+    def change(self, pending_class: PendingClass, leaf: Queue, change: int) -> None:
+        counts = self._by_class.get(pending_class)
+        if counts is None:
+            counts = self._by_class[pending_class] = {}
+        count = counts.get(leaf, 0) + change
+        if count:
+            counts[leaf] = count
+        else:
+            counts.pop(leaf, None)
+            if not counts:
+                del self._by_class[pending_class]
+        if change > 0:
+            pending_class.joined += 1
+
+    def clear(self) -> None:
+        self._by_class.clear()
+
+    def dismantle(self) -> Iterator[None]:
+        for counts in self._by_class.values():
+            yield from clear_stepwise(counts)
+        yield from clear_stepwise(self._by_class)
 
 
 class AskGroup(SchedulingEntity):
@@ -59,7 +95,7 @@ class AskGroup(SchedulingEntity):
         self.joined = 0
         """How often `pending` increased, to notice new asks."""
         self.counted = False
-        """Whether `pending` is included in `PendingClass.pending_by_leaf`: while the group is in the pending index and
+        """Whether `pending` is included in the `PendingCounts`: while the group is in the pending index and
         its application propagates demand."""
         self._heap: list[_Entry] = []
         self._entries: dict[str, _Entry] = {}
@@ -89,27 +125,17 @@ class AskGroup(SchedulingEntity):
         self.counted = False
 
     def set_counted(self, leaf: Queue, *, counted: bool) -> None:
-        """Sets whether `pending` of this group is included in `PendingClass.pending_by_leaf`."""
+        """Sets whether `pending` of this group is included in the `PendingCounts`."""
         if counted is not self.counted:
             self.counted = counted
-            self._count(leaf, self.pending if counted else -self.pending)
+            leaf.pending_counts.change(self.pending_class, leaf, self.pending if counted else -self.pending)
 
     def change_pending(self, leaf: Queue, change: int) -> None:
         """`change` more allocations of its asks are pending; negative for fewer."""
         self.pending += change
         self.joined += change > 0
         if self.counted:
-            self._count(leaf, change)
-
-    def _count(self, leaf: Queue, change: int) -> None:
-        pending_class = self.pending_class
-        count = pending_class.pending_by_leaf.get(leaf, 0) + change
-        if count:
-            pending_class.pending_by_leaf[leaf] = count
-        else:
-            pending_class.pending_by_leaf.pop(leaf, None)
-        if change > 0:
-            pending_class.joined += 1
+            leaf.pending_counts.change(self.pending_class, leaf, change)
 
     def enqueue(self, ask: Ask) -> None:
         """The ask has pending allocations. It is ready until `await_predicate`."""

@@ -22,6 +22,7 @@ def rebuild(partition: Partition, spec: PartitionSpec) -> None:
             partition.node_order.add(node)
     partition.constraints.all_scores_changed()
     partition.request_classes.forget_all()
+    partition.pending_counts.clear()
     for noted in (partition.touched, partition.freed_queues):
         noted.clear()
     partition.retry_timers.forget()

@@ -9,7 +9,7 @@ is recorded once for the class, and not checked again until something changes.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from schedulerd.core.language.ask_tags import NO_PREDICATES
 from schedulerd.core.language.resources import Items, Resources
@@ -21,10 +21,6 @@ from schedulerd.core.state.quotas.quota_key import PLAIN, QuotaKey
 _SIZES_MAX = 1_000
 
 _Identity: TypeAlias = tuple[Items, bool, str, Constraint | None, str]
-
-
-Leaf: TypeAlias = Any
-"""A leaf `Queue`. Any, because queues import classes and not the other way round."""
 
 
 class RequestClass:
@@ -39,7 +35,6 @@ class RequestClass:
         "refused",
         "required_node",
         "resources",
-        "rule",
         "skips_predicates",
         "skips_preemption_predicates",
     )
@@ -69,8 +64,6 @@ class RequestClass:
         """Whether its asks are placed, and room reserved for them, without a call to the resource manager."""
         self.skips_preemption_predicates = predicate_calls == NO_PREDICATES
         """Whether allocations are preempted for its asks without a call to the resource manager."""
-        self.rule: Any = None
-        """Cache of `Constraints.rule`: the last `Rule` found for the constraint. Not used here."""
         self.pending: dict[QuotaKey, PendingClass] = {}
         """The pending classes in use, by quota key."""
         self.plain: PendingClass | None = None
@@ -80,7 +73,7 @@ class RequestClass:
 class PendingClass:
     """A request class with a quota key. Compared by identity: a partition has one object for each pair."""
 
-    __slots__ = ("items", "joined", "pending_by_leaf", "quota_key", "request_class", "unschedulable", "uses")
+    __slots__ = ("items", "joined", "quota_key", "request_class", "unschedulable", "uses")
 
     def __init__(self, request_class: RequestClass, quota_key: QuotaKey) -> None:
         self.request_class = request_class
@@ -90,10 +83,8 @@ class PendingClass:
         """True while no node fits it; it is then blocked at the root."""
         self.uses = 0
         """How many ask groups are of this class."""
-        self.pending_by_leaf: dict[Leaf, int] = {}
-        """Pending allocations in each leaf queue, of groups that count (`AskGroup.counted`)."""
         self.joined = 0
-        """How often a count in `pending_by_leaf` increased."""
+        """How often the count of its pending allocations in a leaf increased (`PendingCounts`)."""
 
     @property
     def is_known(self) -> bool:
@@ -213,7 +204,6 @@ class RequestClasses:
         for pending in self._pending:
             pending.uses = 0
             pending.unschedulable = False
-            pending.pending_by_leaf.clear()
             pending.request_class.pending.clear()
         self._known.clear()
         self._pending.clear()
@@ -223,8 +213,8 @@ class RequestClasses:
 
     def dismantle(self) -> Iterator[None]:
         for pending in self._pending:
-            pending.request_class.rule = pending.request_class.plain = None
-            yield from clear_stepwise(pending.pending_by_leaf, pending.request_class.pending)
+            pending.request_class.plain = None
+            yield from clear_stepwise(pending.request_class.pending)
         yield from clear_stepwise(self._known, self._pending, self._unschedulable, self._by_size)
         yield from self.due.dismantle()
 

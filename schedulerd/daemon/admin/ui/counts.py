@@ -119,7 +119,7 @@ def _count_too_large(partition: Partition, found: Counts) -> Iterator[None]:
         if not any(amount > largest[name] for name, amount in request.items):
             continue
         for pending_class in request.pending.values():
-            leaves = pending_class.pending_by_leaf
+            leaves = partition.pending_counts.of(pending_class)
             found.too_large += sum(leaves.values())
             if leaves and not found.too_large_example:
                 member = member_of(next(iter(leaves)), pending_class)

@@ -1,6 +1,6 @@
 """How many allocations wait, by pending class and leaf queue, without a walk over asks and ask groups.
 
-The pending index counts the allocations of its ask groups (`PendingClass.pending_by_leaf`), however many asks and
+The pending index counts the allocations of its ask groups (`PendingCounts`), however many asks and
 applications they are of. What it does not count is of few applications as a rule: those whose state does not schedule,
 or whose gang is awaited. They are found by a comparison of two numbers for each application.
 """
@@ -44,7 +44,7 @@ class Applications:
 def counted(leaf: Queue) -> Iterator[tuple[PendingClass, int]]:
     """The pending classes that the index counts in the leaf queue, each with its pending allocations."""
     for pending_class in leaf.pending_index.pending_classes():
-        number = pending_class.pending_by_leaf.get(leaf)
+        number = leaf.pending_counts.of(pending_class).get(leaf)
         if number:
             yield pending_class, number
 
