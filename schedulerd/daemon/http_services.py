@@ -22,6 +22,7 @@ from schedulerd.daemon.runtime.failures import cannot_listen
 from schedulerd.daemon.runtime.journaling import journal_state
 from schedulerd.daemon.runtime.logs import LogLevel
 from schedulerd.daemon.scheduling import Scheduling
+from schedulerd.daemon.yunikorn.app import PeerApi
 from schedulerd.daemon.yunikorn.assembly import rest_sources
 from schedulerd.observe.ended import Ended
 
@@ -78,7 +79,7 @@ class HttpServices:
             broken_files=lambda: queue_files.in_force.broken,
             looks=queries,
             api=build_api(api),
-            rest=rest,
+            further=[PeerApi(rest)],
             standby=standby,
             web_root=settings.web_root,
             ui=self.ui.app(),

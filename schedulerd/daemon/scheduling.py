@@ -15,6 +15,7 @@ from schedulerd.daemon.transport.callbacks import Callbacks
 from schedulerd.daemon.transport.event_courier import EventCourier
 from schedulerd.daemon.transport.grpc_server import unnoticed_seconds
 from schedulerd.daemon.transport.update_stream import IN_DOUBT_SECONDS
+from schedulerd.daemon.yunikorn.metrics import YunikornFamilies
 from schedulerd.ids import random_seed, uuid_source
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
@@ -28,7 +29,8 @@ class Scheduling:
 
     def __init__(self, settings: Settings) -> None:
         """Begins the journal. The caller runs `owner`, `probe` and `courier`, and ends the journal."""
-        self.metrics, seed = Metrics(settings.metrics_series_max, yunikorn=settings.yunikorn_metrics), random_seed()
+        seed = random_seed()
+        self.metrics = Metrics(settings.metrics_series_max, YunikornFamilies if settings.yunikorn_metrics else None)
         self.scheduler = Scheduler(settings.timeouts(), uuid_source(seed), matches)
         self.resource_managers = self.scheduler.cluster.resource_managers
         self.journal = begin_journal(settings, seed, self.metrics)

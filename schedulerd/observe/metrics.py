@@ -8,10 +8,11 @@ moment, because scrape and scheduler share a loop.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.metrics_core import Metric
@@ -21,26 +22,19 @@ from schedulerd import __version__
 from schedulerd.build import core_build
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.rules.states import StateCount
 from schedulerd.core.state.step_context import ResourceManager
-from schedulerd.daemon.yunikorn.metrics import (
-    NODE_USAGE,
-    RANGES,
-    NodeUsage,
-    QueueFamilies,
-    applications_entered,
-    scheduler_families,
-)
 from schedulerd.instant import Instant
 from schedulerd.observe import families
 from schedulerd.observe.callback_tally import CallbackTally
 from schedulerd.observe.event_record import EventCounts
-from schedulerd.observe.exposition import Pace, queue_families, tally_families, with_parents
+from schedulerd.observe.exposition import Pace, Queues, queue_families, tally_families, with_parents
 from schedulerd.observe.families import Family
 from schedulerd.observe.histogram import Histogram
-from schedulerd.observe.holdings import QueueKey, QueueTally
+from schedulerd.observe.holdings import PartitionKey, QueueKey, QueueTally
 from schedulerd.observe.partition_gauges import partition_families, pending_by_state
-from schedulerd.observe.queue_quotas import QuotaWalk, quota_families
+from schedulerd.observe.queue_quotas import QueueQuota, QuotaWalk, quota_families
 from schedulerd.observe.samples import counters, gauges, histograms
 from schedulerd.observe.series import Series
 from schedulerd.observe.tally import ReloadResult, Tally
@@ -52,9 +46,6 @@ APPLICATIONS_COUNTED_MAX = 500
 """Applications whose pending asks are counted by state for a scrape in one go."""
 QUEUES_COPIED_MAX = 2_000
 """Queues whose counts are copied in one go: some 10 ms."""
-NODES_COUNTED_MAX = 1_000
-"""Nodes that are counted by their use in one go."""
-
 _DEPTH_FAMILIES: Mapping[str, Family] = {"inbox": families.INBOX_DEPTH, "outbox": families.OUTBOX_DEPTH}
 
 
@@ -67,17 +58,40 @@ class JournalCounts:
     waiting_bytes: int
 
 
+class OtherFamilies(Protocol):
+    """Families under names of another scheduler, made for one scrape of what is counted for ours."""
+
+    def on_loop(
+        self, tally: Tally, cycles: Histogram, partitions: Sequence[Partition], events: EventCounts
+    ) -> Iterator[Iterable[Metric]]:
+        """Those without queues, in parts. `cycles` are the durations of scheduling cycles."""
+
+    def by_queue(
+        self,
+        leaves: Queues,
+        total: Mapping[QueueKey, QueueTally],
+        quotas: Iterable[QueueQuota],
+        capacities: Mapping[PartitionKey, Mapping[str, int]],
+    ) -> Iterator[Metric]:
+        """Those of queues. `leaves` has each queue without those below it, `total` with them. To be iterated after
+        `on_loop`, in another thread."""
+
+
+MakeOthers: TypeAlias = Callable[[int, Counter[str], Pace], OtherFamilies]
+"""A family has at most so many series; the counter is told how many were left out, by family."""
+
+
 class Metrics:
     """Counts what happens and exposes it in `registry`, next to the metrics of the process and of Python itself.
 
     Not safe for threads: call everything, a scrape included, on the loop that owns the scheduler.
     """
 
-    def __init__(self, series_max: int = sys.maxsize, *, yunikorn: bool = False) -> None:
-        """`series_max` is how many series a family has at most; more are left out, and added up. With `yunikorn` there
-        are the metrics of `yunikorn_metrics` too."""
+    def __init__(self, series_max: int = sys.maxsize, make_others: MakeOthers | None = None) -> None:
+        """`series_max` is how many series a family has at most; more are left out, and added up. `make_others` is
+        called for each scrape."""
         self._series_max = series_max
-        self._yunikorn = yunikorn
+        self._make_others = make_others
         self.left_out: Mapping[str, int] = {}
         """How many series the last scrape left out, by the name of their family."""
         self._tally = Tally()
@@ -193,14 +207,10 @@ class Metrics:
             while walk.advance(QUEUES_COPIED_MAX):
                 yield ()
         quotas = [quota for walk in walks for quota in walk.found]
-        if self._yunikorn:
-            usage = NodeUsage(partitions, max(1, self._series_max // len(RANGES)))
-            while usage.advance(NODES_COUNTED_MAX):
-                yield ()
-            series.left_out[NODE_USAGE.name] += usage.left_out * len(RANGES)
-            yield list(scheduler_families(self._tally, self._cycle_duration, usage, self._event_counts()))
+        others = None if self._make_others is None else self._make_others(self._series_max, series.left_out, pace)
+        if others is not None:
+            yield from others.on_loop(self._tally, self._cycle_duration, partitions, self._event_counts())
         capacities = {key: dict(nodes.capacity) for key, nodes in self._tally.nodes.items()}
-        entered = applications_entered(self._tally)
         queues = list(self._tally.queues.items())
         copies: list[tuple[QueueKey, QueueTally]] = []
         for start in range(0, len(queues), QUEUES_COPIED_MAX):
@@ -212,9 +222,8 @@ class Metrics:
             total = with_parents(copies, capacities.items(), pace)
             yield from queue_families(total, series, pace)
             yield from quota_families(quotas, series, pace)
-            if self._yunikorn:
-                compatible = QueueFamilies(self._series_max, series.left_out, pace)
-                yield from compatible.families(copies, total, quotas, capacities, entered)
+            if others is not None:
+                yield from others.by_queue(copies, total, quotas, capacities)
 
         yield by_queue()
         yield self._left_out_families(series)

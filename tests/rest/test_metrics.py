@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed
+from schedulerd.daemon.yunikorn.metrics import YunikornFamilies
 from schedulerd.instant import Instant
 from schedulerd.observe.metrics import Metrics
 from tests.rest.story import Player, read_answers, read_story
@@ -51,7 +52,7 @@ def read(text: str) -> dict[Sample, float]:
 async def compare(name: str) -> tuple[int, Counter[str]]:
     """How many samples are compared, and for how many of them each difference is needed."""
     world = World()
-    metrics = Metrics(yunikorn=True)
+    metrics = Metrics(make_others=YunikornFamilies)
     metrics.watch_state(world.scheduler.cluster.resource_managers.values)
     world.sinks.attach(metrics.observe)
     recorded = [one for one in read_answers(GOLDEN / f"head-{name}.jsonl.gz") if one["request"]["path"] == METRICS]

@@ -141,7 +141,7 @@ class World:
         self.app = self._app(gate, scrapes)
 
     def _app(self, gate: Gate, scrapes: Scrapes) -> Starlette:
-        app = build_app(
+        return build_app(
             Sources(
                 scrapes=scrapes,
                 log_level=LogLevel(),
@@ -150,14 +150,10 @@ class World:
                 gate=gate,
                 journal_state=lambda: "",
                 looks=StateQueries(lambda _query: {}),
-                rest=self.rest,
+                further=[PeerApi(self.rest, self.pacer)],
                 web_root=self.settings.web_root,
             )
         )
-        app.router.routes[:] = [
-            PeerApi(self.rest, self.pacer) if isinstance(one, PeerApi) else one for one in app.router.routes
-        ]
-        return app
 
     def clocks(self) -> Instant:
         return Instant(self.time.now_ns, EPOCH_NS + self.time.now_ns)

@@ -44,8 +44,6 @@ from schedulerd.daemon.admin.web_root import web_root_mount
 from schedulerd.daemon.files.files_in_force import BrokenFile
 from schedulerd.daemon.runtime.logs import LEVELS, LevelName, LogLevel
 from schedulerd.daemon.runtime.shares import NoneLeft
-from schedulerd.daemon.yunikorn.app import PeerApi
-from schedulerd.daemon.yunikorn.call import RestSources
 from schedulerd.open_files import share
 
 BODY_BYTES_MAX = 4096
@@ -88,8 +86,8 @@ class Sources:
     """The web page, served at `/ui`."""
     loop_age_seconds_max: float = 5.0
     """`/livez` fails if the last tick is longer ago."""
-    rest: RestSources | None = None
-    """What the REST API of the peer uses; None: it is not served."""
+    further: Sequence[BaseRoute] = ()
+    """Routes of other APIs. One that has a `path` is named to clients that ask for a path that is not there."""
     standby: Standby = field(default_factory=lambda: Standby(lambda: False))
     """Whether another replica leads, so that this daemon knows nothing of the cluster."""
     web_root: Path | None = None
@@ -126,8 +124,7 @@ def build_app(sources: Sources) -> Starlette:
     ]
     if sources.api is not None:
         routes.append(api_mount(sources.api))
-    if sources.rest is not None:
-        routes.append(PeerApi(sources.rest))
+    routes += sources.further
     if sources.ui is not None:
         routes.append(Mount("/ui", app=sources.ui))
         if sources.web_root is None:
@@ -252,7 +249,7 @@ def _error(status: int, message: str, description: str, headers: dict[str, str] 
 
 
 def _refusal(routes: Sequence[BaseRoute]) -> Callable[[Request, Exception], Awaitable[Response]]:
-    paths = ", ".join(route.path for route in routes if isinstance(route, Route | PeerApi | Mount) and route.path)
+    paths = ", ".join(filter(None, (getattr(route, "path", "") for route in routes)))
 
     async def refusal(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from schedulerd.daemon.yunikorn.events import LONG_LIVED
 from schedulerd.open_files import share
 
 CONNECTIONS_MAX = 200
@@ -32,6 +31,9 @@ time for the response (a state query waits for its turn) and the client's time t
 
 READERS_MAX = 10
 """Maximum number of connections whose clients have not read what was written. The texts for them stay in memory."""
+
+LONG_LIVED = "schedulerd.long_lived"
+"""In the scope of a request: a function that takes the time limit of an exchange from its connection."""
 
 HEAD_BYTES_MAX = 8192
 """Maximum size of the request line and the headers."""

@@ -1,4 +1,6 @@
-"""The REST API of YuniKorn, `/ws/v1/...`, answered from the state of the scheduler.
+"""What clients of Apache YuniKorn know: its REST API, `/ws/v1/...`, and its metrics (`metrics.py`).
+
+Only `daemon/http_services.py` and `daemon/scheduling.py` name this package: nothing else of the daemon needs it.
 
 `routes.py` is the table of all routes. A handler looks up what the path names (`lookup.py`), and returns values in the
 peer's shape; the modules `queue_objects`, `application_objects` and `node_objects` make these from the objects of the

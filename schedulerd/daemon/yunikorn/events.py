@@ -10,6 +10,7 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from schedulerd.daemon.admin.http_connections import LONG_LIVED
 from schedulerd.daemon.runtime.event_feed import EventFeed, Follower
 from schedulerd.daemon.runtime.shares import NoneLeft
 from schedulerd.daemon.yunikorn.answers import JSON_TYPE
@@ -30,9 +31,6 @@ STREAMS_MAX = 100
 
 WRITE_SECONDS_MAX = 5.0
 """How long a client may take to read what was written to its stream. After that the stream is cut."""
-
-LONG_LIVED = "schedulerd.long_lived"
-"""In the scope of a request: a function that takes the time limit of an exchange from its connection."""
 
 
 def check_tracking(feed: EventFeed) -> None:

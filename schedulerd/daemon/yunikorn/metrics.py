@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TypeAlias
 
@@ -28,6 +28,9 @@ from schedulerd.observe.queue_quotas import QueueQuota
 from schedulerd.observe.samples import counters, gauges
 from schedulerd.observe.series import label_value
 from schedulerd.observe.tally import Tally
+
+NODES_COUNTED_MAX = 1_000
+"""Nodes that are counted by their use in one go."""
 
 RANGES = ("[0,10%]", *(f"({share}%,{share + 10}%]" for share in range(10, 100, 10)))
 """Values of the label `range`: shares of a node that are in use."""
@@ -144,7 +147,9 @@ class NodeUsage:
             self.counts[name][max(0, tenths - 1)] += 1
 
 
-def scheduler_families(tally: Tally, cycles: Histogram, node_usage: NodeUsage, events: EventCounts) -> Iterator[Metric]:
+def _scheduler_families(
+    tally: Tally, cycles: Histogram, node_usage: NodeUsage, events: EventCounts, entered: Counter[str]
+) -> Iterator[Metric]:
     """All families that have no queue, but `APPLICATIONS`."""
     count = tally.counters
     rejected = {kind: sum(n for key, n in count[families.REJECTIONS].items() if key[1] == kind) for kind in _REJECTED}
@@ -155,7 +160,6 @@ def scheduler_families(tally: Tally, cycles: Histogram, node_usage: NodeUsage, e
         "error": sum(count[families.CHECKS_FAILED].values()),
     }
     yield counters(CONTAINERS, [((state,), number) for state, number in attempts.items()])
-    entered = applications_entered(tally)
     results = {"new": entered["new"], "accepted": entered["accepted"], "rejected": rejected["application"]}
     yield counters(SUBMISSIONS, [((result,), number) for result, number in results.items()])
     states: Counter[NodeState] = Counter()
@@ -184,7 +188,7 @@ def scheduler_families(tally: Tally, cycles: Histogram, node_usage: NodeUsage, e
 _REJECTED = ("node", "application", "ask")
 
 
-def applications_entered(tally: Tally) -> Counter[str]:
+def _applications_entered(tally: Tally) -> Counter[str]:
     """How many applications entered a state since the start, by the state in lower case."""
     entered: Counter[str] = Counter()
     for (_rm_id, _partition, state), number in tally.counters[families.APPLICATION_TRANSITIONS].items():
@@ -211,25 +215,33 @@ def _histograms(family: Family, label_values: Iterable[tuple[str, ...]], histogr
     return made
 
 
-class QueueFamilies:
-    """The families by queue, of one scrape."""
+class YunikornFamilies:
+    """All families, of one scrape (`schedulerd.observe.metrics.OtherFamilies`)."""
 
     def __init__(self, series_max: int, left_out: Counter[str], pace: Pace) -> None:
         """A family has at most `series_max` series, those of the first queues; `left_out` counts the others."""
         self._series_max = series_max
         self._left_out = left_out
         self._pace = pace
+        self._entered: Counter[str] = Counter()
 
-    def families(
+    def on_loop(
+        self, tally: Tally, cycles: Histogram, partitions: Sequence[Partition], events: EventCounts
+    ) -> Iterator[Iterable[Metric]]:
+        usage = NodeUsage(partitions, max(1, self._series_max // len(RANGES)))
+        while usage.advance(NODES_COUNTED_MAX):
+            yield ()
+        self._left_out[NODE_USAGE.name] += usage.left_out * len(RANGES)
+        self._entered = _applications_entered(tally)
+        yield list(_scheduler_families(tally, cycles, usage, events, self._entered))
+
+    def by_queue(
         self,
         leaves: Queues,
         total: Mapping[QueueKey, QueueTally],
         quotas: Iterable[QueueQuota],
         capacities: Mapping[PartitionKey, Mapping[str, int]],
-        entered: Mapping[str, int],
     ) -> Iterator[Metric]:
-        """`leaves` has each queue without those below it, `total` with them. `entered` is what
-        `applications_entered` returned."""
         applications: Sums = {}
         over: Sums = {}
         containers: Sums = {}
@@ -245,7 +257,7 @@ class QueueFamilies:
         resources = self._resources(total, quotas, capacities)
         states[_A.RUNNING] += states[_A.STARTING]
         shown: dict[str, int] = {state.lower(): states[state] for state in _TOTALLED}
-        shown |= {state.lower(): entered[state.lower()] for state in (_A.COMPLETED, _A.FAILED)}
+        shown |= {state.lower(): self._entered[state.lower()] for state in (_A.COMPLETED, _A.FAILED)}
         yield gauges(APPLICATIONS, [((state,), number) for state, number in shown.items()])
         yield gauges(QUEUE_APP, applications.items())
         yield _exactly(QUEUE_APP_TOTAL, over)

@@ -9,9 +9,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from schedulerd.daemon.admin.http_connections import LONG_LIVED
 from schedulerd.daemon.admin.ui.live import Live, Message, Topic
 from schedulerd.daemon.runtime.shares import NoneLeft, Shared
-from schedulerd.daemon.yunikorn.events import LONG_LIVED
 
 STREAMS_MAX = 100
 """Open streams of pages, of all browsers."""

@@ -15,10 +15,10 @@ from uvicorn.server import ServerState
 from schedulerd.daemon.admin.http import uvicorn_config
 from schedulerd.daemon.admin.http_connections import (
     EXCHANGE_SECONDS_MAX,
+    LONG_LIVED,
     HttpConnection,
     HttpConnections,
 )
-from schedulerd.daemon.yunikorn.events import LONG_LIVED
 from tests.unit import virtual_loop
 
 LATE_SECONDS = 30.0

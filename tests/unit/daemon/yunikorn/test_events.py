@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from schedulerd.core.language.commands import NewApplication, UpdateApplications
+from schedulerd.daemon.admin.http_connections import LONG_LIVED
 from schedulerd.daemon.runtime.shares import share_of
 from schedulerd.daemon.yunikorn import events
-from schedulerd.daemon.yunikorn.events import BATCH_MAX, LONG_LIVED, STREAMS_MAX
+from schedulerd.daemon.yunikorn.events import BATCH_MAX, STREAMS_MAX
 from tests.rest.asgi import ask
 from tests.rest.world import World, open_settings
 from tests.unit.daemon.yunikorn.cluster import RM, cluster, get, run

@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from schedulerd.core.language.commands import Command, NodeAction
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.language.resources import Resources
-from schedulerd.daemon.yunikorn.metrics import BOUNDS, FAMILIES, RANGES
+from schedulerd.daemon.yunikorn import metrics as yunikorn
+from schedulerd.daemon.yunikorn.metrics import BOUNDS, FAMILIES, RANGES, YunikornFamilies
 from schedulerd.observe import metrics as metrics_module
 from schedulerd.observe.histogram import Histogram
 from schedulerd.observe.metrics import Metrics
@@ -30,7 +31,7 @@ from tests.unit.core.builders import (
 )
 from tests.unit.observe.scrape import Samples, all_samples, text
 
-REFERENCE = Path(__file__).parents[3] / "docs" / "metrics.md"
+REFERENCE = Path(__file__).parents[4] / "docs" / "metrics.md"
 ROW = re.compile(
     r"^\| `(?P<name>yunikorn_[\w<>]+)` \| (?P<kind>\w+) \| (?P<labels>[^|]*) \| (?P<meaning>[^|]+) \|", re.M
 )
@@ -41,7 +42,7 @@ class Story(Conversation):
     """A conversation whose facts are counted."""
 
     def __init__(self, series_max: int = 5_000) -> None:
-        self.metrics = Metrics(series_max, yunikorn=True)
+        self.metrics = Metrics(series_max, YunikornFamilies)
         super().__init__(a_scheduler())
         self.metrics.watch_state(self.scheduler.cluster.resource_managers.values)
 
@@ -156,7 +157,7 @@ def test_a_share_belongs_to_one_range(used: int, share: str) -> None:
 
 def test_a_family_has_so_many_series_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(metrics_module, "QUEUES_COPIED_MAX", 7)
-    monkeypatch.setattr(metrics_module, "NODES_COUNTED_MAX", 1)
+    monkeypatch.setattr(yunikorn, "NODES_COUNTED_MAX", 1)
     story = Story(series_max=SERIES)
     story.begin(*(f"q{number}" for number in range(2 * SERIES)))
     resources = [f"unique-{number}" for number in range(SERIES)]
