@@ -16,8 +16,8 @@ from schedulerd.core.language.facts.fact import CycleRan
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.preemption.handlers.preemption import Progress
 from schedulerd.core.reactions import ON_REQUIRED_NODE, ON_RETRY_DUE
-from schedulerd.core.reservations.handlers import reserving, waiting
-from schedulerd.core.state.actions import predicate_checks, swaps
+from schedulerd.core.reservations.handlers import new_reservations, reserved_room
+from schedulerd.core.state.actions import predicate_checks, retries, swaps
 from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import next_ask, propagate
@@ -153,7 +153,7 @@ def _serve_reservation(context: StepContext, run: Run) -> Outcome:
     partition = run.partition
     return (
         Outcome.ALLOCATED
-        if partition.reservations_to_check and waiting.allocate_reserved(context, partition, ON_REQUIRED_NODE)
+        if partition.reservations_to_check and reserved_room.allocate_reserved(context, partition, ON_REQUIRED_NODE)
         else Outcome.NOTHING
     )
 
@@ -163,7 +163,7 @@ def _reserve(context: StepContext, run: Run) -> Outcome:
     timers = partition.retry_timers
     if not (timers.to_reserve or timers.to_reserve_required or timers.overflow):
         return Outcome.NOTHING
-    if reserving.reserve_next(context, partition, run.visits_end):
+    if new_reservations.reserve_next(context, partition, run.visits_end):
         return Outcome.ALLOCATED
     return Outcome.UNFINISHED if run.is_out_of_visits else Outcome.NOTHING
 
@@ -186,7 +186,7 @@ def _allocate_next(context: StepContext, run: Run) -> Outcome:
         return Outcome.BLOCKED
     node = partition.first_fit(group.request_class)
     if node is None:
-        waiting.mark_unschedulable(context, partition, pending_class, group.first())
+        retries.mark_unschedulable(context, partition, pending_class, group.first())
         return Outcome.BLOCKED
     if partition.callbacks.predicates and partition.wants_predicates(group.request_class):
         predicate_checks.attempt(context, application, group.first(), node)

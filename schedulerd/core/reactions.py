@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 
 from schedulerd.core.predicates.handlers.predicate_results import OnAnswer
 from schedulerd.core.preemption.handlers import preemption
-from schedulerd.core.reservations.handlers import reserving, waiting
-from schedulerd.core.reservations.handlers.waiting import RequiredNode
+from schedulerd.core.reservations.handlers import new_reservations
+from schedulerd.core.reservations.handlers.reserved_room import RequiredNode
 from schedulerd.core.scheduling_states.handlers import scheduling_states
-from schedulerd.core.state.actions import gang_time
+from schedulerd.core.state.actions import gang_time, retries
 from schedulerd.core.state.model.predicate_check import Purpose
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.end_of_step import end_of_step
@@ -20,7 +20,7 @@ from schedulerd.core.state.step_context import StepContext
 
 ON_RETRY_DUE: tuple[Callable[[StepContext, Partition], None], ...] = (
     # Asks that are due for a reservation, before preemption is attempted for any.
-    reserving.collect_due,
+    new_reservations.collect_due,
     preemption.collect_due,
 )
 """Asks of a partition have become old enough: the cycle lists them."""
@@ -29,7 +29,7 @@ ON_REQUIRED_NODE = RequiredNode(make_room=preemption.for_required_node, refuse=p
 """Room is reserved for an ask on its required node, which does not have it."""
 
 ON_ANSWER: Mapping[Purpose, OnAnswer] = {
-    Purpose.RESERVE: OnAnswer(reserving.reserve_agreed, reserving.reserve_refused),
+    Purpose.RESERVE: OnAnswer(new_reservations.reserve_agreed, new_reservations.reserve_refused),
     Purpose.PREEMPT: OnAnswer(preemption.agreed, preemption.refused),
 }
 """A resource manager has answered a predicate check, and what the check held is free again."""
@@ -43,7 +43,7 @@ def after_step(context: StepContext) -> None:
         end_of_step(partition)
         timers = partition.retry_timers
         if timers.reservations_due.times or timers.attempts_due.times or timers.alarm is not None:
-            waiting.schedule_alarm(context, partition)
+            retries.schedule_alarm(context, partition)
     for rm in context.cluster.resource_managers.values():
         if rm.scheduling_state_tracker is not None:
             scheduling_states.on_facts(context, rm, rm.scheduling_state_tracker)

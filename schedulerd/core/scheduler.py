@@ -131,7 +131,7 @@ class Scheduler:
     def wants_cycle(self) -> bool:
         """Whether a cycle could do something. False on an idle cluster, and where everything that is pending is
         blocked."""
-        return any(partition.wants_cycle for partition in self.cluster.running_partitions())
+        return self.cluster.wants_cycle()
 
 
 def _of_resource_manager(context: StepContext, rm: ResourceManager, command: Command) -> None:

@@ -18,7 +18,7 @@ from schedulerd.core.state.actions import (
     application_states,
     gang_time,
     gone,
-    leaving_queues,
+    queue_changes,
     releases,
     swaps,
     unclaimed,
@@ -172,7 +172,7 @@ MUTANTS = (
     Mutant(
         "an application that goes leaves its queue behind",
         Rule.DEADLINES,
-        left_out(leaving_queues.leave, leaving_queues.watch),
+        left_out(queue_changes.leave, queue_changes.watch_unneeded),
         (ANY_WORLD.from_seed(19),),
     ),
     # Asks and releases

@@ -16,7 +16,7 @@ from schedulerd.core.preemption.rules import preemption_context, search, victims
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext, VictimQueue, in_use
 from schedulerd.core.preemption.rules.search import Search
 from schedulerd.core.preemption.rules.victims import Budget, Candidate, VictimSet
-from schedulerd.core.reservations.handlers import reserving, waiting
+from schedulerd.core.reservations.handlers import new_reservations, reserved_room
 from schedulerd.core.state.actions import reservations
 from schedulerd.core.state.ledger import commit_room
 from schedulerd.core.state.model import allocation
@@ -345,7 +345,7 @@ MUTANTS = (
     Mutant(
         "aging reservations are served first",
         Rule.RESERVED_ROOM,
-        Replaced(waiting._in_order, lambda original, node: original(node)[::-1]),
+        Replaced(reserved_room._in_order, lambda original, node: original(node)[::-1]),
         (CONTESTED,),
     ),
     Mutant(
@@ -357,7 +357,7 @@ MUTANTS = (
     Mutant(
         "room is reserved for what has no quota",
         Rule.RESERVED_ROOM,
-        Replaced(reserving._is_within_quotas, gives(True)),
+        Replaced(new_reservations._is_within_quotas, gives(True)),
         (contested("the quota of"),),
     ),
     Mutant(
@@ -399,7 +399,7 @@ MUTANTS = (
     Mutant(
         "void room stays reserved",
         Rule.RESERVATION_ENDS,
-        Replaced(waiting._reason_to_end, nothing),
+        Replaced(reserved_room._reason_to_end, nothing),
         (contested("takes nothing new").from_seed(8),),
     ),
     Mutant(

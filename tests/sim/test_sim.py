@@ -8,7 +8,6 @@ import pytest
 
 from schedulerd.core import cycle
 from schedulerd.core.preemption.handlers import quota_preemption
-from schedulerd.core.reservations.handlers import reserving
 from tests.loops import seeds
 from tests.sim.__main__ import report
 from tests.sim.observations import Observations
@@ -35,7 +34,7 @@ def test_nothing_goes_wrong(seed: int) -> None:
 @seeds([2, 5, 8])
 def test_nothing_goes_wrong_where_bounds_are_reached(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In worlds of this size that takes smaller bounds."""
-    monkeypatch.setattr(reserving, "RETRY_LIST_MAX", 2)
+    monkeypatch.setattr(new_reservations, "RETRY_LIST_MAX", 2)
     monkeypatch.setattr(cycle, "BLOCKED_MAX", 3)
     monkeypatch.setattr(quota_preemption, "VISITS_PER_SLICE", 3)
     monkeypatch.setattr(quota_preemption, "VICTIMS_PER_SLICE", 1)

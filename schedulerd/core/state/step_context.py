@@ -137,6 +137,10 @@ class Cluster:
             for partition in rm.partitions.values()
         ]
 
+    def wants_cycle(self) -> bool:
+        """Whether a cycle could do something in any partition (`Partition.wants_cycle`)."""
+        return any(partition.wants_cycle for partition in self.running_partitions())
+
 
 class StepContext:
     """Passed to every handler. `emit` appends a fact; facts are in the order in which things happened."""

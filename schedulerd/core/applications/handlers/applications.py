@@ -31,7 +31,7 @@ from schedulerd.core.language.facts.fact import (
 from schedulerd.core.language.facts.queues import QueueNameUnused, TagIgnored
 from schedulerd.core.language.fsm import is_legal
 from schedulerd.core.language.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
-from schedulerd.core.state.actions import application_states, gang_time, leaving_queues, releases, unclaimed
+from schedulerd.core.state.actions import application_states, gang_time, queue_changes, releases, unclaimed
 from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import Application
@@ -319,7 +319,7 @@ def _remove(
         context.emit(releases.released(allocation, stopped, confirm=True, message=message))
     gang_time.forget(context, application)
     commit.retire(partition, application)
-    leaving_queues.leave(context, application)
+    queue_changes.leave(context, application)
     application_states.forget(context, application)
 
 

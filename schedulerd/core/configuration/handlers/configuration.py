@@ -24,8 +24,7 @@ from schedulerd.core.language.specs import PartitionSpec, QueueSpec
 from schedulerd.core.state.actions import (
     application_states,
     gang_time,
-    leaving_nodes,
-    leaving_queues,
+    gone,
     predicate_checks,
     queue_changes,
     releases,
@@ -89,7 +88,7 @@ def _change(context: StepContext, rm: ResourceManager, specs: tuple[PartitionSpe
             _apply(context, partition, partition.root, spec.root)
             rebuild(partition, spec)
             gang_time.reset_idle(context, partition)
-            leaving_queues.watch(context, partition)
+            queue_changes.watch_unneeded(context, partition)
             relief_time.watch_all(context, partition)
     named = {spec.name for spec in specs}
     for name in [name for name in rm.partitions if name not in named]:
@@ -150,5 +149,5 @@ def _remove_partition(context: StepContext, partition: Partition) -> None:
         relief_time.forget(context, queue)
     queue_changes.removed(context, partition, reversed(partition.root.subtree()))
     for node in list(partition.nodes.values()):
-        leaving_nodes.drop(context, partition, node, message)
+        gone.drop_node(context, partition, node, message)
     context.cluster.dismantling.drop(pieces_of(partition))

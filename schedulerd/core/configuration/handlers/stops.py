@@ -13,7 +13,7 @@ from schedulerd.core.language import checks
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode
 from schedulerd.core.language.queue_commands import SetQueueStopped
-from schedulerd.core.state.actions import leaving_queues, queue_changes
+from schedulerd.core.state.actions import queue_changes
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
@@ -50,4 +50,4 @@ def _set(context: StepContext, partition: Partition, queue: Queue, command: SetQ
     before = queue_changes.rules(queue)
     queue.stopped = command.stopped
     queue_changes.changed(context, partition, queue, before, by=command.by)
-    leaving_queues.watch(context, partition)
+    queue_changes.watch_unneeded(context, partition)

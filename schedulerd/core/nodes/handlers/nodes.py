@@ -20,7 +20,7 @@ from schedulerd.core.language.fsm import is_legal, move
 from schedulerd.core.language.lifecycles import NODE, NodeState, NodeTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.nodes.handlers import existing
-from schedulerd.core.state.actions import gone, leaving_nodes, predicate_checks, reservations
+from schedulerd.core.state.actions import gone, predicate_checks, reservations
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import Application
@@ -164,7 +164,7 @@ def _decommission(context: StepContext, partition: Partition, node: Node, item: 
             anew=True,
             node_removed=True,
         )
-    leaving_nodes.drop(context, partition, node, message)
+    gone.drop_node(context, partition, node, message)
 
 
 _CHANGES: Mapping[NodeAction, Callable[[StepContext, Partition, Node, NodeUpdate], None]] = {

@@ -20,7 +20,7 @@ from schedulerd.core.preemption.rules.search import (
     victims_for_required_node,
 )
 from schedulerd.core.state.actions import predicate_checks
-from schedulerd.core.state.actions.victims import release_victims
+from schedulerd.core.state.actions.releases import release_victims
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node

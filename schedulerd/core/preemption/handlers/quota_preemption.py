@@ -1,9 +1,4 @@
-"""Quota relief: a queue above a lowered max has some time to shrink by itself; then its excess is preempted.
-
-Off by default: the partition must allow it (`quotapreemptionenabled`) and the queue must have a
-`quota.preemption.delay`. The time starts when the queue is found above its max. Lowering the max again does not restart
-it; a new delay moves its end.
-"""
+"""Quota relief: the excess of a queue above a lowered max is preempted after its delay (`actions.relief_time`)."""
 
 from __future__ import annotations
 
@@ -12,7 +7,7 @@ from schedulerd.core.language.facts.preemption import QuotaPreempted
 from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
 from schedulerd.core.preemption.rules.quota_relief import Relief
 from schedulerd.core.state.actions import releases, relief_time
-from schedulerd.core.state.alarm_events import QuotaReliefDue, ReliefPass
+from schedulerd.core.state.alarm_events import ReliefPass
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import StepContext
@@ -41,7 +36,7 @@ def on_time_over(context: StepContext, partition: Partition, queue: Queue, relie
     relief = relief or Relief(partition.spec, queue)
     assert isinstance(relief, Relief)
     if not relief.run(VISITS_PER_SLICE):
-        _go_on(context, partition, queue, relief)
+        relief_time.ring_at(context, partition, queue, context.now_ns + SLICE_EACH_NS, relief)
         return
     if not relief.found:
         queue.above_max_since_ns = None
@@ -54,16 +49,11 @@ def on_time_over(context: StepContext, partition: Partition, queue: Queue, relie
         message = f"queue {queue.written} uses more than its max"
         releases.request_release(context, partition, victim, ReleaseCause.PREEMPTED, message)
     if relief.found:
-        _go_on(context, partition, queue, relief)
+        relief_time.ring_at(context, partition, queue, context.now_ns + SLICE_EACH_NS, relief)
     elif queue.excess():
         relief_time.ring_at(context, partition, queue, context.now_ns + PASS_EACH_NS)
     else:
         queue.above_max_since_ns = None
-
-
-def _go_on(context: StepContext, partition: Partition, queue: Queue, relief: Relief) -> None:
-    event = QuotaReliefDue(partition, queue, relief)
-    queue.above_max_alarm = context.cluster.alarms.set(context.now_ns + SLICE_EACH_NS, event)
 
 
 def _said(partition: Partition, queue: Queue, above: dict[str, int], victims: int) -> QuotaPreempted:

@@ -14,7 +14,7 @@ from schedulerd.core.language.facts.fact import ApplicationChanged, ApplicationF
 from schedulerd.core.language.fsm import is_legal, move
 from schedulerd.core.language.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
 from schedulerd.core.language.specs import MILLISECOND_NS, Timeouts
-from schedulerd.core.state.actions import gang_time, leaving_queues, releases
+from schedulerd.core.state.actions import gang_time, queue_changes, releases
 from schedulerd.core.state.alarm_events import ApplicationExecutionTimeout, ApplicationStateTimeout, RejectionTimeout
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation
@@ -238,7 +238,7 @@ def _leave_queue(context: StepContext, application: Application) -> None:
     ended = WithdrawCause.APPLICATION_ENDED
     releases.withdraw_all(context, application, ended, TerminationType.TIMEOUT, message)
     gang_time.forget(context, application)
-    leaving_queues.leave(context, application)
+    queue_changes.leave(context, application)
     commit.retire(context.partition_of(application), application)
     _remember(context, application)
 

@@ -1,15 +1,21 @@
-"""Allocations are gone: their room is free, and asks that awaited them as placeholders get it."""
+"""Allocations and nodes are gone. Asks that awaited the allocations as placeholders get their room."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 from schedulerd.core.language.commands import TerminationType
-from schedulerd.core.language.facts.fact import Allocated, Fact
-from schedulerd.core.state.actions import application_states, releases, swaps
+from schedulerd.core.language.facts.fact import Allocated, Fact, NodeChanged
+from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
+from schedulerd.core.language.fsm import move
+from schedulerd.core.language.lifecycles import NODE, NodeTrigger
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.state.actions import application_states, releases, swaps, unclaimed
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.state.model.node import Node
+from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import StepContext
 
 
@@ -60,3 +66,27 @@ def finish(
             releases.released(allocation, termination, confirm=is_told, message=message, node_removed=node_removed)
         )
     context.facts.extend(swapped)
+
+
+def drop_node(context: StepContext, partition: Partition, node: Node, message: str) -> None:
+    """Forgets a node without allocations of applications and without reservations."""
+    for one in list(node.unclaimed.values()):
+        unclaimed.end(context, partition, one, UnclaimedEnd.NODE_REMOVED, message=message, confirm=True)
+    old, node.state = node.state, move(NODE, node.state, NodeTrigger.DECOMMISSION)
+    del partition.nodes[node.node_id]
+    partition.refused_asks.nodes_to_retry.pop(node, None)
+    commit.report_use(partition, node, None)
+    partition.constraints.forget(node)
+    partition.capacity_changed()
+    context.emit(
+        NodeChanged(
+            rm_id=partition.rm_id,
+            partition=partition.name,
+            node_id=node.node_id,
+            old_state=old,
+            state=node.state,
+            capacity=Resources(),
+            occupied=Resources(),
+            cause=message,
+        )
+    )

@@ -1,4 +1,4 @@
-"""Sends the facts about queues: added, removed, and what changed in a queue that stays.
+"""Queues change: the facts about what changed in them, and applications that leave them.
 
 The rules of a queue change in several places (a queue file, namespace tags, a template). So changes are found here, by
 comparing the rules before and after.
@@ -12,8 +12,11 @@ from typing import NamedTuple
 from schedulerd.core.language.facts.queues import QueueChange, QueueChanged
 from schedulerd.core.language.resources import Limits, Resources
 from schedulerd.core.language.specs import Acl, LimitSpec, QueueProperties, TemplateSpec
+from schedulerd.core.state.alarm_events import QueueCleanupDue
+from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.start_order import admit_next
 from schedulerd.core.state.step_context import StepContext
 
 
@@ -120,3 +123,22 @@ def _say(
             message=message,
         )
     )
+
+
+def leave(context: StepContext, application: Application) -> None:
+    """Removes the application from its queue. If queues are no longer needed, sets the alarm to remove them."""
+    partition = context.partition_of(application)
+    queue = application.queue
+    partition.applications.pop(application.application_id, None)
+    queue.applications.pop(application.application_id, None)
+    queue.set_priority(application, None)
+    partition.touch(queue)
+    admit_next(partition, queue)
+    watch_unneeded(context, partition)
+
+
+def watch_unneeded(context: StepContext, partition: Partition) -> None:
+    """Sets the alarm to remove unneeded queues, if there are any."""
+    if partition.cleanup_alarm is None and any(queue.is_unneeded for queue in partition.root.subtree()):
+        deadline_ns = context.now_ns + context.cluster.timeouts.cleanup_ns
+        partition.cleanup_alarm = context.cluster.alarms.set(deadline_ns, QueueCleanupDue(partition))

@@ -5,7 +5,7 @@ Every handler that ends an ask or allocation goes through here, so the facts and
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts.fact import (
@@ -16,11 +16,13 @@ from schedulerd.core.language.facts.fact import (
     ReleaseRequested,
     WithdrawCause,
 )
+from schedulerd.core.language.facts.preemption import Preempted
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.state.actions import predicate_checks, reservations
 from schedulerd.core.state.ledger import commit, commit_room
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import StepContext
 
@@ -189,3 +191,26 @@ def cancel_yield(allocations: Iterable[Allocation]) -> None:
     """Placeholders that are released in a gang deadlock do not become pending again."""
     for allocation in allocations:
         allocation.ask_again_when_gone = False
+
+
+def release_victims(context: StepContext, reservation: Reservation, victims: Sequence[Allocation], why: str) -> None:
+    """Sends the `Preempted` fact and requests the release of each victim. No room is freed before the RM confirms."""
+    application, ask = reservation.application, reservation.ask
+    context.emit(
+        Preempted(
+            rm_id=application.rm_id,
+            partition=application.partition_name,
+            queue=application.queue.path,
+            application_id=application.application_id,
+            allocation_key=ask.key,
+            node_id=reservation.node.node_id,
+            victims=tuple((one.application.queue.path, one.uuid) for one in victims),
+            why=why,
+            number=reservation.number,
+        )
+    )
+    message = f"makes room on {reservation.node.node_id} for ask {ask.key} of application {application.application_id}"
+    partition = context.partition_of(application)
+    for victim in victims:
+        commit_room.make_room(reservation, victim, context.now_ns)
+        request_release(context, partition, victim, ReleaseCause.PREEMPTED, message)

@@ -1,13 +1,14 @@
-"""The time that a queue above a lowered max has, before its excess is preempted (quota relief).
+"""The time that a queue above a lowered max has to shrink by itself, before its excess is preempted (quota relief).
 
 Off by default: the partition must allow it (`quotapreemptionenabled`) and the queue must have a
 `quota.preemption.delay`. The time starts when the queue is found above its max. Lowering the max again does not restart
-it; a new delay moves its end.
+it; a new delay moves its end. One alarm of the queue is for all of it: the end of the delay, the next pass over the
+queue, and the next slice of a pass.
 """
 
 from __future__ import annotations
 
-from schedulerd.core.state.alarm_events import QuotaReliefDue
+from schedulerd.core.state.alarm_events import QuotaReliefDue, ReliefPass
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import StepContext
@@ -45,9 +46,11 @@ def _cancel(context: StepContext, queue: Queue) -> None:
     queue.above_max_alarm = None
 
 
-def ring_at(context: StepContext, partition: Partition, queue: Queue, deadline_ns: int) -> None:
-    """The pass over the queue begins at that time; a pass that goes on ends."""
+def ring_at(
+    context: StepContext, partition: Partition, queue: Queue, deadline_ns: int, relief: ReliefPass | None = None
+) -> None:
+    """A pass over the queue begins at that time, or `relief` goes on; another pass ends."""
     alarm = queue.above_max_alarm
     if alarm is None or not alarm.live or alarm.deadline_ns != deadline_ns:
         _cancel(context, queue)
-        queue.above_max_alarm = context.cluster.alarms.set(deadline_ns, QuotaReliefDue(partition, queue))
+        queue.above_max_alarm = context.cluster.alarms.set(deadline_ns, QuotaReliefDue(partition, queue, relief))

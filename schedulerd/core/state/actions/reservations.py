@@ -1,4 +1,4 @@
-"""How reservations begin and end. `reserving` chooses the asks and nodes.
+"""How reservations begin and end. `new_reservations` chooses the asks and nodes.
 
 A reservation ends when its ask is allocated or withdrawn or its node is gone. It also ends after a time, so that a node
 is not blocked for ever; then neither the ask nor the node gets another one for a while.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.state.actions import reservations
 from schedulerd.core.state.actions.allocating import allocate
-from schedulerd.core.state.actions.victims import release_victims
+from schedulerd.core.state.actions.releases import release_victims
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.plans.plan import Plan, PlannedPreemption
 from schedulerd.core.state.plans.rules import objection

@@ -9,7 +9,7 @@ from schedulerd.core.language.facts.fact import Allocated
 from schedulerd.core.language.facts.reservations import Reserved
 from schedulerd.core.language.resources import Limits
 from schedulerd.core.language.specs import LimitSpec
-from schedulerd.core.reservations.handlers import reserving
+from schedulerd.core.reservations.handlers import new_reservations
 from schedulerd.core.state.partition import RESERVED_NODES_MIN, RESERVED_NODES_PERCENT
 from tests.unit.core.builders import (
     a_node,
@@ -118,7 +118,7 @@ def test_in_a_large_cluster_the_bound_is_a_share_of_the_nodes(monkeypatch: pytes
 
 
 def test_more_due_asks_than_the_list_holds_have_their_turn_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reserving, "RETRY_LIST_MAX", 1)
+    monkeypatch.setattr(new_reservations, "RETRY_LIST_MAX", 1)
     monkeypatch.setattr("schedulerd.core.state.partition.RESERVED_NODES_MIN", 1)
     talk = a_talk(n1=90)
     talk.asks(*(an_ask(f"k{number}", 50) for number in range(3)))
@@ -131,7 +131,7 @@ def test_more_due_asks_than_the_list_holds_have_their_turn_as_well(monkeypatch: 
 
 def test_however_many_asks_find_no_node_a_cycle_stops() -> None:
     talk = a_talk(n1=90)
-    talk.asks(*(an_ask(f"k{number}", 50) for number in range(3 * reserving.RETRY_LIST_MAX)))
+    talk.asks(*(an_ask(f"k{number}", 50) for number in range(3 * new_reservations.RETRY_LIST_MAX)))
     assert len(reserved(wait(talk, DELAY_NS))) == 1
     talk.release_asks(allocation_key=reservations_of(talk)[0][0])
     assert len(reserved(talk.schedule() + wait(talk, DELAY_NS))) == 1

@@ -1,4 +1,4 @@
-"""Asks that have waited long enough get a reservation, and are allocated there when the node has room."""
+"""Reserved room: its ask is allocated there when the node has the room, or room is made for it."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.actions import predicate_checks, reservations
 from schedulerd.core.state.actions.allocating import allocate
-from schedulerd.core.state.alarm_events import RetryDue
-from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.nodes.own_room import fits_beside_own, gang_fits
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import admits_group
-from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.quotas.rules import blocked, blocked_by_limits, highest_blocked, stays_blocked
 from schedulerd.core.state.quotas.sentences import sentence
 from schedulerd.core.state.step_context import StepContext
@@ -30,29 +27,6 @@ class RequiredNode(NamedTuple):
     """Preempts; the amounts are what reservations before this one hold there. False if nothing was done."""
     refuse: Callable[[StepContext, Reservation, str], None]
     """A quota keeps the ask out, as the sentence says: says that nothing is preempted."""
-
-
-def mark_unschedulable(context: StepContext, partition: Partition, pending_class: PendingClass, first: Ask) -> None:
-    """Marks the class as unschedulable and sets its retry timer. `first` is the ask that would be allocated next."""
-    partition.mark_unschedulable(pending_class)
-    timers, delay_ns = partition.retry_timers, context.cluster.timeouts.reservation_delay_ns
-    timers.schedule_reservation(pending_class, first.asked_at_ns)
-    if pending_class.request_class.required_node or first.asked_at_ns + delay_ns <= context.now_ns:
-        timers.has_due = True
-
-
-def schedule_alarm(context: StepContext, partition: Partition) -> None:
-    """Arranges that the next cycle, or an alarm, enqueues what is due next."""
-    timers = partition.retry_timers
-    next_ns = timers.next_ns()
-    if next_ns is None:
-        context.cluster.alarms.cancel(timers.alarm)
-        return
-    if next_ns <= context.now_ns:
-        timers.has_due = True
-    elif timers.alarm is None or not timers.alarm.live or next_ns < timers.alarm.deadline_ns:
-        context.cluster.alarms.cancel(timers.alarm)
-        timers.alarm = context.cluster.alarms.set(next_ns, RetryDue(partition))
 
 
 def allocate_reserved(context: StepContext, partition: Partition, required_node: RequiredNode) -> bool:
