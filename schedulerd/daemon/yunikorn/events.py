@@ -8,9 +8,8 @@ from contextlib import ExitStack
 from typing import Any
 
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
-from schedulerd.daemon.admin.http_connections import LONG_LIVED
+from schedulerd.daemon.admin.endless import EndlessResponse, Write
 from schedulerd.daemon.runtime.event_feed import EventFeed, Follower
 from schedulerd.daemon.runtime.shares import NoneLeft
 from schedulerd.daemon.yunikorn.answers import JSON_TYPE
@@ -28,9 +27,6 @@ READ_MAX = 50
 
 STREAMS_MAX = 100
 """Maximum number of event streams at a time; a client may have a quarter of them."""
-
-WRITE_SECONDS_MAX = 5.0
-"""How long a client may take to read what was written to its stream. After that the stream is cut."""
 
 
 def check_tracking(feed: EventFeed) -> None:
@@ -107,57 +103,37 @@ def stream(call: Call) -> Response:
     return EventStream(feed, feed.ring.back(feed.ring.next_id, count, rm_id)[0], rm_id, holds)
 
 
-class EventStream(Response):
+class EventStream(EndlessResponse):
     """Sends events until the client goes, reads too slowly, or the daemon ends."""
 
     def __init__(self, feed: EventFeed, start: int, rm_id: str, holds: ExitStack) -> None:
-        super().__init__(headers={"content-type": JSON_TYPE, "cache-control": "no-store"})
-        del self.headers["content-length"]
+        super().__init__({"content-type": JSON_TYPE})
         self._feed, self._start, self._rm_id, self._holds = feed, start, rm_id, holds
-        self._wake = asyncio.Event()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope.get(LONG_LIVED, lambda: None)()
-        with self._holds:
-            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-            leaving = asyncio.ensure_future(_gone(receive, self._wake))
-            try:
-                await self._send_all(send, leaving)
-            except TimeoutError:
-                return  # the answer stays incomplete, so that the client sees that it was cut
-            finally:
-                leaving.cancel()
+    def held(self) -> ExitStack:
+        return self._holds
 
-    async def _send_all(self, send: Send, leaving: asyncio.Future[None]) -> None:
-        await _write(send, encode({"InstanceUUID": self._feed.ring.instance_id}) + "\n")
-        with self._feed.follow(self._wake.set, self._rm_id, self._start) as follower:
-            while not leaving.done() and not self._feed.closed:
-                self._wake.clear()
+    async def send_all(self, write: Write) -> None:
+        woken = asyncio.Event()
+        await write(_line({"InstanceUUID": self._feed.ring.instance_id}))
+        with self._feed.follow(woken.set, self._rm_id, self._start) as follower:
+            while not self._feed.closed:
+                woken.clear()
                 text = self._next(follower)
                 if text:
-                    await _write(send, text)
+                    await write(text)
                     continue
-                await self._wake.wait()
-        if not leaving.done():
-            await send({"type": "http.response.body", "body": b"", "more_body": False})
+                await woken.wait()
 
-    def _next(self, follower: Follower) -> str:
-        """The next lines; '' if there is nothing now."""
+    def _next(self, follower: Follower) -> bytes:
+        """The next lines; empty if there is nothing now. Raises `TimeoutError` if some are lost."""
         while True:
             found = follower.take(READ_MAX)
             if found.lost > 0:
                 raise TimeoutError
             if found.events or not found.more:
-                return "".join(encode(event_object(one)) + "\n" for one in found.events)
+                return b"".join(_line(event_object(one)) for one in found.events)
 
 
-async def _write(send: Send, text: str) -> None:
-    async with asyncio.timeout(WRITE_SECONDS_MAX):
-        await send({"type": "http.response.body", "body": text.encode("utf-8", "replace"), "more_body": True})
-
-
-async def _gone(receive: Receive, wake: asyncio.Event) -> None:
-    """Returns when the client has closed its connection."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    wake.set()
+def _line(value: Fields) -> bytes:
+    return f"{encode(value)}\n".encode("utf-8", "replace")

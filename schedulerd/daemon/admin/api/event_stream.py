@@ -10,18 +10,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import OrderedDict
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from pydantic import TypeAdapter
-from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
 from schedulerd.daemon.admin.api import event_scan
 from schedulerd.daemon.admin.api.event_scan import Filter
 from schedulerd.daemon.admin.api.models import EventItem
 from schedulerd.daemon.admin.api.problems import too_busy
 from schedulerd.daemon.admin.api.projections import event
+from schedulerd.daemon.admin.endless import EndlessResponse, Write
 from schedulerd.daemon.admin.state_queries import StateQueries
 from schedulerd.daemon.runtime.event_feed import EventFeed
 from schedulerd.daemon.runtime.shares import NoneLeft, Shared
@@ -31,8 +31,6 @@ STREAMS_MAX = 100
 """Open streams of events, of all clients."""
 STREAM_SECONDS_MAX = 50.0
 """After this time a stream ends, before the connection would be closed; the client resumes by the last id."""
-UNREAD_SECONDS_MAX = 5.0
-"""A client that does not read for this long, with more than 64 KiB written, is cut; it may resume."""
 HEARTBEAT_SECONDS = 15.0
 """Without events, a comment is sent this often, so that the client knows that the daemon is there."""
 TICK_SECONDS = 0.5
@@ -93,70 +91,47 @@ class EventStreams:
         return Chunk(b"".join(texts), found.edge, found.lost)
 
 
-class EventStream(Response):
+class EventStream(EndlessResponse):
     """Sends events until the client goes, or `STREAM_SECONDS_MAX` are over."""
 
     media_type = "text/event-stream"
+    seconds_max = STREAM_SECONDS_MAX
 
     def __init__(self, streams: EventStreams, wanted: Filter, start: int | None) -> None:
         """From the id `start` on; None: from now on."""
-        super().__init__(headers={"cache-control": "no-store", "x-accel-buffering": "no"})
-        del self.headers["content-length"]
+        super().__init__({"x-accel-buffering": "no"})
         self._streams, self._wanted, self._start = streams, wanted, start
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Raises `HTTPException` with 503 as long as nothing is sent."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Raises `HTTPException` with 503."""
         try:
             with self._streams.open.held(None):
-                await self._serve(receive, send)
+                yield
         except NoneLeft as error:
             raise too_busy(f"{error}; close one first") from error
 
-    async def _serve(self, receive: Receive, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        sending = asyncio.ensure_future(self._send_all(send))
-        leaving = asyncio.ensure_future(_gone(receive))
-        try:
-            await asyncio.wait([sending, leaving], timeout=STREAM_SECONDS_MAX, return_when=asyncio.FIRST_COMPLETED)
-            if sending.done() and sending.exception() is not None:
-                return  # cut: the connection is closed without the end of the body
-        finally:
-            leaving.cancel()
-            sending.cancel()
-            await asyncio.wait([sending, leaving])
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
-
-    async def _send_all(self, send: Send) -> None:
+    async def send_all(self, write: Write) -> None:
         woken = asyncio.Event()
         feed, ring = self._streams.feed, self._streams.ring
         at = ring.next_id if self._start is None else self._start
         with feed.follow(woken.set, self._wanted.rm):
-            await _send(send, f": instance {ring.instance_id}\nretry: 1000\n\n".encode())
+            await write(f": instance {ring.instance_id}\nretry: 1000\n\n".encode())
             while not feed.closed:
-                at = await self._send_from(at, ring.next_id, send)
+                at = await self._send_from(at, ring.next_id, write)
                 try:
                     await asyncio.wait_for(woken.wait(), HEARTBEAT_SECONDS)
                     await asyncio.sleep(TICK_SECONDS - asyncio.get_running_loop().time() % TICK_SECONDS)
                 except TimeoutError:
-                    await _send(send, b": still here\n\n")
+                    await write(b": still here\n\n")
                 woken.clear()
 
-    async def _send_from(self, at: int, end: int, send: Send) -> int:
+    async def _send_from(self, at: int, end: int, write: Write) -> int:
         """Sends all events from `at` on, before `end`. Returns where to go on."""
         while at < end:
             chunk = await self._streams.chunk(self._wanted, at, end)
             self._streams.feed.lost += chunk.lost
             if chunk.text:
-                await _send(send, chunk.text)
+                await write(chunk.text)
             at = chunk.next_id
         return at
-
-
-async def _send(send: Send, text: bytes) -> None:
-    """Raises `TimeoutError` if the client does not read."""
-    await asyncio.wait_for(send({"type": "http.response.body", "body": text, "more_body": True}), UNREAD_SECONDS_MAX)
-
-
-async def _gone(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        pass

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from schedulerd.core.language.commands import NewApplication, UpdateApplications
+from schedulerd.daemon.admin import endless
 from schedulerd.daemon.admin.http_connections import LONG_LIVED
 from schedulerd.daemon.runtime.shares import share_of
-from schedulerd.daemon.yunikorn import events
 from schedulerd.daemon.yunikorn.events import BATCH_MAX, STREAMS_MAX
 from tests.rest.asgi import ask
 from tests.rest.world import World, open_settings
@@ -175,7 +175,7 @@ def test_a_client_that_goes_is_forgotten() -> None:
 
 
 def test_a_client_that_does_not_read_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events, "WRITE_SECONDS_MAX", 0.01)
+    monkeypatch.setattr(endless, "UNREAD_SECONDS_MAX", 0.01)
     world = cluster()
 
     async def main() -> None:

@@ -20,12 +20,12 @@ from schedulerd.daemon.admin.api.event_stream import (
     CHUNKS_KEPT_MAX,
     STREAMS_MAX,
     TICK_SECONDS,
-    UNREAD_SECONDS_MAX,
     EventStream,
     EventStreams,
 )
 from schedulerd.daemon.admin.api.explain_routes import RESOURCES_MAX
 from schedulerd.daemon.admin.api.finding import NAME_LENGTH_MAX
+from schedulerd.daemon.admin.endless import UNREAD_SECONDS_MAX
 from schedulerd.daemon.admin.state_queries import (
     IDLE_SECONDS,
     IDLE_SHARE_MAX,

@@ -13,11 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message
 
 from schedulerd.core.language.commands import StopCause
+from schedulerd.daemon.admin.endless import UNREAD_SECONDS_MAX
 from schedulerd.daemon.admin.ui import live as live_module
 from schedulerd.daemon.admin.ui.app import PAGES
 from schedulerd.daemon.admin.ui.live import CHANGES_BYTES_MAX, REFRESH_SECONDS, TOPICS_KEPT_MAX, WORK_SECONDS_MAX
 from schedulerd.daemon.admin.ui.pages import overview
-from schedulerd.daemon.admin.ui.stream import HEARTBEAT_SECONDS, STREAMS_MAX, UNREAD_SECONDS_MAX, PageStream
+from schedulerd.daemon.admin.ui.stream import HEARTBEAT_SECONDS, STREAMS_MAX, PageStream
 from tests.unit.core.builders import an_app
 from tests.unit.daemon.admin.ui.ui_world import UiWorld
 
