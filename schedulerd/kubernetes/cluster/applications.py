@@ -143,7 +143,7 @@ def is_last_answer(model: Model, application_id: ApplicationId) -> bool:
 def wait(model: Model, application: Application, problem: Waiting) -> None:
     """It was rejected or has failed: it is added again later, less and less often."""
     application.state = ApplicationState.WAITING
-    application.problem = problem
+    application.problem, application.problem_ns = problem, model.now_ns
     delay_ns = _backed_off(RETRY_FIRST_NS, application.failures, RETRY_MOST_NS)
     application.failures += 1
     _try_again(model, application, model.now_ns + delay_ns)

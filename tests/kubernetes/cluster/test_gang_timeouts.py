@@ -77,7 +77,7 @@ def test_a_gang_that_waited_for_a_quota() -> None:
     quota = Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.q", "vcore", 4000, 0, 2000, 4000)
     reader, _ = short_gang("virtual", "Hard", quota)
     effects = reader.all(v.ApplicationUpdated(app("a"), "Failed", RAW))
-    why = "0/1 nodes are available: quota of queue root.q: cpu 4 used + 2 asked is more than max 4."
+    why = "0/1 nodes are available: queue root.q is at its quota: 4 of 4 cpu used, 2 more asked."
     assert failures(effects) == {TEXT + why}
 
 

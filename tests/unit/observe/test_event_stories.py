@@ -380,4 +380,4 @@ def test_the_release_of_a_victim_names_the_ask(listener: Listener) -> None:
     preempted()
     victim = ("REQUEST", "n1_1", "NONE", "DETAILS_NONE", "victims")
     (message,) = [one.message for one in listener.messages() if (one.objectID, one.referenceID) == victim[1:5:3]]
-    assert message == "makes room on n1 for ask c of application claimer"
+    assert message.startswith("Preempted for ask c of application claimer: queue root.c is below its guarantee")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schedulerd.core.language.ask_tags import ask_name
 from schedulerd.core.language.facts.fact import ReleaseCause
 from schedulerd.core.language.facts.preemption import Preempted
 from schedulerd.core.state.actions import releases
@@ -11,6 +12,7 @@ from schedulerd.core.state.ledger import commit_room
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.step_context import StepContext
+from schedulerd.sentences import preemption
 
 
 def release_victims(context: StepContext, reservation: Reservation, victims: Sequence[Allocation], why: str) -> None:
@@ -29,7 +31,7 @@ def release_victims(context: StepContext, reservation: Reservation, victims: Seq
             number=reservation.number,
         )
     )
-    message = f"makes room on {reservation.node.node_id} for ask {ask.key} of application {application.application_id}"
+    message = preemption.victim(ask_name(application.application_id, ask.key, ask.spec.tags), why)
     partition = context.partition_of(application)
     for victim in victims:
         commit_room.make_room(reservation, victim, context.now_ns)

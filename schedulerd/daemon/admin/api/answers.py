@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Generator, Iterator
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -25,7 +25,6 @@ WORK_SECONDS_MAX = 30.0
 """How long an explanation may take, its pauses included."""
 
 ResultT = TypeVar("ResultT")
-ValueT = TypeVar("ValueT")
 
 
 class Answers:
@@ -102,19 +101,3 @@ def _has_items(value: object) -> bool:
     if not is_dataclass(value) or isinstance(value, type):
         return False
     return any(_has_items(getattr(value, field.name)) for field in fields(value))
-
-
-def with_wall_times(value: ValueT, epoch_ns: int) -> ValueT:
-    """The explanation with times since the Unix epoch: every field that ends with `_ns` is a time."""
-    if not is_dataclass(value) or isinstance(value, type):
-        return value
-    changed: dict[str, Any] = {}
-    for field in fields(value):
-        old = getattr(value, field.name)
-        if field.name.endswith("_ns"):
-            changed[field.name] = None if old is None else epoch_ns + old
-        elif is_dataclass(old):
-            changed[field.name] = with_wall_times(old, epoch_ns)
-        elif isinstance(old, list) and old and is_dataclass(old[0]):
-            changed[field.name] = [with_wall_times(one, epoch_ns) for one in old]
-    return replace(value, **changed) if changed else value

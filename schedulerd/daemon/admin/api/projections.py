@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.explain.rules.ask import pod_of
+from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.resources import Resources, within_int64
 from schedulerd.core.language.specs import LimitSpec
 from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
@@ -140,7 +140,7 @@ class Projection:
             partition=self._partition,
             application=owner.application_id,
             ask=one.key,
-            pod=pod_of(one),
+            pod=pod_of(one.spec.tags),
             queue=owner.queue.written,
             user=owner.spec.user,
             resources=amounts(one.request_class.resources),

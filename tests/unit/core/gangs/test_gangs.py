@@ -136,7 +136,7 @@ def test_it_names_the_quota_if_that_is_short() -> None:
     talk.schedule()
     assert gave_up(talk, TIMES.placeholder_ns) == (
         "ResourceReservationTimeout: after 900 s task group group has 2 of 3 placeholders: "
-        "the next one wants memory 10, quota of queue root.a: memory 20 used + 10 asked is more than max 25"
+        "the next one wants memory 10, queue root.a would be above its quota: 20 of 25 memory used, 10 more asked"
     )
 
 

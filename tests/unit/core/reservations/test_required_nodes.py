@@ -38,7 +38,7 @@ def test_it_goes_to_its_node_and_to_no_other_and_others_go_anywhere() -> None:
     assert placed(talk.schedule()) == [("app", "d1", "n2"), ("app", "d2", "n2"), ("app", "any", "n1")]
     [ask] = talk.app().asks
     assert ask.required_node == "n2"
-    assert ask.waiting_for == "required node n2: not enough memory; room is reserved for it on node n2"
+    assert ask.waiting_for == "required node n2: not enough memory; n2 is kept for it"
 
 
 def test_equal_asks_for_different_nodes_do_not_wait_for_each_other() -> None:
