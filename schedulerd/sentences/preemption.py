@@ -81,6 +81,11 @@ def kept(node: str, since: str = "", *, victims: int = 0) -> str:
     return f"{said}, where {many(victims, 'preempted allocation')} {'has' if victims == 1 else 'have'} to end first"
 
 
+def kept_no_longer(node: str, end: str) -> str:
+    """A reservation has ended, for this reason (`ReservationEnd`)."""
+    return f"{node} is no longer kept for it: {end.replace('_', ' ')}"
+
+
 def still_lacks(missing: Mapping[str, int]) -> str:
     """What has to be freed before that room is there."""
     return f"{lacks(missing)} must still be freed; nobody knows when"

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from schedulerd.amounts import amount_text
+from schedulerd.sentences import words
 from schedulerd.terminal.words import age, amounts, clean, free, moment
 
 Item = Mapping[str, Any]
@@ -44,8 +45,8 @@ def _use(item: Item, _now: int) -> str:
 
 def _of_max(item: Item, name: str) -> str:
     most = item["max"].get(name)
-    used = amount_text(name, item["used"].get(name, 0))
-    return f"{name} {used}" + (f"/{amount_text(name, most)}" if most is not None else "")
+    used = item["used"].get(name, 0)
+    return words.amount(name, used) if most is None else f"{amount_text(name, used)}/{words.amount(name, most)}"
 
 
 def _applications(item: Item, _now: int) -> str:

@@ -24,7 +24,7 @@ from schedulerd.observe.event_record import Event
 from schedulerd.observe.explain_sentences import ask_details, ask_summary
 from schedulerd.observe.wall_times import with_wall_times
 from schedulerd.sentences import nodes
-from schedulerd.sentences.words import duration
+from schedulerd.sentences.words import duration, resource
 
 PARAMS = ("application", "ask")
 EVENTS_SHOWN = 30
@@ -162,7 +162,8 @@ def _add_nodes(made: View, context: Context, survey: NodeSurvey) -> None:
     made.put(counts_left_out=f"and {many(left, 'further cause')}" if left > 0 else "")
     for near in survey.best:
         lacks = ", ".join(
-            f"{one.resource} {amount(one.resource, one.missing)} ({amount(one.resource, max(0, one.free))} free)"
+            f"{amount(one.resource, one.missing)} {resource(one.resource)} "
+            f"({amount(one.resource, max(0, one.free))} free)"
             for one in near.lacks
         )
         made.add(

@@ -20,7 +20,7 @@ from schedulerd.daemon.admin.ui.pages.head import add_head
 from schedulerd.daemon.admin.ui.slices import page_of
 from schedulerd.daemon.admin.ui.texts import NONE, amount, amounts, count, many, moment, percent, row_key, visible
 from schedulerd.daemon.admin.ui.view import View
-from schedulerd.sentences.words import duration
+from schedulerd.sentences.words import duration, resource
 
 PARAMS = ("id", "from")
 PODS_SHOWN = 60
@@ -124,7 +124,7 @@ def _add_resources(made: View, node: Node) -> None:
         made.add(
             "resources",
             row_key(name),
-            name=name,
+            name=resource(name),
             **bar("b", node.allocated[name], node.reserved[name], None, whole),
             share=f"{percent(node.allocated[name], whole)} %",
             used=amount(name, node.allocated[name]),
