@@ -54,6 +54,11 @@ def _applications(item: Item, _now: int) -> str:
     return f"{item['running_applications']}/{most}" if most else f"{item['running_applications']}"
 
 
+def _of_app(application: str, pod: str, ask: str) -> str:
+    """A pod by its name, or an ask by its application and key."""
+    return pod or f"{application} {ask}"
+
+
 def _waits(item: Item, _now: int) -> str:
     return ", ".join(f"{one['state']} {one['allocations']}" for one in item["waiting"]) or "-"
 
@@ -130,7 +135,7 @@ KINDS: Mapping[str, Kind] = {
         (
             Column("NODE", _field("node")),
             Column("APPLICATION", _field("application")),
-            Column("ASK", _field("ask")),
+            Column("ASK", lambda item, _now: item["pod"] or item["ask"]),
             Column("RESOURCES", lambda item, _now: amounts(item["resources"])),
             Column("VICTIMS", _field("victims"), is_number=True),
             Column("AGE", lambda item, now: age(item["since_ns"], now), is_number=True),
@@ -141,9 +146,11 @@ KINDS: Mapping[str, Kind] = {
         "/preemptions",
         (
             Column("NODE", _field("victim_node")),
-            Column("VICTIM", lambda item, _now: f"{item['victim_application']} {item['victim_ask']}"),
+            Column(
+                "VICTIM", lambda item, _now: f"{item['victim_application']} {item['victim_pod'] or item['victim_ask']}"
+            ),
             Column("QUEUE", _field("victim_queue")),
-            Column("FOR", lambda item, _now: f"{item['application']} {item['ask']}"),
+            Column("FOR", lambda item, _now: _of_app(item["application"], item["pod"], item["ask"])),
             Column("AGE", lambda item, now: age(item["since_ns"], now), is_number=True),
         ),
         frozenset({"queue", "user", "application", "node"}),

@@ -253,6 +253,8 @@ class Reason:
     """The application of the example."""
     allocation_key: str
     """An example: the ask of them that was found first."""
+    pod: str
+    """NAMESPACE/NAME if the example is of a Kubernetes pod; else ''."""
     resources: Amounts
     """What the example asks for."""
 

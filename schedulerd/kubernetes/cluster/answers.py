@@ -17,11 +17,9 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import life, slots
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
-from schedulerd.kubernetes.cluster.pod_enquiry import REJECTED
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
-from schedulerd.kubernetes.reasons.sentences import rejected
-from schedulerd.kubernetes.reasons.waiting import Waiting, held
-from schedulerd.sentences import words
+from schedulerd.kubernetes.reasons.sentences import REJECTED, for_pod
+from schedulerd.kubernetes.reasons.waiting import held
 
 _COMPLETED = "Completed"
 _FAILED = frozenset({"Failed", "Rejected"})
@@ -236,11 +234,6 @@ def _resubmit(model: Model, application: Application) -> None:
             model.nodes.arrive(own.uid, own.node)
 
 
-def _for_pod(reason: str, own: OwnPod) -> Waiting:
-    said = words.sentences(rejected(reason.rstrip("."), own.metadata.queue))
-    return held(said, REJECTED, is_about_nodes=False)
-
-
 def _fail(model: Model, application: Application, reason: str, message: str, *, is_rejected: bool = False) -> None:
     """Pods without a node keep waiting, and the application is added again later. One without pods, for whose end
     others wait, is forgotten instead."""
@@ -257,7 +250,7 @@ def _fail(model: Model, application: Application, reason: str, message: str, *, 
         elif not waits_for_gang:
             continue
         if not own.is_placeholder:
-            conditions.waits(model, own, _for_pod(message, own) if is_rejected else why)
+            conditions.waits(model, own, for_pod(why, own.metadata.queue) or why)
     life.failed(model, application, message, is_rejected=is_rejected)
     if is_rejected:
         _follow_while_waiting(model, application)  # its namespace may have changed before the daemon answered

@@ -6,11 +6,9 @@ from collections.abc import Generator
 
 from schedulerd.kubernetes.cluster.ended_pods import EndedPod
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod, PodState
-from schedulerd.kubernetes.reasons.sentences import rejected
+from schedulerd.kubernetes.reasons.sentences import REJECTED, rejected
 from schedulerd.sentences.applications import rejected_pod
 
-REJECTED = "ApplicationRejected"
-"""Event of pods whose application was rejected."""
 PODS_A_TURN = 2_000
 """Maximum number of pods that are compared in one turn of the loop: a fraction of a millisecond."""
 

@@ -7,19 +7,22 @@ Queue root.a is at its quota: 4 of 4 cpu used, 1 more asked. Nodes are not the c
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
 from schedulerd.sentences import applications, gangs, preemption, quotas, turns
 from schedulerd.sentences.nodes import too_large
-from schedulerd.sentences.words import sentence
+from schedulerd.sentences.words import sentence, sentences
 
 UNSCHEDULABLE = "Unschedulable"
 """Reason of the condition: the nodes refuse the pod. Autoscalers add nodes for it, or find that this would not help."""
 SKIPPED = "SchedulingSkipped"
 """Everything else that a pod waits for: more nodes would not help."""
 FAILED_SCHEDULING = "FailedScheduling"
+REJECTED = "ApplicationRejected"
+"""Event of pods whose application was rejected."""
 NO_NODES = "no nodes available to schedule pods"
 KEPT = "node(s) had room only for other pods"
 """Of nodes that no predicate refuses: the daemon has reserved their room, or has just given it away."""
@@ -137,3 +140,10 @@ def rejected(reason: str, label: str) -> tuple[str, str]:
     if applications.is_missing_queue(reason, label):
         return reason.partition(";")[0], applications.CORRECT_LABEL
     return reason, ""
+
+
+def for_pod(problem: Waiting | None, label: str) -> Waiting | None:
+    """Why the application of a pod with this label `queue` is tried later, in the words of its user."""
+    if problem is None or problem.event_reason != REJECTED:
+        return problem
+    return replace(problem, text=sentences(rejected(problem.text.rstrip("."), label)))

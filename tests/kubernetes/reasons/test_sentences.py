@@ -173,7 +173,7 @@ def test_reserved_room_without_victims_is_unschedulable(reader: Reader) -> None:
     reason, message = reader.told()
     assert reason == "Unschedulable"
     assert message == (
-        "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s). S0 is kept for it."
+        "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s). s0 is kept for it."
     )
 
 
@@ -286,7 +286,7 @@ def test_all_pods_of_a_gang_can_carry_one_reason(reader: Reader) -> None:
 
 
 def test_after_a_restart_a_condition_that_is_there_is_not_written_again() -> None:
-    text = "0/1 nodes are available: 1 Insufficient cpu."
+    text = "No node can ever fit 2 cpu; the largest has 1."
     there = PodStatus(conditions=(PodCondition("PodScheduled", "False", "Unschedulable", text),))
     reader = Reader()
     reader.start(node("n", cpu="1"), msgspec.structs.replace(own("p", cpu="2"), status=there))

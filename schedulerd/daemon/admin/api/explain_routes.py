@@ -366,6 +366,7 @@ def _lines(reasons: list[Reason], now_ns: int) -> list[ReasonLine]:
             sentences.reason_clause(one, now_ns),
             one.application_id,
             one.allocation_key,
+            one.pod,
         )
         for one in reasons
     ]

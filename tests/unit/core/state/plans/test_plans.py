@@ -102,10 +102,10 @@ def test_rules_let_all_of_a_plan_in_together_or_none(leaf: dict[str, object], se
 @pytest.mark.parametrize(
     ("leaf", "sentence"),
     [
-        ({"max": {"memory": 50}}, "quota of queue root.a: memory 0 used + 0 promised to gangs + 60 for the whole gang"),
+        ({"max": {"memory": 50}}, "queue root.a would be above its quota with the whole gang"),
         (
             {"limits": (LimitSpec(users=("somebody",), groups=(), max=Limits({"memory": 50})),)},
-            "limit of user 'somebody' in root.a: memory 0 used + 0 promised to gangs + 60 for the whole gang",
+            "user 'somebody' would be above its limit in queue root.a with the whole gang",
         ),
     ],
 )
