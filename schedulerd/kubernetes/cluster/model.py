@@ -137,6 +137,11 @@ class OwnPod(msgspec.Struct, eq=False):
         return self.uid if number == 1 else f"{self.uid}-{number}"
 
     @property
+    def gang(self) -> Gang | None:
+        """Of its application."""
+        return self.application.gang if self.application is not None else None
+
+    @property
     def judged(self) -> Pod:
         """As what predicates know it: a placeholder is judged as the member that it stands for."""
         return self.counted_as or self.pod
@@ -295,6 +300,11 @@ class Model:
         self.epoch_ns = 0
         """Wall time at which `now_ns` was 0; known from the start on."""
         self.is_started = False
+
+    @property
+    def is_gang_due(self) -> bool:
+        """A gang is to be looked at in this step, or a placeholder pod to be deleted."""
+        return bool(self.gangs_due or self.unwanted)
 
     def record(
         self,

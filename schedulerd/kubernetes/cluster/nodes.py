@@ -146,7 +146,8 @@ def _form_gangs(model: Model, name: str) -> None:
             applications.join(model, own)
         elif own.application.state is ApplicationState.FORMING:
             model.gangs_due[own.application.id] = None
-    life.review(model)
+    if model.is_gang_due:
+        life.review(model)
 
 
 def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
@@ -160,7 +161,8 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
     model.nodes.vacate(own.uid)
     if not own.uuid:
         own.task_group = task_group_of(model, own)
-        members.runs_elsewhere(model, own)
+        if own.gang is not None:
+            members.runs_elsewhere(model, own)
         own.adoptions += 1
         own.uuid = own.uuid_of_report(own.adoptions)
         own.enter(PodTrigger.REPORT)

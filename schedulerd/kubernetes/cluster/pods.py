@@ -15,7 +15,7 @@ from schedulerd.kubernetes.cluster import applications, claims, daemon_sets, vol
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause, DaemonSetsListed
-from schedulerd.kubernetes.cluster.gangs import earlier_run, held_rooms, members, membership, slots
+from schedulerd.kubernetes.cluster.gangs import door, held_rooms, members, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -49,9 +49,9 @@ def put(model: Model, pod: Pod) -> None:
         metadata = read_metadata(
             pod, one_application_per_pod=settings.one_application_per_pod, ids=settings.application_ids
         )
-        own = model.pods[pod.metadata.uid] = membership.own_pod(model, pod, metadata)
+        own = model.pods[pod.metadata.uid] = door.own_pod(model, pod, metadata)
     own.pod = pod
-    earlier_run.note(model, own)
+    door.note(model, own)
     if pod.spec.node_name:
         _has_node(model, own, is_changed=is_changed)
     elif model.is_started and own.state is not PodState.ASSUMED and own.state not in ON_NODE:
@@ -88,7 +88,12 @@ def gone(model: Model, pod: Pod) -> None:
     if own is not None:
         application_id = own.application.id.name if own.application is not None else ""
         model.ended_pods.remember(pod, own.node or pod.spec.node_name, application_id)
-        if pod.spec.node_name in model.nodes.known and not own.node and pod.status.phase == "Succeeded":
+        if (
+            own.gang is not None
+            and pod.spec.node_name in model.nodes.known
+            and not own.node
+            and pod.status.phase == "Succeeded"
+        ):
             members.runs_elsewhere(model, own)  # somebody else had bound it, and it has ended since
         _end(model, own)
 
@@ -203,7 +208,7 @@ def _end(model: Model, own: OwnPod) -> None:
     stop_using_class(model, own)
     claims.stop_waiting(model, own)
     daemon_sets.stop_waiting(model, own)
-    membership.gone(model, own)
+    door.gone(model, own)
     consider_all(model, applications.leave(model, own))
 
 
