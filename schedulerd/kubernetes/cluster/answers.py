@@ -43,7 +43,8 @@ def application_accepted(model: Model, event: ApplicationAccepted) -> None:
         return
     if application.state is ApplicationState.SUBMITTED:
         application.state, application.taken = ApplicationState.ACCEPTED, application.added
-        model.gangs_due[application.id] = None
+        if application.gang is not None or application.next_run:
+            model.gangs_due[application.id] = None
     namespace_following.follow(model, application)  # its annotations may have changed before the daemon lost its state
 
 

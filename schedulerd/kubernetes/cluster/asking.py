@@ -199,7 +199,7 @@ def _send(model: Model, own: OwnPod, resources: Amounts, *, again: bool) -> None
     model.view.refused.forget(own.uid)  # the daemon asks about all nodes anew
     own.asks_sent += 1
     own.asked_at_ns = own.asked_at_ns or model.epoch_ns + model.now_ns
-    if own.is_ask_rejected and own.application is not None:
+    if own.is_ask_rejected and own.application is not None and own.gang is not None:
         model.gangs_due[own.application.id] = None  # nothing need stand in for a placeholder any longer
     own.is_ask_rejected = False
     own.amounts_asked, own.task_group = ask.resources, ask.task_group
