@@ -34,7 +34,7 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import held_rooms, members, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
-from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, PodState, PodTrigger
+from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, AllocatedBy, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running, withdraw_resize
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -91,7 +91,7 @@ def allocated(model: Model, event: Allocated) -> None:
     own.failures = 0
     conditions.allocated(model, own)
     own.amounts = own.ask.resources if own.ask is not None and not own.is_ask_rejected else {}
-    own.is_reported = own.is_reported_late = False
+    own.allocated_by = AllocatedBy.DAEMON
     asking.stop_using_class(model, own)
     if own.is_placeholder:
         gang_answers.note_placed(model, own)

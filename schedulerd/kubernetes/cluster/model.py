@@ -25,7 +25,7 @@ from schedulerd.kubernetes.cluster.ended_pods import EndedPods
 from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangAge, GangSource, GroupKey, KeptRoom, KnownGroup, Slot
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
-from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger, move
+from schedulerd.kubernetes.cluster.pod_lifecycle import AllocatedBy, PodState, PodTrigger, Told, move
 from schedulerd.kubernetes.cluster.pod_volumes import PodVolumes
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Timers
@@ -56,10 +56,7 @@ class OwnPod(msgspec.Struct, eq=False):
     """Of its allocation."""
     amounts: Amounts = msgspec.field(default_factory=dict)
     """Of its allocation."""
-    is_reported: bool = False
-    """Its allocation was reported with its node, or moved there; it was not only the daemon that made it."""
-    is_reported_late: bool = False
-    """Its allocation was reported in an update of its node, which the daemon answers only if it rejects it."""
+    allocated_by: AllocatedBy = AllocatedBy.DAEMON
     ask: Ask | None = None
     """As it was sent last."""
     asks_sent: int = 0
@@ -89,10 +86,7 @@ class OwnPod(msgspec.Struct, eq=False):
     """Its PodGroup, if it has one that counts."""
     declares_gang: bool = False
     """It has task groups, usable or not."""
-    has_told_gang: bool = False
-    """It was told that its task groups are not used."""
-    has_told_daemon_set: bool = False
-    """It was told that the DaemonSet that it names is not known."""
+    told: Told = Told.NOTHING
     is_placeholder: bool = False
     """Holds room for a member of a gang; a virtual one is no pod."""
     task_group: str = ""
@@ -126,6 +120,11 @@ class OwnPod(msgspec.Struct, eq=False):
         if self.uuid:
             self.uuid = ""
             self.enter(PodTrigger.LOSE)
+
+    def update_answered(self) -> None:
+        """Whatever update of its node has reported the pod, the daemon has answered it."""
+        if self.allocated_by is AllocatedBy.NODE_UPDATE:
+            self.allocated_by = AllocatedBy.NODE_REPORT
 
     @property
     def earlier_uuids(self) -> list[str]:

@@ -17,7 +17,7 @@ from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, Relea
 from schedulerd.kubernetes.cluster.events import Cause, DaemonSetsListed
 from schedulerd.kubernetes.cluster.gangs import door, held_rooms, members, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
-from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, PodState, PodTrigger
+from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, AllocatedBy, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.pods import read_metadata
@@ -164,7 +164,7 @@ def follow_resize(model: Model, own: OwnPod) -> None:
         model.nodes.recount(own.uid, amounts)
     elif amounts == own.amounts:
         return
-    elif own.is_reported:
+    elif own.allocated_by is not AllocatedBy.DAEMON:
         model.nodes.arrive(own.uid, own.node)  # after what has reported it
     else:
         resize(model, own, amounts)  # after its asks
@@ -219,14 +219,18 @@ def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool =
     if own.uuid and not keeps_allocation:
         release = ReleaseAllocation(own.application.id, own.uid, own.uuid, message)
         model.effects.append(ConfirmRelease(own.uuid) if own.is_release_wanted else release)
-        if own.is_reported_late or own.node in model.nodes.unanswered:
+        if own.allocated_by is AllocatedBy.NODE_UPDATE or own.node in model.nodes.unanswered:
             _repeat(model, release)  # the update of the node may come after it, and bring the allocation back
     for uuid in () if keeps_allocation else own.earlier_uuids:
         # A report that was taken for rejected may not have been.
         release = ReleaseAllocation(own.application.id, own.uid, uuid, message)
         model.effects.append(release)
         _repeat(model, release)
-    may_be_pending = own.asks_sent > 1 or (own.is_reported and bool(own.amounts_asked)) or own.is_placeholder
+    may_be_pending = (
+        own.asks_sent > 1
+        or (own.allocated_by is not AllocatedBy.DAEMON and bool(own.amounts_asked))
+        or own.is_placeholder
+    )
     if own.state is PodState.ASKED or may_be_pending:
         # An ask that was repeated may come after the allocation was gone, and is pending then. That of a placeholder
         # may be pending again.

@@ -10,7 +10,7 @@ from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs import declaration, held_rooms, waiting
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
-from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger, Told
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.gangs import (
@@ -67,14 +67,14 @@ def with_gang(gang: Gang, added: AddApplication) -> AddApplication:
 def joined(model: Model, application: Application, own: OwnPod) -> None:
     """A real pod is one of the application."""
     gang = application.gang
-    if gang is None and own.declares_gang and not own.has_told_gang:
-        own.has_told_gang = True
+    if gang is None and own.declares_gang and Told.GANG not in own.told:
+        own.told |= Told.GANG
         note = f"the task groups are ignored: application {application.id.name!r} was added without a gang before"
         model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
     if gang is None:
         return
-    if own.declares_gang and not own.node and not own.has_told_gang and _has_all_members(gang):
-        own.has_told_gang = True
+    if own.declares_gang and not own.node and Told.GANG not in own.told and _has_all_members(gang):
+        own.told |= Told.GANG
         what = f"the gang of application {application.id.name!r} runs already"
         note = f"{what}: the pod is placed by itself, and no room is held for other ones"
         model.record(own, "GangRuns", "Scheduling", note)
