@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import joining
-from schedulerd.kubernetes.cluster.gangs import earlier_run
+from schedulerd.kubernetes.cluster.gangs import door, earlier_run
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.shim.application_ids import to_daemon
 from tests.kubernetes.cluster import test_application_ids, test_asking, test_earlier_run
@@ -55,7 +55,7 @@ MUTANTS = (
     Mutant(
         "pods that wait for the end of a run are not looked at when it has ended",
         Rule.SHIM_GANGS,
-        Replaced(earlier_run.left, nothing),
+        Replaced(door.left, nothing),
         (EARLIER_RUNS,),
     ),
 )

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster import answers, applications, asking, joining
 from schedulerd.kubernetes.cluster.events import ApplicationUpdated
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
-from schedulerd.kubernetes.cluster.gangs import late_declaration, membership
+from schedulerd.kubernetes.cluster.gangs import door, late_declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import Gang
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from tests.kubernetes.cluster import (
@@ -63,7 +63,7 @@ MUTANTS = (
     Mutant(
         "an application is added with the tags of a placeholder that is left",
         Rule.SHIM_APPLICATIONS,
-        Replaced(membership.first_pod, any_pod),
+        Replaced(door.first_pod, any_pod),
         (SUCCESSORS,),
     ),
     Mutant(

@@ -34,7 +34,7 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import held_rooms, members, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
-from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, PodState, PodTrigger
+from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, AllocatedBy, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running, withdraw_resize
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -60,7 +60,7 @@ _EVENT_REASONS = {Cause.PREEMPTED: "Preempted", Cause.TIMEOUT: "TimedOut", Cause
 
 
 def allocated(model: Model, event: Allocated) -> None:
-    if gang_answers.allocated(model, event):
+    if event.key in model.virtual and gang_answers.allocated(model, event):
         return
     own = model.pods.get(event.key)
     application_id = own.application.id if own is not None and own.application is not None else None
@@ -69,12 +69,14 @@ def allocated(model: Model, event: Allocated) -> None:
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         return
     model.promised.pop(own.uid, None)
-    kept = held_rooms.kept_on(own, event.node)
+    kept = held_rooms.kept_on(own.gang, own, event.node) if own.gang is not None else []
     refusals = model.view.judge(own.judged, event.node, ALL_IN_PLACE if kept else ALL, kept, first_only=True)
-    held_rooms.taken(model, own, event.node)
+    if own.gang is not None:
+        held_rooms.taken(model, own.gang, own, event.node)
     if refusals:
         message = f"{event.node}: {', '.join(reasons(refusals))}"
-        slots.stand_in(model, own)
+        if own.slot is not None:
+            slots.stand_in(model, own)
         model.view.forget_assumed(own.uid)
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         if own.needs_callback:  # it was asked about: the daemon knows less of the node, and would allocate it again
@@ -89,11 +91,11 @@ def allocated(model: Model, event: Allocated) -> None:
     own.failures = 0
     conditions.allocated(model, own)
     own.amounts = own.ask.resources if own.ask is not None and not own.is_ask_rejected else {}
-    own.is_reported = own.is_reported_late = False
+    own.allocated_by = AllocatedBy.DAEMON
     asking.stop_using_class(model, own)
     if own.is_placeholder:
         gang_answers.note_placed(model, own)
-    else:
+    elif own.gang is not None:
         members.allocated(model, own)
     plan = model.view.volume_plan(own.pod, event.node) if own.pod.spec.volumes else None
     model.view.assume(own.judged, event.node)
@@ -164,10 +166,12 @@ def bind_ended(model: Model, event: BindEnded) -> None:
         case _ if own.state in ON_NODE:
             return  # the watch was faster, and knows
         case BindResult.GONE:
-            slots.stand_in(model, own)
+            if own.slot is not None:
+                slots.stand_in(model, own)
             _give_back(model, own, event.message)
             own.enter(PodTrigger.LEAVE)
-            slots.replace_pod(model, own)  # not when the watch tells it: the daemon may have placed real pods by then
+            if own.slot is not None:  # not when the watch tells it: the daemon may have placed real pods by then
+                slots.replace_pod(model, own)
         case BindResult.ELSEWHERE:
             model.view.assume(own.judged, event.is_at)
             found_on(model, own, event.is_at)
@@ -185,7 +189,7 @@ def bind_again(model: Model, uid: str) -> None:
 def released(model: Model, event: AllocationReleased) -> None:
     """The daemon has released the allocation by itself. A pod that is on its node still runs there."""
     model.unconfirmed.pop(event.uuid, None)
-    if gang_answers.released(model, event):
+    if event.key in model.virtual and gang_answers.released(model, event):
         return
     own = model.pods.get(event.key)
     if own is None or own.uuid != event.uuid:
@@ -203,7 +207,7 @@ def released(model: Model, event: AllocationReleased) -> None:
 
 
 def release_wanted(model: Model, event: ReleaseWanted) -> None:
-    if gang_answers.release_wanted(model, event):
+    if event.key in model.virtual and gang_answers.release_wanted(model, event):
         return
     own = model.pods.get(event.key)
     if own is None or own.uuid != event.uuid:
@@ -274,7 +278,8 @@ def _bound(model: Model, own: OwnPod) -> None:
 def _bind_failed(model: Model, own: OwnPod, event: BindEnded) -> None:
     """Another node is tried; this one is avoided for a while."""
     model.record(own, "FailedBinding", "Binding", f"node {event.node}: {event.message}", is_warning=True)
-    slots.stand_in(model, own)
+    if own.slot is not None:
+        slots.stand_in(model, own)
     _give_back(model, own, event.message)
     _avoid(model, own, event.node)
     asking.ask_again(model, own)
@@ -293,7 +298,8 @@ def _follow_volumes(model: Model, own: OwnPod) -> None:
 def _volumes_failed(model: Model, own: OwnPod, problem: str, *, avoids_node: bool = False) -> None:
     """The pod is asked for again a little later, elsewhere if the node is to be avoided. What was written stays."""
     node, message = own.node, f"node {own.node}: {problem}"
-    slots.stand_in(model, own)
+    if own.slot is not None:
+        slots.stand_in(model, own)
     _give_back(model, own, message)
     if avoids_node:
         _avoid(model, own, node)

@@ -11,6 +11,7 @@ from schedulerd.kubernetes.cluster.events import (
     AskRejected,
     AskReleased,
     AskTimedOut,
+    PendingReasonTold,
     QueueNameUnused,
     ReportBegun,
 )
@@ -43,7 +44,8 @@ def application_accepted(model: Model, event: ApplicationAccepted) -> None:
         return
     if application.state is ApplicationState.SUBMITTED:
         application.state, application.taken = ApplicationState.ACCEPTED, application.added
-        model.gangs_due[application.id] = None
+        if application.gang is not None or application.next_run:
+            model.gangs_due[application.id] = None
     namespace_following.follow(model, application)  # its annotations may have changed before the daemon lost its state
 
 
@@ -111,7 +113,7 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
         # The other tags come to the daemon behind that end, and make a new application that nothing would end.
         application.is_changing = False
         model.effects.append(RemoveApplication(application.id))
-    said = life.in_words(model, application, event.message)
+    said = event.message if application.gang is None else life.in_words(model, application, event.message)
     if event.state == _COMPLETED:
         _completed(model, application)
     elif event.state in _FAILED:
@@ -122,7 +124,8 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
         application.failing = said if event.state == _FAILING else ""
         if application.gang is None or event.state in _RUN_STATES:
             application.failures = application.corrections = 0
-        life.updated(model, application, event.state, said)
+        if application.gang is not None:
+            life.updated(model, application, event.state, said)
 
 
 def add_application_again(model: Model, application_id: ApplicationId) -> None:
@@ -160,12 +163,21 @@ def _follow_while_waiting(model: Model, application: Application) -> None:
         _add_again(model, application)
 
 
+def reason_told(model: Model, event: PendingReasonTold) -> None:
+    """The daemon says why an ask waits."""
+    if event.key in model.virtual:
+        gang_answers.told(model, event)
+    else:
+        conditions.told(model, event)
+
+
 def ask_rejected(model: Model, event: AskRejected) -> None:
-    if gang_answers.ask_rejected(model, event):
+    if event.key in model.virtual and gang_answers.ask_rejected(model, event):
         return
     own = _asked(model, event.application_id, event.key)
     if own is not None:
-        slots.stand_in(model, own)
+        if own.slot is not None:
+            slots.stand_in(model, own)
         asking.rejected(model, own, event.reason)
         return
     own = model.pods.get(event.key)
@@ -177,7 +189,7 @@ def ask_rejected(model: Model, event: AskRejected) -> None:
 def ask_released(model: Model, event: AskReleased) -> None:
     """A pod that still needs a node was asked for before the removal of an earlier application of this id had come, or
     is asked for again already; to repeat an ask changes nothing."""
-    if gang_answers.ask_released(model, event):
+    if event.key in model.virtual and gang_answers.ask_released(model, event):
         return
     own = _asked(model, event.application_id, event.key)
     if own is not None:
@@ -252,6 +264,7 @@ def _fail(model: Model, application: Application, reason: str, message: str, *, 
             continue
         if not own.is_placeholder:
             conditions.waits(model, own, for_pod(why, own.metadata.queue) or why)
-    life.failed(model, application, message, is_rejected=is_rejected)
+    if application.gang is not None:
+        life.failed(model, application, message, is_rejected=is_rejected)
     if is_rejected:
         _follow_while_waiting(model, application)  # its namespace may have changed before the daemon answered

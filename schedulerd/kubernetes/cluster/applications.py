@@ -17,8 +17,7 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import joining, namespace_following
 from schedulerd.kubernetes.cluster.effects import AddApplication, RemoveApplication
-from schedulerd.kubernetes.cluster.gangs import declaration, earlier_run, late_declaration, membership
-from schedulerd.kubernetes.cluster.gangs.model import Gang
+from schedulerd.kubernetes.cluster.gangs import door, earlier_run, membership
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -51,7 +50,7 @@ def join(model: Model, own: OwnPod) -> None:
         return
     application = model.applications.get(own.metadata.application_id)
     if application is None:
-        if late_declaration.why_kept(model, own) is not None:
+        if door.is_kept(model, own):
             return
         application = _made(model, own)
     elif not own.node and not application.has_real_pods and _is_another_run(model, application, own):
@@ -60,7 +59,7 @@ def join(model: Model, own: OwnPod) -> None:
     elif joining.refusal(model, application, own) is not None:
         application.others[own.uid] = own
         return
-    elif earlier_run.refusal(model, application, own) is not None:
+    elif door.refusal(model, application, own) is not None:
         earlier_run.wait(application, own)
         return
     else:
@@ -70,8 +69,7 @@ def join(model: Model, own: OwnPod) -> None:
         namespace_following.joined(model, application, own, is_first=len(application.pods) == 1)
         joining.tell_ignored(model, application, own)
     own.application = application
-    earlier_run.note(model, own)
-    membership.joined(model, application, own)
+    door.joined(model, application, own)
 
 
 def has_joined(own: OwnPod) -> bool:
@@ -88,11 +86,10 @@ def leave(model: Model, own: OwnPod) -> list[OwnPod]:
             waiting.others.pop(own.uid, None)
             waiting.next_run.pop(own.uid, None)
         return []
-    membership.leaving(model, application, own)
+    door.leaving(model, application, own)
     own.application = None
     del application.pods[own.uid]
-    earlier_run.left(model, application, own)
-    membership.left(model, application)
+    door.left(model, application, own)
     if application.state is ApplicationState.WAITING:
         return _left_waiting(model, application, own)
     if application.pods:
@@ -102,7 +99,7 @@ def leave(model: Model, own: OwnPod) -> list[OwnPod]:
     if application.has_started and application.state is ApplicationState.ACCEPTED:
         return []  # the daemon completes it
     model.effects.append(RemoveApplication(application.id))
-    membership.removed(model, application)
+    door.removed(model, application)
     return forget(model, application)
 
 
@@ -113,13 +110,13 @@ def why_waits(model: Model, own: OwnPod) -> Waiting | None:
     application = model.applications.get(own.metadata.application_id)
     if application is None:
         return None
-    return joining.refusal(model, application, own) or earlier_run.refusal(model, application, own)
+    return joining.refusal(model, application, own) or door.refusal(model, application, own)
 
 
 def forget(model: Model, application: Application) -> list[OwnPod]:
     """The application ends; the pods that waited for that."""
     del model.applications[application.id]
-    membership.forget(model, application)
+    door.forget(model, application)
     others = [*application.next_run.values(), *application.others.values()]
     application.next_run.clear()
     application.others.clear()
@@ -170,13 +167,13 @@ def _made(model: Model, own: OwnPod) -> Application:
     application = joining.made_by(model, own)
     model.applications[application.id] = application
     application.pods[own.uid] = own
-    application.gang = _gang(model, application, own)
+    application.gang = door.gang_of(model, application, own)
     if application.gang is None:
         submit(model, application)
     else:
         application.state = ApplicationState.FORMING
         membership.wait_for_withdrawals(model, application, application.gang)
-    late_declaration.is_awaited(model, application)
+    door.made(model, application)
     return application
 
 
@@ -234,7 +231,7 @@ def _says_something_else(model: Model, application: Application, own: OwnPod) ->
         return True
     if own.group is not None:
         return False  # a PodGroup that has changed changes nothing
-    gang, old = _gang(model, made, own), application.gang
+    gang, old = door.gang_of(model, made, own), application.gang
     return (gang and gang.declaration) != (old and old.declaration)
 
 
@@ -242,14 +239,14 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
     """The daemon forgets the application as it was, and is told of it as this pod says."""
     if application.state not in (ApplicationState.FORMING, ApplicationState.WAITING):
         model.effects.append(RemoveApplication(application.id))
-    membership.forget(model, application)
+    door.forget(model, application)
     old_gang, made = application.gang, joining.made_by(model, first)
     application.namespace, application.queue, application.user = made.namespace, made.queue, made.user
     application.pods[first.uid] = first
     application.others.pop(first.uid, None)
     application.next_run.pop(first.uid, None)
     application.failures, application.is_changing = 0, False
-    application.gang = _gang(model, application, first)
+    application.gang = door.gang_of(model, application, first)
     if application.gang is not None and old_gang is not None:
         application.gang.tries = old_gang.tries_so_far
     if application.gang is None:
@@ -257,7 +254,7 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
     else:
         application.state, application.problem = ApplicationState.FORMING, None
         membership.form_later(model, application, application.gang, model.now_ns + membership.FORM_AGAIN_NS)
-    late_declaration.is_awaited(model, application)
+    door.made(model, application)
     for own in (*application.next_run.values(), *application.others.values()):  # it may be theirs now
         model.timers.set(model.now_ns, Due.ASK_AGAIN, own.uid)
     application.next_run.clear()
@@ -271,20 +268,8 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
             model.timers.set(model.now_ns, Due.ASK_AGAIN, own.uid)
 
 
-def _gang(model: Model, application: Application, own: OwnPod) -> Gang | None:
-    """As the pod declares it, else as another pod does that is known already."""
-    gang, originator = declaration.gang_for(model, own), own
-    if gang is None and application.id in model.declaring:
-        for originator in late_declaration.declaring(model, application):
-            if (gang := declaration.gang_for(model, originator)) is not None:
-                break
-    if gang is not None:
-        gang.originator = originator
-    return gang
-
-
 def _add(model: Model, application: Application) -> AddApplication:
-    first = membership.first_pod(application)
+    first = door.first_pod(application)
     found = model.namespaces.get(application.namespace, NO_TAGS)
     tags = {**found.tags, **_tags(first.pod)}
     if any(own.node and (own.slot is not None or not own.is_placeholder) for own in application.pods.values()):
@@ -294,7 +279,7 @@ def _add(model: Model, application: Application) -> AddApplication:
     added = AddApplication(
         application.id, application.queue, user.name, user.groups, tags, asked_at_ns=_oldest_ns(model, application)
     )
-    return membership.with_gang(application, added)
+    return door.with_gang(application, added)
 
 
 def _oldest_ns(model: Model, application: Application) -> int:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from schedulerd.kubernetes.cluster import applications, claims, conditions, daemon_sets
+from schedulerd.kubernetes.cluster import applications, claims, conditions, daemon_sets, joining
 from schedulerd.kubernetes.cluster.class_use import stop_using_class as stop_using_class
 from schedulerd.kubernetes.cluster.conditions import POD_SCHEDULED
 from schedulerd.kubernetes.cluster.effects import Amounts, Ask, ReleaseAsk
-from schedulerd.kubernetes.cluster.gangs import late_declaration, membership
+from schedulerd.kubernetes.cluster.gangs import door
 from schedulerd.kubernetes.cluster.gangs.model import ClassKey
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import UNALLOCATED, PodState, PodTrigger
@@ -74,7 +74,7 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
     if (why := daemon_sets.why_waits(model, own)) is not None:
         hold(model, own, why)
         return
-    if (why := late_declaration.why_waits(model, own)) is not None:
+    if (why := joining.foreign_id(model, own) or door.why_waits(model, own)) is not None:
         hold(model, own, why)
         return
     applications.join(model, own)
@@ -83,7 +83,7 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         if not own.is_placeholder and (why := applications.why_waits(model, own)) is not None:
             conditions.waits(model, own, why)
         return
-    if not membership.may_ask(own):
+    if not door.may_ask(own):
         own.stop_asking(PodTrigger.WAIT)  # its gang says why
         return
     if (own.volumes is not None or own.avoided_nodes) and _waits_after_failure(model, own):
@@ -199,7 +199,7 @@ def _send(model: Model, own: OwnPod, resources: Amounts, *, again: bool) -> None
     model.view.refused.forget(own.uid)  # the daemon asks about all nodes anew
     own.asks_sent += 1
     own.asked_at_ns = own.asked_at_ns or model.epoch_ns + model.now_ns
-    if own.is_ask_rejected and own.application is not None:
+    if own.is_ask_rejected and own.application is not None and own.gang is not None:
         model.gangs_due[own.application.id] = None  # nothing need stand in for a placeholder any longer
     own.is_ask_rejected = False
     own.amounts_asked, own.task_group = ask.resources, ask.task_group
@@ -229,7 +229,7 @@ def ask_of(model: Model, own: OwnPod, resources: Amounts, *, is_resize: bool = F
         own.asked_at_ns if own.keeps_age and not is_resize else 0,
         own.task_group if is_resize else task_group_of(model, own),
         own.is_placeholder,
-        membership.is_originator(own),
+        door.is_originator(own),
     )
 
 
@@ -237,7 +237,7 @@ def task_group_of(model: Model, own: OwnPod) -> str:
     """The task group of the pod in the gang of its application; empty if it is in none."""
     if own.is_placeholder:
         return own.task_group
-    gang = own.application.gang if own.application is not None else None
+    gang = own.gang
     if gang is None:
         return ""
     if not gang.classes:

@@ -58,7 +58,6 @@ from schedulerd.kubernetes.cluster.events import (
     Tick,
     VolumeWritten,
 )
-from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import declaration, giving_way, held_rooms, life, slots
 from schedulerd.kubernetes.cluster.gangs.model import GangTime
 from schedulerd.kubernetes.cluster.model import Model
@@ -86,7 +85,8 @@ class Cluster:
             _HANDLERS[type(event)](model, event)
         if model.is_started:
             _due(model)
-            life.review(model)
+            if model.is_gang_due:
+                life.review(model)
             nodes.report_changes(model)
             refused.wake(model)
             conditions.report(model)
@@ -144,7 +144,7 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     AskRejected: answers.ask_rejected,
     AskReleased: answers.ask_released,
     AskTimedOut: answers.ask_timed_out,
-    PendingReasonTold: gang_answers.told,
+    PendingReasonTold: answers.reason_told,
     BindEnded: allocations.bind_ended,
     VolumeWritten: allocations.volume_written,
     DeleteEnded: allocations.delete_ended,

@@ -8,7 +8,7 @@ anew.
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
-from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, Told
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.objects.cluster import DaemonSet
@@ -29,8 +29,8 @@ def why_waits(model: Model, own: OwnPod) -> Waiting | None:
         model.timers.set(waiting[own.uid], Due.DAEMON_SET, own.uid)
     if waiting[own.uid] > model.now_ns:
         return held("waits a few seconds for the DaemonSet that it names as its controller")
-    if not own.has_told_daemon_set:
-        own.has_told_daemon_set = True
+    if Told.DAEMON_SET not in own.told:
+        own.told |= Told.DAEMON_SET
         model.record(own, "DaemonSetUnknown", "Scheduling", _told(model, own, uid), is_warning=True)
     return None
 

@@ -25,7 +25,7 @@ from schedulerd.kubernetes.cluster.ended_pods import EndedPods
 from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangAge, GangSource, GroupKey, KeptRoom, KnownGroup, Slot
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
-from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger, move
+from schedulerd.kubernetes.cluster.pod_lifecycle import AllocatedBy, PodState, PodTrigger, Told, move
 from schedulerd.kubernetes.cluster.pod_volumes import PodVolumes
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Timers
@@ -56,10 +56,7 @@ class OwnPod(msgspec.Struct, eq=False):
     """Of its allocation."""
     amounts: Amounts = msgspec.field(default_factory=dict)
     """Of its allocation."""
-    is_reported: bool = False
-    """Its allocation was reported with its node, or moved there; it was not only the daemon that made it."""
-    is_reported_late: bool = False
-    """Its allocation was reported in an update of its node, which the daemon answers only if it rejects it."""
+    allocated_by: AllocatedBy = AllocatedBy.DAEMON
     ask: Ask | None = None
     """As it was sent last."""
     asks_sent: int = 0
@@ -89,10 +86,7 @@ class OwnPod(msgspec.Struct, eq=False):
     """Its PodGroup, if it has one that counts."""
     declares_gang: bool = False
     """It has task groups, usable or not."""
-    has_told_gang: bool = False
-    """It was told that its task groups are not used."""
-    has_told_daemon_set: bool = False
-    """It was told that the DaemonSet that it names is not known."""
+    told: Told = Told.NOTHING
     is_placeholder: bool = False
     """Holds room for a member of a gang; a virtual one is no pod."""
     task_group: str = ""
@@ -127,6 +121,11 @@ class OwnPod(msgspec.Struct, eq=False):
             self.uuid = ""
             self.enter(PodTrigger.LOSE)
 
+    def update_answered(self) -> None:
+        """Whatever update of its node has reported the pod, the daemon has answered it."""
+        if self.allocated_by is AllocatedBy.NODE_UPDATE:
+            self.allocated_by = AllocatedBy.NODE_REPORT
+
     @property
     def earlier_uuids(self) -> list[str]:
         """Under which it was reported as running before."""
@@ -135,6 +134,11 @@ class OwnPod(msgspec.Struct, eq=False):
     def uuid_of_report(self, number: int) -> str:
         """Of its allocation, when it is reported as running for the so many-th time."""
         return self.uid if number == 1 else f"{self.uid}-{number}"
+
+    @property
+    def gang(self) -> Gang | None:
+        """Of its application."""
+        return self.application.gang if self.application is not None else None
 
     @property
     def judged(self) -> Pod:
@@ -297,6 +301,11 @@ class Model:
         self.epoch_ns = 0
         """Wall time at which `now_ns` was 0; known from the start on."""
         self.is_started = False
+
+    @property
+    def is_gang_due(self) -> bool:
+        """A gang is to be looked at in this step, or a placeholder pod to be deleted."""
+        return bool(self.gangs_due or self.unwanted)
 
     def record(
         self,

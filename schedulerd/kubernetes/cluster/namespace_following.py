@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster.effects import AddApplication
-from schedulerd.kubernetes.cluster.gangs import membership
+from schedulerd.kubernetes.cluster.gangs import door
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.namespaces import NO_TAGS
@@ -34,7 +34,7 @@ def tell_other_problems(model: Model, application: Application) -> None:
     """The annotations have changed, and may have another mistake, also if the tags are what they were."""
     problems = model.namespaces.get(application.namespace, NO_TAGS).problems
     if application.pods and problems != application.problems_told:
-        tell_problems(model, application, membership.first_pod(application))
+        tell_problems(model, application, door.first_pod(application))
 
 
 def joined(model: Model, application: Application, own: OwnPod, *, is_first: bool) -> None:
@@ -76,7 +76,7 @@ def change_answered(model: Model, application: Application, problem: str = "") -
     if not problem:
         application.taken = application.added
     elif application.pods:
-        _warn(model, membership.first_pod(application), problem)
+        _warn(model, door.first_pod(application), problem)
     follow(model, application)
 
 

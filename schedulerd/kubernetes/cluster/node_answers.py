@@ -66,7 +66,7 @@ def rejected(model: Model, event: NodeRejected) -> None:
         elif own.application is not None and own.application.state is ApplicationState.WAITING:
             is_pod_to_blame = True
         own.lose_allocation()
-        own.is_reported_late = False
+        own.update_answered()
     _tell_rejected(model, report, "Registering", event.reason)
     report.failures += 1
     if is_pod_to_blame:
@@ -108,7 +108,7 @@ def _set_aside(model: Model, own: OwnPod) -> None:
     """The daemon has rejected the node because of the pod, which is counted as occupied for a while."""
     own.lose_allocation()
     own.enter(PodTrigger.REJECT)
-    own.is_reported_late = False
+    own.update_answered()
     own.failures += 1
     model.timers.set(model.now_ns + _delay_ns(own.failures), Due.REPORT_POD, own.uid)
     if own.is_placeholder:

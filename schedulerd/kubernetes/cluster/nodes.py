@@ -11,7 +11,7 @@ from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation
 from schedulerd.kubernetes.cluster.gangs import life, members
 from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
-from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, UNALLOCATED, PodState, PodTrigger
+from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, UNALLOCATED, AllocatedBy, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.pods import give_up, requests, withdraw_resize
 from schedulerd.kubernetes.metadata.names import ALLOW_PREEMPTION, YUNIKORN_PREFIX
 from schedulerd.kubernetes.metadata.pods import may_be_preempted
@@ -35,7 +35,7 @@ def gone(model: Model, node: Node) -> None:
         model.nodes.vacate(own.uid)
         if allocations.node_gone(model, own):
             continue
-        if own.is_reported_late:
+        if own.allocated_by is AllocatedBy.NODE_UPDATE:
             give_up(model, own, "its node is gone")  # the daemon may have it elsewhere still
         own.lose_allocation()  # the daemon drops it with the node
         own.is_release_wanted = False
@@ -83,7 +83,7 @@ def _arrived(model: Model, report: NodeReport) -> tuple[ExistingAllocation, ...]
         if own.state not in ON_NODE or own.node != report.name:
             continue
         if (existing := _existing(model, own)) is not None:
-            own.is_reported_late = True
+            own.allocated_by = AllocatedBy.NODE_UPDATE
             found.append(existing)
         elif not own.uuid or (own.application is not None and own.application.state is ApplicationState.WAITING):
             # The daemon keeps what was reported, though without its application: it would count twice, and outlive the
@@ -146,7 +146,8 @@ def _form_gangs(model: Model, name: str) -> None:
             applications.join(model, own)
         elif own.application.state is ApplicationState.FORMING:
             model.gangs_due[own.application.id] = None
-    life.review(model)
+    if model.is_gang_due:
+        life.review(model)
 
 
 def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
@@ -160,11 +161,12 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
     model.nodes.vacate(own.uid)
     if not own.uuid:
         own.task_group = task_group_of(model, own)
-        members.runs_elsewhere(model, own)
+        if own.gang is not None:
+            members.runs_elsewhere(model, own)
         own.adoptions += 1
         own.uuid = own.uuid_of_report(own.adoptions)
         own.enter(PodTrigger.REPORT)
-    own.amounts, own.is_reported, own.is_reported_late = amounts, True, False
+    own.amounts, own.allocated_by = amounts, AllocatedBy.NODE_REPORT
     if own.amounts_asked and own.amounts_asked != amounts:
         resize(model, own, amounts)  # an earlier ask that comes after this report must not be the last word
     priority_class = model.priority_classes.get(own.pod.spec.priority_class_name)

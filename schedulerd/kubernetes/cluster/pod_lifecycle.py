@@ -10,7 +10,7 @@ what else a pod of a state has: simulations compare every pod with it after ever
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
+from enum import Flag, StrEnum, auto
 from typing import NamedTuple
 
 
@@ -31,6 +31,26 @@ class PodState(StrEnum):
     """As UNREPORTED, but the daemon has rejected its node because of it: it is reported again later."""
     LEAVING = "leaving"
     """Is being deleted or failed, and needs no node any longer."""
+
+
+class AllocatedBy(StrEnum):
+    """How the daemon came to the last allocation of a pod."""
+
+    DAEMON = "daemon"
+    NODE_REPORT = "node report"
+    """It was reported with its node, or moved there."""
+    NODE_UPDATE = "node update"
+    """It was reported in an update of its node, which the daemon answers only if it rejects it."""
+
+
+class Told(Flag):
+    """What a pod was told once, by an event."""
+
+    NOTHING = 0
+    GANG = auto()
+    """That its task groups are not used, or that its gang runs already."""
+    DAEMON_SET = auto()
+    """That the DaemonSet that it names is not known."""
 
 
 class PodTrigger(StrEnum):

@@ -15,9 +15,9 @@ from schedulerd.kubernetes.cluster import applications, claims, daemon_sets, vol
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause, DaemonSetsListed
-from schedulerd.kubernetes.cluster.gangs import earlier_run, held_rooms, members, membership, slots
+from schedulerd.kubernetes.cluster.gangs import door, held_rooms, members, slots
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
-from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, PodState, PodTrigger
+from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, AllocatedBy, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.pods import read_metadata
@@ -49,9 +49,9 @@ def put(model: Model, pod: Pod) -> None:
         metadata = read_metadata(
             pod, one_application_per_pod=settings.one_application_per_pod, ids=settings.application_ids
         )
-        own = model.pods[pod.metadata.uid] = membership.own_pod(model, pod, metadata)
+        own = model.pods[pod.metadata.uid] = door.own_pod(model, pod, metadata)
     own.pod = pod
-    earlier_run.note(model, own)
+    door.note(model, own)
     if pod.spec.node_name:
         _has_node(model, own, is_changed=is_changed)
     elif model.is_started and own.state is not PodState.ASSUMED and own.state not in ON_NODE:
@@ -88,7 +88,12 @@ def gone(model: Model, pod: Pod) -> None:
     if own is not None:
         application_id = own.application.id.name if own.application is not None else ""
         model.ended_pods.remember(pod, own.node or pod.spec.node_name, application_id)
-        if pod.spec.node_name in model.nodes.known and not own.node and pod.status.phase == "Succeeded":
+        if (
+            own.gang is not None
+            and pod.spec.node_name in model.nodes.known
+            and not own.node
+            and pod.status.phase == "Succeeded"
+        ):
             members.runs_elsewhere(model, own)  # somebody else had bound it, and it has ended since
         _end(model, own)
 
@@ -159,7 +164,7 @@ def follow_resize(model: Model, own: OwnPod) -> None:
         model.nodes.recount(own.uid, amounts)
     elif amounts == own.amounts:
         return
-    elif own.is_reported:
+    elif own.allocated_by is not AllocatedBy.DAEMON:
         model.nodes.arrive(own.uid, own.node)  # after what has reported it
     else:
         resize(model, own, amounts)  # after its asks
@@ -203,7 +208,7 @@ def _end(model: Model, own: OwnPod) -> None:
     stop_using_class(model, own)
     claims.stop_waiting(model, own)
     daemon_sets.stop_waiting(model, own)
-    membership.gone(model, own)
+    door.gone(model, own)
     consider_all(model, applications.leave(model, own))
 
 
@@ -214,14 +219,18 @@ def give_up(model: Model, own: OwnPod, message: str, *, keeps_allocation: bool =
     if own.uuid and not keeps_allocation:
         release = ReleaseAllocation(own.application.id, own.uid, own.uuid, message)
         model.effects.append(ConfirmRelease(own.uuid) if own.is_release_wanted else release)
-        if own.is_reported_late or own.node in model.nodes.unanswered:
+        if own.allocated_by is AllocatedBy.NODE_UPDATE or own.node in model.nodes.unanswered:
             _repeat(model, release)  # the update of the node may come after it, and bring the allocation back
     for uuid in () if keeps_allocation else own.earlier_uuids:
         # A report that was taken for rejected may not have been.
         release = ReleaseAllocation(own.application.id, own.uid, uuid, message)
         model.effects.append(release)
         _repeat(model, release)
-    may_be_pending = own.asks_sent > 1 or (own.is_reported and bool(own.amounts_asked)) or own.is_placeholder
+    may_be_pending = (
+        own.asks_sent > 1
+        or (own.allocated_by is not AllocatedBy.DAEMON and bool(own.amounts_asked))
+        or own.is_placeholder
+    )
     if own.state is PodState.ASKED or may_be_pending:
         # An ask that was repeated may come after the allocation was gone, and is pending then. That of a placeholder
         # may be pending again.

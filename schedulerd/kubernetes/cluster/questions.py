@@ -28,7 +28,7 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
     if own is None:
         return UNKNOWN_POD
     promises.withdraw(model, key)  # the daemon asks about one node at a time
-    gone = held_rooms.idle_on(model, own, node) if allocate else []
+    gone = held_rooms.idle_on(model, own, node) if allocate and own.gang is not None else []
     if not allocate:
         plugins = RESERVE
     elif gone:
@@ -38,7 +38,7 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
     refusals = model.view.judge(own.judged, node, plugins, gone, first_only=True)
     if not refusals:
         if allocate and not gone:
-            if leaving.strands_another(model, own, node):
+            if own.gang is not None and leaving.strands_another(model, own, node):
                 model.view.refused.add(key, (NODES, Change(What.ROOM, node)))
                 return leaving.STRANDS
             promises.make(model, own, node)

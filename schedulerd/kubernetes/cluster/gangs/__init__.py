@@ -8,7 +8,8 @@
 | `earlier_run` | pods wait for the end of an earlier run of their application |
 | `placeholder_pods` | names and bodies of placeholder pods |
 | `members` | members get nodes: how many placeholders are still needed |
-| `membership` | pods join and leave gangs; the hooks of the other modules |
+| `door` | what pods and applications ask first: whether there is a gang |
+| `membership` | pods join and leave gangs |
 | `slots` | placeholders are created or asked for, and given up |
 | `forming` | a gang is formed of the pods that there are |
 | `life` | the stages of a gang, to its end |

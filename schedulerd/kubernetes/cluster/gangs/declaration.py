@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup
+from schedulerd.kubernetes.cluster.pod_lifecycle import Told
 from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata import gangs as metadata
 from schedulerd.kubernetes.metadata.gangs import GangStyle, InvalidGang, PlaceholderKind
@@ -154,8 +155,8 @@ def check(model: Model, own: OwnPod) -> str:
         metadata.task_groups(about, model.settings.gang_members_max)
     except InvalidGang as error:
         note = f"the task groups cannot be used: {error}"
-        if not own.has_told_gang:
-            own.has_told_gang = True
+        if Told.GANG not in own.told:
+            own.told |= Told.GANG
             model.record(own, INVALID_REASON, "Scheduling", note, is_warning=True)
             model.effects.append(PatchPodCondition(own.name, GANG_CONDITION, False, INVALID_REASON, note, True))
         if not metadata.waits_if_invalid(about):
@@ -168,7 +169,7 @@ def tell_again(model: Model, uid: str) -> None:
     """The condition about task groups that cannot be used was not written."""
     own = model.pods.get(uid)
     if own is not None:
-        own.has_told_gang = False
+        own.told &= ~Told.GANG
         check(model, own)
 
 

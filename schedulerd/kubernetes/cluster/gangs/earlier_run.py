@@ -37,26 +37,6 @@ def is_over(application: Application) -> bool:
     return gang.has_run or gang.was_complete or (gang.stage is GangStage.OVER and not gang.is_abandoned)
 
 
-def note(model: Model, own: OwnPod) -> None:
-    """The pod has joined its application, or has changed."""
-    application = own.application
-    if application is None or own.is_placeholder:
-        return
-    _forget(application, own)
-    about = own.pod.metadata
-    if own.pod.spec.node_name:
-        (application.running if about.deletion_timestamp is None else application.ending)[own.uid] = about.name
-    if application.next_run:
-        model.gangs_due[application.id] = None
-
-
-def left(model: Model, application: Application, own: OwnPod) -> None:
-    """The pod is one of the application no longer."""
-    _forget(application, own)
-    if application.next_run:
-        model.gangs_due[application.id] = None
-
-
 def refusal(model: Model, application: Application, own: OwnPod) -> Waiting | None:
     """Why the pod has to wait for the end of a run of its application; None if it may join it."""
     if own.node or own.is_placeholder:
@@ -100,11 +80,6 @@ def _say(model: Model, application: Application) -> None:
     for own in application.next_run.values():
         if (why := refusal(model, application, own)) is not None:
             conditions.waits(model, own, why)
-
-
-def _forget(application: Application, own: OwnPod) -> None:
-    application.running.pop(own.uid, None)
-    application.ending.pop(own.uid, None)
 
 
 def _waits_for_end(application: Application, own: OwnPod) -> bool:

@@ -101,18 +101,16 @@ def keep(model: Model, own: OwnPod) -> None:
     model.timers.set(model.now_ns + TAKEN_WITHIN_NS, Due.KEPT_ROOM, own.uid)
 
 
-def kept_on(own: OwnPod, node: str) -> list[str]:
+def kept_on(gang: Gang, own: OwnPod, node: str) -> list[str]:
     """The room that is kept for the member, which is placed there; nothing if there is none on this node."""
-    gang = own.application.gang if own.application is not None else None
-    if gang is None or own.is_placeholder:
+    if own.is_placeholder:
         return []
     return list(islice(gang.kept_rooms.get((own.task_group, node), ()), 1))
 
 
-def taken(model: Model, own: OwnPod, node: str) -> None:
+def taken(model: Model, gang: Gang, own: OwnPod, node: str) -> None:
     """The member is placed: in the room that was kept for it, or elsewhere, and then that room is free."""
-    gang = own.application.gang if own.application is not None else None
-    rooms = gang.kept_rooms if gang is not None and not own.is_placeholder else {}
+    rooms = gang.kept_rooms if not own.is_placeholder else {}
     here = rooms.get((own.task_group, node)) or next(
         (one for key, one in rooms.items() if key[0] == own.task_group), {}
     )

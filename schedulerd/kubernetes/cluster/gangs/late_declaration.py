@@ -35,7 +35,7 @@ _OVER_NS = -1
 
 def why_waits(model: Model, own: OwnPod) -> Waiting | None:
     """What the pod waits for before it can join its application; None if nothing."""
-    if (why := joining.foreign_id(model, own) or why_kept(model, own)) is not None:
+    if (why := why_kept(model, own)) is not None:
         return why
     if own.declares_gang or own.group is not None:
         problem = declaration.check(model, own) or declaration.missing_group(model, own)
@@ -144,12 +144,6 @@ def _may_declare(model: Model, application: Application, own: OwnPod) -> bool:
     if about.namespace != application.namespace or (is_leaving and not own.pod.spec.node_name):
         return False
     return joining.refusal(model, application, own) is None
-
-
-def is_awaited(model: Model, application: Application) -> None:
-    """The application is known now: pods that waited for its declaration are considered in this step."""
-    if application.id in model.waiting_for_declaration:
-        model.gangs_due[application.id] = None
 
 
 def take_waiting(model: Model, application: Application) -> list[OwnPod]:

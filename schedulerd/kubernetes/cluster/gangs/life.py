@@ -235,5 +235,5 @@ def _open(model: Model, application: Application, gang: Gang, stage: GangStage) 
     """Real pods are asked for."""
     gang.stage, gang.short_since_ns = stage, None
     for own in real_pods(application):
-        if own.state is PodState.HELD and membership.may_ask(own):
+        if own.state is PodState.HELD and membership.may_ask(gang):
             asking.consider(model, own)

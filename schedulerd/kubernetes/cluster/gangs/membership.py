@@ -1,4 +1,4 @@
-"""What the life of pods and applications has to do with gangs: the hooks of all other modules."""
+"""Pods and applications of gangs come and go: what `door` passes on."""
 
 from __future__ import annotations
 
@@ -10,19 +10,15 @@ from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs import declaration, held_rooms, waiting
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
-from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger, Told
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.gangs import (
     GangStyle,
     PlaceholderKind,
-    declares_task_groups,
     ignored,
-    is_placeholder,
     task_group_name,
 )
-from schedulerd.kubernetes.metadata.pods import PodMetadata
-from schedulerd.kubernetes.objects.pod import Pod
 
 RETRY_FIRST_NS = SECOND_NS
 RETRY_MOST_NS = 60 * SECOND_NS
@@ -30,20 +26,6 @@ SUCCESSOR_WAIT_NS = 30 * SECOND_NS
 """For a pod in the place of one that has left its PodGroup."""
 FORM_AGAIN_NS = SECOND_NS
 """After an application with a gang has ended while pods of it were asked for."""
-
-
-def own_pod(model: Model, pod: Pod, metadata: PodMetadata) -> OwnPod:
-    """A pod of ours that is new: a placeholder, a member of a PodGroup, or any other."""
-    if is_placeholder(pod.metadata):
-        model.placeholders.setdefault(metadata.application_id, {})[pod.metadata.uid] = None
-        return OwnPod(pod.metadata.uid, pod, metadata, is_placeholder=True)
-    key = declaration.group_key(model, pod)
-    if key is not None:
-        of_group = metadata.application_id._replace(name=declaration.application_id(key))
-        metadata = replace(metadata, application_id=of_group)
-    own = OwnPod(pod.metadata.uid, pod, metadata, group=key, declares_gang=declares_task_groups(pod.metadata))
-    declaration.note_pod(model, own)
-    return own
 
 
 def gone(model: Model, own: OwnPod) -> None:
@@ -57,32 +39,15 @@ def gone(model: Model, own: OwnPod) -> None:
             model.placeholders.pop(own.metadata.application_id, None)
 
 
-def may_ask(own: OwnPod) -> bool:
+def may_ask(gang: Gang) -> bool:
     """Real pods wait until their placeholders are asked for."""
-    gang = own.application.gang if own.application is not None else None
-    if gang is None or own.is_placeholder or gang.stage is GangStage.OPEN:
+    if gang.stage is GangStage.OPEN:
         return True
     return gang.stage is GangStage.OVER and (gang.style is GangStyle.SOFT or gang.has_run)
 
 
-def is_originator(own: OwnPod) -> bool:
-    gang = own.application.gang if own.application is not None else None
-    return gang is not None and gang.originator is own
-
-
-def first_pod(application: Application) -> OwnPod:
-    """The one whose tags the application gets."""
-    if application.gang is not None and application.gang.originator is not None:
-        return application.gang.originator
-    real = (own for own in application.pods.values() if not own.is_placeholder)
-    return next(real, next(iter(application.pods.values())))  # a placeholder may be one of a gang of before
-
-
-def with_gang(application: Application, added: AddApplication) -> AddApplication:
+def with_gang(gang: Gang, added: AddApplication) -> AddApplication:
     """The application as it is added, with what is still to be held for its gang and what it has already."""
-    gang = application.gang
-    if gang is None:
-        return added
     total: dict[str, int] = {}
     for slot in gang.slots.values():
         if slot.state is not SlotState.SPENT:
@@ -102,14 +67,14 @@ def with_gang(application: Application, added: AddApplication) -> AddApplication
 def joined(model: Model, application: Application, own: OwnPod) -> None:
     """A real pod is one of the application."""
     gang = application.gang
-    if gang is None and own.declares_gang and not own.has_told_gang:
-        own.has_told_gang = True
+    if gang is None and own.declares_gang and Told.GANG not in own.told:
+        own.told |= Told.GANG
         note = f"the task groups are ignored: application {application.id.name!r} was added without a gang before"
         model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
     if gang is None:
         return
-    if own.declares_gang and not own.node and not own.has_told_gang and _has_all_members(gang):
-        own.has_told_gang = True
+    if own.declares_gang and not own.node and Told.GANG not in own.told and _has_all_members(gang):
+        own.told |= Told.GANG
         what = f"the gang of application {application.id.name!r} runs already"
         note = f"{what}: the pod is placed by itself, and no room is held for other ones"
         model.record(own, "GangRuns", "Scheduling", note)
@@ -145,11 +110,8 @@ def adopt_found(model: Model, application: Application) -> list[OwnPod]:
     return [own for own in found if own.slot is None and _wanted(model, own) is not None]
 
 
-def leaving(model: Model, application: Application, own: OwnPod) -> None:
+def leaving(model: Model, application: Application, gang: Gang, own: OwnPod) -> None:
     """The pod is about to leave its application: it has ended, or needs nothing any longer."""
-    gang = application.gang
-    if gang is None:
-        return
     waiting.left(model, own)
     has_been_placed = own.uid in gang.placed
     gang.placed.pop(own.uid, None)
@@ -165,19 +127,13 @@ def leaving(model: Model, application: Application, own: OwnPod) -> None:
         gang.originator = next(others, None)
 
 
-def left(model: Model, application: Application) -> None:
-    if application.gang is not None:
-        model.gangs_due[application.id] = None
-
-
-def forget(model: Model, application: Application) -> None:
+def forget(model: Model, application: Application, gang: Gang) -> None:
     """The application is over, and so are the asks that stand for no pod; nobody wants its placeholder pods."""
-    gang = application.gang
     for own in application.pods.values():
         if own.is_placeholder and own.slot is not None:
             own.slot.state, own.slot.own, own.slot = SlotState.SPENT, None, None
             model.unwanted[own.uid] = None
-    for slot in gang.slots.values() if gang is not None else ():
+    for slot in gang.slots.values():
         if slot.stand_in:
             model.effects.append(ReleaseAsk(application.id, slot.stand_in))
             slot.stand_in = ""
@@ -189,8 +145,6 @@ def forget(model: Model, application: Application) -> None:
 
 def removed(model: Model, application: Application) -> None:
     """The daemon is told to remove the application, and may be about to place its pods."""
-    if application.gang is None:
-        return
     ended = model.gangs_removed
     while ended and ended[oldest := next(iter(ended))] <= model.now_ns:
         del ended[oldest]
