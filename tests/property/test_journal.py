@@ -26,7 +26,7 @@ from schedulerd.journal.schema import schema
 from schedulerd.journal.writer import JournalWriter
 from schedulerd.journal_files.files import JournalFiles
 from tests.instants import at
-from tests.loops import seeds
+from tests.loops import each_seed
 from tests.sim.observations import Observations
 from tests.sim.simulation import new_scheduler, simulate
 from tests.unit.journal.build import GENEROUS_BYTES, a_header
@@ -110,7 +110,7 @@ def test_facts_that_differ_in_a_field_differ_in_text_and_equal_ones_do_not(kind:
     check()
 
 
-@seeds(range(4))
+@each_seed(range(4))
 def test_a_history_of_the_simulator_is_proved_by_its_journal(seed: int, tmp_path: Path) -> None:
     history, _ = simulate(seed, 300, Observations())
     files = JournalFiles(tmp_path, a_header(), file_max_bytes=20_000, max_bytes=100 * GENEROUS_BYTES)

@@ -12,6 +12,7 @@ from schedulerd.core.language.commands import NewApplication, UpdateApplications
 from schedulerd.daemon.rest import events
 from schedulerd.daemon.rest.events import BATCH_MAX, LONG_LIVED, STREAMS_MAX
 from schedulerd.daemon.runtime.shares import share_of
+from tests.loops import each_row
 from tests.rest.asgi import ask
 from tests.rest.world import World, open_settings
 from tests.unit.daemon.rest.cluster import RM, cluster, get, run
@@ -41,7 +42,7 @@ def test_all_events_with_the_range_of_their_ids() -> None:
     assert get(world, BATCH, "start=&count=").json == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "message"),
     [
         ("count=0", '0 is not a valid value for "count"'),
