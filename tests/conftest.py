@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("short", derandomize=True, database=None, deadline=None, print_blob=True, max_examples=30)
+settings.register_profile("short", derandomize=True, database=None, deadline=None, print_blob=True, max_examples=10)
 settings.register_profile("repeatable", derandomize=True, database=None, deadline=None, print_blob=True)
 settings.load_profile("repeatable")
 

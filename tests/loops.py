@@ -1,4 +1,4 @@
-"""Tests that are loops: over seeds, of which `make test` plays a quarter, and over the rows of a table.
+"""Tests that are loops: over seeds, of which `make test` plays a quarter, over examples, and over the rows of a table.
 
 A loop is one test, or one for each of `make test`, `make check` and `make nightly`: thousands of parameters cost more
 than what is tested. What fails is named in the note of the exception.
@@ -12,11 +12,15 @@ from functools import wraps
 from typing import Any
 
 import pytest
+from hypothesis import settings
+
+USUAL_EXAMPLES = 100
+"""Of a property that says nothing else."""
 
 Test = Callable[..., Any]
 
 
-def seeds(usual: Iterable[int], *, few: int | None = None, nightly: Iterable[int] = ()) -> Callable[[Test], Test]:
+def each_seed(usual: Iterable[int], *, few: int | None = None, nightly: Iterable[int] = ()) -> Callable[[Test], Test]:
     """Plays the test, which takes a `seed`, with all of these, one after the other, up to the first that fails.
 
     `make test` plays the first `few` of the usual ones, by default a quarter, and `make check` all of them.
@@ -40,7 +44,7 @@ def seeds(usual: Iterable[int], *, few: int | None = None, nightly: Iterable[int
     return decorate
 
 
-def each(
+def each_row(
     names: str | Sequence[str], rows: Iterable[Any], ids: Iterable[str] | Callable[[Any], object] | None = None
 ) -> Callable[[Test], Test]:
     """Plays the test with every row, and names all that fail. Takes what `pytest.mark.parametrize` takes.
@@ -68,6 +72,12 @@ def each(
         return _instead(test, play, set(split))
 
     return decorate
+
+
+def examples(usual: int) -> int:
+    """How many examples of a property are drawn that has not as many as the others: the same part of the usual ones as
+    of those, which is a tenth in `make test`."""
+    return max(1, usual * settings.default.max_examples // USUAL_EXAMPLES)
 
 
 def _row(row: Any, names: list[str]) -> tuple[str, dict[str, Any]]:

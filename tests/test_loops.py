@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import each, seeds
+from tests.loops import each_row, each_seed
 
 
 def test_all_rows_are_played_and_those_that_fail_are_named() -> None:
     played = []
 
-    @each("a, b", [(1, 1), (2, 3), pytest.param(3, 4, id="three")])
+    @each_row("a, b", [(1, 1), (2, 3), pytest.param(3, 4, id="three")])
     def test(a: int, b: int) -> None:
         played.append(a)
         assert a == b
@@ -22,7 +22,7 @@ def test_all_rows_are_played_and_those_that_fail_are_named() -> None:
 
 
 def test_the_seed_that_fails_is_named() -> None:
-    @seeds(range(8), nightly=[9])
+    @each_seed(range(8), nightly=[9])
     def test(seed: int) -> None:
         assert seed < 6
 

@@ -6,10 +6,9 @@ import copy
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from tests.conformance.compare import Difference, Level, Rightly, differences
 from tests.conformance.documented import Additions, Excuse, Place, additions, judge
+from tests.loops import each_row
 
 Json = dict[str, Any]
 
@@ -56,7 +55,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG.keys())
+@each_row("change", WRONG.values(), ids=WRONG.keys())
 def test_a_wrong_answer_is_found(change: Any) -> None:
     assert compared(change)
 
@@ -73,7 +72,7 @@ SAME = {
 }
 
 
-@pytest.mark.parametrize("change", SAME.values(), ids=SAME.keys())
+@each_row("change", SAME.values(), ids=SAME.keys())
 def test_what_is_not_visible_does_not_matter(change: Any) -> None:
     assert not compared(change)
 

@@ -19,6 +19,7 @@ from tests.conformance.rules import (
     UnknownTypeIsAnswered,
 )
 from tests.conformance.runner import FAIR_RULE, Outcome, run
+from tests.loops import each_row
 
 OWN = HERE / "own"
 QUEUES = ("quota_*", "limit_*", "place_*", "acl_*", "maxapps_*", "template_*", "dynamic_*", "config_*")
@@ -40,13 +41,13 @@ def promises() -> dict[str, Level]:
     return {name: family.level for name, family in found.items() if family is not None and family.promised}
 
 
-@pytest.mark.parametrize(("name", "level"), promises().items())
+@each_row(("name", "level"), promises().items())
 def test_promised_scenario(name: str, level: Level) -> None:
     result = run(HERE, name, level)
     assert result.outcome in (Outcome.OK, Outcome.DOCUMENTED), result.sentences
 
 
-@pytest.mark.parametrize("name", names(OWN))
+@each_row("name", names(OWN))
 def test_scenario_of_our_own(name: str) -> None:
     result = run(OWN, name, Level.ORDER)
     assert result.outcome is Outcome.OK, result.sentences
@@ -85,7 +86,7 @@ def test_every_excused_scenario_has_one_of_our_own_with_the_right_answer() -> No
     assert excused <= {name.removesuffix("_right") for name in RIGHT}
 
 
-@pytest.mark.parametrize("name", RIGHT)
+@each_row("name", RIGHT)
 def test_a_recording_with_a_right_answer_of_our_own_differs_as_documented(name: str) -> None:
     assert run(HERE, name.removesuffix("_right"), Level.VISIBLE).outcome is Outcome.DOCUMENTED
 

@@ -17,6 +17,7 @@ from tests.conformance.compare import Json, Level, differences
 from tests.conformance.history import History
 from tests.conformance.player import play_through
 from tests.conformance.rules import Played, Rules
+from tests.loops import each_row
 
 CONFIG = 'partitions: [{name: default, queues: [{name: root, submitacl: "*", queues: [{name: a}, {name: b}]}]}]'
 SIZE = {"memory": 10}
@@ -258,7 +259,7 @@ LATE_OTHERWISE: dict[str, Change] = {
 }
 
 
-@pytest.mark.parametrize("change", LATE_OTHERWISE.values(), ids=LATE_OTHERWISE.keys())
+@each_row("change", LATE_OTHERWISE.values(), ids=LATE_OTHERWISE.keys())
 def test_whatever_else_is_pending_or_rejected_is_reported(change: Change) -> None:
     recording = with_a_late_ask(*FAILING, key="late")
     change(recording)

@@ -20,6 +20,8 @@ from schedulerd.kubernetes.shim.http import HttpServer as ShimServer
 from tests.contract.daemon_process import DaemonProcess
 from tests.kubernetes.admission.test_server import HOST, serving, trusting
 
+pytestmark = pytest.mark.slow  # starts daemons
+
 SECONDS = 30.0
 BOMB = gzip.compress(bytes(32 << 20))
 """32 MiB when unpacked."""

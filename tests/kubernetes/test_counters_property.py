@@ -18,7 +18,7 @@ from schedulerd.kubernetes.predicates.topology_counts import SpreadCounter, Topo
 from tests.kubernetes import builders
 from tests.kubernetes.naive import AFFINITY, PORTS, SPREAD, NaiveCluster
 from tests.kubernetes.story import UIDS, Story
-from tests.loops import seeds
+from tests.loops import each_seed
 
 COMPARED = tuple(plugin for plugin in ALL if plugin.name in (SPREAD, AFFINITY, PORTS))
 MOVES = 120
@@ -149,12 +149,12 @@ def play(seed: int, moves: int = MOVES) -> Counter[Code]:
     return twins.seen
 
 
-@seeds(range(SEEDS))
+@each_seed(range(SEEDS))
 def test_counters_say_what_a_recount_says(seed: int) -> None:
     play(seed)
 
 
-@seeds(range(SEEDS, SEEDS + 15))
+@each_seed(range(SEEDS, SEEDS + 15))
 def test_counters_that_were_dropped_come_back_right(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters_module, "_IDLE_COUNTERS_MAX", 1)
     play(seed)

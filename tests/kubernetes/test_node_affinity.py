@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from tests.kubernetes.builders import JSON, expression, node, node_affinity, pod
 from tests.kubernetes.judging import code, refusal, view_of
+from tests.loops import each_row
 
 NAME = "NodeAffinity"
 VIEW = view_of([node("n", {"zone": "a", "size": "5", "empty": "", "text": "x"})])
@@ -30,7 +29,7 @@ NAMED = expression("metadata.name", "In", "n")
 OTHER = expression("metadata.name", "In", "m")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "holds"),
     [
         (expression("zone", "In", "b", "a"), True),
@@ -57,7 +56,7 @@ def test_operators(one: JSON, holds: bool) -> None:
     assert admits(labels(one)) == holds
 
 
-@pytest.mark.parametrize(
+@each_row(
     "one",
     [
         expression("zone", "In"),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from schedulerd.core.state.constraints.node_selector import parse
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
@@ -28,6 +26,7 @@ from tests.kubernetes.builders import (
 )
 from tests.kubernetes.judging import view_of
 from tests.kubernetes.storage_builders import claim, csi_node, put, storage_class, uses, volume
+from tests.loops import each_row
 
 ZONE = "topology.kubernetes.io/zone"
 NODES = [
@@ -82,7 +81,7 @@ PODS = [
 DECIDED = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "VolumeBinding", "VolumeZone")
 
 
-@pytest.mark.parametrize("asked", PODS, ids=lambda one: str(PODS.index(one)))
+@each_row("asked", PODS, ids=lambda one: str(PODS.index(one)))
 def test_a_class_admits_the_nodes_that_its_plugins_admit(asked: Pod) -> None:
     plugins = [plugin for plugin in ALL if plugin.name in DECIDED]
     found = VIEW.node_class(asked)
@@ -92,7 +91,7 @@ def test_a_class_admits_the_nodes_that_its_plugins_admit(asked: Pod) -> None:
         assert found.admits(facts) == (not VIEW.judge(asked, name, plugins)), name
 
 
-@pytest.mark.parametrize("asked", PODS, ids=lambda one: str(PODS.index(one)))
+@each_row("asked", PODS, ids=lambda one: str(PODS.index(one)))
 def test_selector_and_rest_together_are_the_class(asked: Pod) -> None:
     found = VIEW.node_class(asked)
     plain = split(found)
@@ -118,7 +117,7 @@ def _holds(key: str, operator: str, values: Any, attributes: dict[str, str]) -> 
 HUNDRED = [f"k{number:02}" for number in range(100)]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("asked", "selector", "is_plain"),
     [
         (pod(nodeSelector={"b": "2", "a": "1"}), "a=1,b=2", True),

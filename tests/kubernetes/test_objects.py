@@ -16,6 +16,7 @@ from schedulerd.kubernetes.objects import pod as pods
 from schedulerd.kubernetes.objects.decode import MalformedObject
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.storage import PersistentVolume
+from tests.loops import each_row
 
 MODULES = (affinity, cluster, meta, node, pods, storage, volumes)
 STRUCTS = sorted(
@@ -29,7 +30,7 @@ STRUCTS = sorted(
 )
 
 
-@pytest.mark.parametrize("kind", STRUCTS)
+@each_row("kind", STRUCTS)
 def test_every_field_has_a_default_and_null_lists_are_taken(kind: type[msgspec.Struct]) -> None:
     empty = decode.decode(kind, b"{}")
     assert empty == decode.decode(kind, b'{"somethingElse": {"deep": [1, null]}}')
@@ -37,7 +38,7 @@ def test_every_field_has_a_default_and_null_lists_are_taken(kind: type[msgspec.S
     assert decode.decode(kind, json.dumps(containers).encode()) == empty
 
 
-@pytest.mark.parametrize("kind", STRUCTS)
+@each_row("kind", STRUCTS)
 def test_lists_and_maps_may_be_null(kind: type[msgspec.Struct]) -> None:
     for field in msgspec.structs.fields(kind):
         if "tuple[" in str(field.type) or "dict[" in str(field.type):

@@ -9,6 +9,7 @@ from schedulerd.kubernetes.predicates.plugins import ALL
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from tests.kubernetes.builders import JSON, bound, containers, node, pod, ports
 from tests.kubernetes.judging import code, refusal, view_of
+from tests.loops import each_row
 
 PORTS, FIT = "NodePorts", "NodeResourcesFit"
 
@@ -17,7 +18,7 @@ def port(number: int = 80, address: str = "", protocol: str = "") -> JSON:
     return {"hostPort": number, "hostIP": address, "protocol": protocol, "containerPort": 1}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "conflicts"),
     [
         (port(), port(), True),

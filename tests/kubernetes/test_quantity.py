@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulerd.kubernetes.quantity import NANOS, MalformedQuantity, millis, nanos, units
+from tests.loops import each_row
 
 INT64_MAX = 2**63 - 1
 
@@ -45,7 +46,7 @@ def test_any_quantity_is_exact(number: str, suffix: str) -> None:
     assert millis(number + suffix) == max(-INT64_MAX, min(INT64_MAX, away_from_zero(value * 1000)))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "in_millis", "in_units"),
     [
         ("500m", 500, 1),
@@ -86,7 +87,7 @@ def test_less_than_a_nano_is_a_nano() -> None:
     assert nanos("-0.0000000001n") == -1
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

@@ -12,6 +12,7 @@ from schedulerd.kubernetes.predicates.queueing_hints import lifting
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from tests.kubernetes.builders import affinity, anti_affinity, bound, node, pod, selector, spread, term
 from tests.kubernetes.judging import view_of
+from tests.loops import each_row
 
 WEB = {"app": "web"}
 TERM = term("zone", selector(**WEB))
@@ -29,7 +30,7 @@ def asked() -> Pod:
     return pod("p", labels=WEB, affinity=both, topologySpreadConstraints=[spread("zone", selector(**WEB))])
 
 
-@pytest.mark.parametrize("code", Code)
+@each_row("code", Code)
 def test_what_lifts_a_refusal(code: Code) -> None:
     cluster = view().state
     judged = JudgedPod(read_pending(asked(), read_info(asked())), cluster)

@@ -14,7 +14,7 @@ from schedulerd.kubernetes.predicates.refusal import Refusals
 from schedulerd.kubernetes.predicates.refused_pods import RefusedPods
 from tests.kubernetes.story import Story
 from tests.kubernetes.test_counters_property import Twins
-from tests.loops import seeds
+from tests.loops import each_seed
 
 MOVES = 150
 WAITING = 5
@@ -81,12 +81,12 @@ def play(seed: int) -> Waiting:
     return waiting
 
 
-@seeds(range(SEEDS))
+@each_seed(range(SEEDS))
 def test_a_pod_is_woken_when_what_refused_it_has_gone(seed: int) -> None:
     play(seed)
 
 
-@seeds(range(SEEDS, SEEDS + 10))
+@each_seed(range(SEEDS, SEEDS + 10))
 def test_counters_are_kept_for_pods_that_wait(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters_module, "_IDLE_COUNTERS_MAX", 0)
     waiting = play(seed)

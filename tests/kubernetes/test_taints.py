@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from tests.kubernetes.builders import JSON, node, pod
 from tests.kubernetes.judging import code, refusal, view_of
+from tests.loops import each_row
 
 TAINTS, CORDON, NAME = "TaintToleration", "NodeUnschedulable", "NodeName"
 
@@ -16,7 +15,7 @@ def tolerates(toleration: JSON, taint: JSON) -> bool:
     return refusal(view, pod(tolerations=[toleration]), "n", TAINTS) is None
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("toleration", "is_tolerated"),
     [
         ({"key": "k", "operator": "Exists"}, True),
@@ -36,7 +35,7 @@ def test_tolerations(toleration: JSON, is_tolerated: bool) -> None:
     assert tolerates(toleration, {"key": "k", "value": "v", "effect": "NoSchedule"}) == is_tolerated
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("operator", "of_taint", "of_toleration", "is_tolerated"),
     [
         ("Lt", "5", "6", True),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.cluster import PodDisruptionBudget
 from schedulerd.kubernetes.objects.decode import convert
@@ -25,6 +23,7 @@ from tests.kubernetes.builders import (
 )
 from tests.kubernetes.judging import view_of
 from tests.kubernetes.storage_builders import claim, csi_node, put, uses, volume
+from tests.loops import each_row
 
 PORT = ports({"hostPort": 80})
 
@@ -90,7 +89,7 @@ def test_other_budgets_do_not_mind() -> None:
     assert view.exceeded_budgets(["v1"], 0) == ()
 
 
-@pytest.mark.parametrize("plugin", ["ports", "room", "disk", "claim", "limit", "spread", "apart", "against"])
+@each_row("plugin", ["ports", "room", "disk", "claim", "limit", "spread", "apart", "against"])
 def test_victims_count_as_gone_for_every_plugin(plugin: str) -> None:
     web, here = {"app": "web"}, term("zone", selector(app="web"))
     cases: dict[str, tuple[JSON, dict[str, str]]] = {

@@ -14,6 +14,7 @@ from schedulerd.kubernetes.predicates.volume_binding import VolumePlan, plan
 from tests.kubernetes.builders import JSON, expression, node, pod, selector
 from tests.kubernetes.judging import code, refusal, view_of
 from tests.kubernetes.storage_builders import capacity, claim, csi_driver, put, storage_class, uses, volume
+from tests.loops import each_row
 
 NAME = "VolumeBinding"
 
@@ -98,7 +99,7 @@ def test_claims_do_not_share_a_volume_and_small_ones_choose_first() -> None:
     assert planned(view, "a", "b").refusals == (Refusal(NAME, Kind.UNRESOLVABLE, Code.VOLUME_NO_MATCH, ("a",)),)
 
 
-@pytest.mark.parametrize(
+@each_row(
     "unusable",
     [
         volume(size="4Gi"),
@@ -187,7 +188,7 @@ def test_a_selected_node_is_the_only_one() -> None:
     assert planned(view, "c", on="m") == VolumePlan(to_provision=["c"])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "has_room"),
     [
         (capacity("x", "5Gi", {}), True),

@@ -14,7 +14,7 @@ from schedulerd.kubernetes.predicates.storage import Storage
 from schedulerd.kubernetes.predicates.volume_choice import smallest_match
 from tests.kubernetes.builders import JSON, expression, node
 from tests.kubernetes.storage_builders import claim, put, storage_class, volume
-from tests.loops import seeds
+from tests.loops import each_seed
 
 LABELS: tuple[dict[str, str], ...] = (
     {"host": "a", "zone": "1"},
@@ -68,7 +68,7 @@ def naive(one: PersistentVolumeClaim, facts: NodeFacts, storage: Storage, taken:
     return smallest
 
 
-@seeds(range(30))
+@each_seed(range(30))
 def test_the_choice_is_that_of_a_walk_over_all(seed: int) -> None:
     random = Random(seed)
     storage = Storage()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from tests.kubernetes.builders import JSON, bound, node, pod
 from tests.kubernetes.judging import code, refusal, view_of
 from tests.kubernetes.storage_builders import attachment, claim, csi_node, put, storage_class, uses, volume
+from tests.loops import each_row
 
 RESTRICTIONS, LIMITS, ZONES = "VolumeRestrictions", "NodeVolumeLimits", "VolumeZone"
 
@@ -29,7 +28,7 @@ def rbd(image: str = "d", pool: str = "p", monitors: tuple[str, ...] = ("m",), r
     return {"name": "v", "rbd": {"image": image, "pool": pool, "monitors": list(monitors), "readOnly": read_only}}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other", "conflicts"),
     [
         (gce(), gce(), True),
@@ -139,7 +138,7 @@ def test_victims_take_their_volumes_along() -> None:
 ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("of_volume", "of_node", "is_refused"),
     [
         ({ZONE: "a"}, {ZONE: "a"}, False),

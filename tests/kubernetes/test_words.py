@@ -6,6 +6,7 @@ import pytest
 
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from schedulerd.kubernetes.predicates.words import reasons, sentence, todays_words, words_of_1_20
+from tests.loops import each_row
 
 DATA = ("one", "two", "three", "four")
 
@@ -14,7 +15,7 @@ def refusal(code: Code, *data: str | int) -> Refusal:
     return Refusal("Plugin", Kind.UNRESOLVABLE, code, data)
 
 
-@pytest.mark.parametrize("code", Code)
+@each_row("code", Code)
 def test_every_code_has_words(code: Code) -> None:
     for words in (todays_words, words_of_1_20):
         said = words(refusal(code, *DATA))

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from schedulerd.core.language.specs import NodeOrder
 from schedulerd.core.state.constraints import constraints, node_pools
+from tests.loops import examples
 from tests.property.constrained import Choosy, Move, plans
 
 NEVER, ALWAYS = 10_000, 1
@@ -53,7 +54,7 @@ def check_constraints(plan: list[Move], node_order: NodeOrder) -> Counter[str]:
 def test_a_constraint_holds_where_an_ask_is_placed_and_nowhere_where_it_waits(way: str, rules_min: int) -> None:
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=100)
+    @settings(max_examples=examples(100))
     @given(plans, st.sampled_from(list(NodeOrder)))
     def check(plan: list[Move], node_order: NodeOrder) -> None:
         found = check_constraints(plan, node_order)

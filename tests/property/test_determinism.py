@@ -14,6 +14,8 @@ from tests.sim.observations import Observations
 from tests.sim.replay import facts_of
 from tests.sim.simulation import Failure, History, simulate
 
+pytestmark = pytest.mark.slow
+
 SEED = 1
 STEPS = 800
 PROCESS_TIMEOUT_S = 60

@@ -20,7 +20,7 @@ from schedulerd.core.language.commands import (
 from schedulerd.core.language.facts.fact import Allocated, Fact, ReleaseRequested
 from schedulerd.core.language.resources import Resources
 from tests.dialects import PRIORITY_CLASSES, Speaker, Speaker2021, Speaker2023, WireCommand
-from tests.loops import seeds
+from tests.loops import each_seed
 from tests.property.dialect_story import WIRE_COMMANDS, Teller, commonly, tell
 from tests.sim.observations import Observations
 from tests.sim.simulation import new_scheduler, simulate
@@ -190,7 +190,7 @@ def test_the_story_of_a_resource_manager_is_the_same_in_both_dialects() -> None:
     }
 
 
-@seeds([1, 2])
+@each_seed([1, 2])
 def test_a_long_history_gives_the_same_facts_in_both_dialects(seed: int) -> None:
     history = simulate(seed, 300, Observations())[0]
 

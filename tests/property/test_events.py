@@ -15,6 +15,7 @@ from schedulerd.observe.event_record import SI, Event, Record
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
 from tests.instants import at
+from tests.loops import examples
 from tests.property.story import Move, Story, moves, several_trees
 from tests.property.trees import Tree
 
@@ -147,7 +148,7 @@ class EventStory(Story):
         return facts
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(several_trees, plans)
 def test_the_books_that_event_records_make_are_right(files: list[Tree], plan: list[Move]) -> None:
     story = EventStory(files)

@@ -18,6 +18,7 @@ from schedulerd.terminal import cli, get, queue, top
 from schedulerd.terminal.api_client import ApiClient
 from schedulerd.terminal.words import clean
 from schedulerd.wire.decode import RequestDecoder
+from tests.loops import examples
 from tests.unit.core.builders import RM, Conversation, a_conversation, a_queue_spec, a_root
 from tests.unit.daemon.admin.api.api_world import ApiWorld
 
@@ -68,7 +69,7 @@ def api_of(world: ApiWorld) -> Iterator[None]:
 
 
 @given(st.tuples(*[NAMES] * 6))
-@settings(max_examples=8, deadline=None, derandomize=True, database=None, phases=[Phase.generate])
+@settings(max_examples=examples(8), deadline=None, derandomize=True, database=None, phases=[Phase.generate])
 def test_no_name_controls_a_terminal(names: tuple[str, ...]) -> None:
     node, app, user, key, namespace, pod = names
     world = ApiWorld(told(names))

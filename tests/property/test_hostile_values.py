@@ -37,6 +37,7 @@ from schedulerd.daemon.transport.request_limits import RequestLimits
 from schedulerd.wire.callback import HelloInvalid, read_hello, results_in
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder
+from tests.loops import examples
 from tests.property.everything_told import Outside
 from tests.unit.core.builders import EVERYBODY, RM, a_node, a_scheduler, an_app, an_ask
 from tests.unit.wire.messages import messages
@@ -189,7 +190,7 @@ def outside(*, predicates: bool = False) -> Outside:
     return told
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.lists(st.one_of(outside_commands, outside_commands, st.sampled_from(OWN)), max_size=8), st.booleans())
 def test_no_value_of_any_field_makes_a_step_raise_or_cannot_be_told(
     commands: list[c.Command], predicates: bool
@@ -205,7 +206,7 @@ def test_no_value_of_any_field_makes_a_step_raise_or_cannot_be_told(
 
 
 @pytest.mark.parametrize("name", TAGS)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.too_slow])
 @given(texts, st.booleans())
 def test_no_text_in_a_tag_makes_a_step_raise_or_cannot_be_told(name: str, text: str, forced: bool) -> None:
     told = outside()
@@ -262,7 +263,7 @@ WORDS = (*KNOWN, *TAGS, *HOSTILE)
 
 @pytest.mark.parametrize("message_type", DECODERS, ids=lambda one: one.DESCRIPTOR.full_name)
 def test_no_message_makes_a_step_raise_or_cannot_be_told(message_type: type[Message]) -> None:
-    @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+    @settings(max_examples=examples(40), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
     @given(st.lists(messages(message_type, WORDS, items_max=2), max_size=4))
     def send(sent: list[Any]) -> None:
         told = outside()
@@ -299,7 +300,7 @@ partitions:
 GOOD = ("default", "true", '""', "1", '"*"', "5", "1", "1", "30s", "1", "fifo", "u", "1", "1")
 
 
-@settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.integers(0, len(GOOD) - 1), texts, max_size=3), st.sampled_from(("'", '"', "")))
 def test_no_text_of_a_queue_file_makes_it_raise_or_cannot_be_told(hostile: dict[int, str], quote: str) -> None:
     words = list(GOOD)
@@ -318,7 +319,7 @@ def test_no_text_of_a_queue_file_makes_it_raise_or_cannot_be_told(hostile: dict[
     told.look()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.text(max_size=200) | st.sampled_from(HOSTILE))
 def test_any_text_is_a_queue_file_or_has_problems(text: str) -> None:
     try:

@@ -25,7 +25,7 @@ from schedulerd.journal.encode import entry_text, facts_bytes, facts_text
 from schedulerd.journal.recorder import JournalRecorder
 from schedulerd.journal.schema import schema
 from tests.instants import at
-from tests.loops import seeds
+from tests.loops import each_seed
 from tests.sim.observations import Observations
 from tests.sim.simulation import new_scheduler, simulate
 from tests.unit.journal.build import GENEROUS_BYTES, files_in
@@ -109,7 +109,7 @@ def test_facts_that_differ_in_a_field_differ_in_text_and_equal_ones_do_not(kind:
     check()
 
 
-@seeds(range(4))
+@each_seed(range(4))
 def test_a_history_of_the_simulator_is_proved_by_its_journal(seed: int, tmp_path: Path) -> None:
     history, _ = simulate(seed, 300, Observations())
     recorder = JournalRecorder(files_in(tmp_path, file_max=20_000, all_max=100 * GENEROUS_BYTES), lambda _: None)

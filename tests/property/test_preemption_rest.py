@@ -19,6 +19,7 @@ from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
 from schedulerd.core.language.facts.preemption import Preempted
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import SECOND_NS, QueueSpec
+from tests.loops import examples
 from tests.property.trees import seeds
 from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask, of
 from tests.unit.core.preemption_builders import wait
@@ -131,7 +132,7 @@ def check_rest(rivals: Rivals) -> int:
 def test_no_two_asks_take_room_from_each_other_again_and_the_cluster_comes_to_rest(queues: int) -> None:
     seen: Counter[bool] = Counter()
 
-    @settings(max_examples=100, phases=[Phase.generate])
+    @settings(max_examples=examples(100), phases=[Phase.generate])
     @given(st.builds(Rivals, seeds, st.just(queues)))
     def check(rivals: Rivals) -> None:
         seen[check_rest(rivals) > 0] += 1

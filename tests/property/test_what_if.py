@@ -20,7 +20,7 @@ from schedulerd.replay.names import ApplicationName, PodName, application_of, po
 from schedulerd.replay.outcome import Measure
 from schedulerd.replay.playback import Step
 from schedulerd.replay.what_if import WhatIf
-from tests.loops import seeds
+from tests.loops import each_seed
 from tests.sim.clusters import TIMEOUTS
 from tests.sim.observations import Observations
 from tests.sim.simulation import EVERY_WORLD, History, new_scheduler, simulate
@@ -51,7 +51,7 @@ def other_world(demand: Demand) -> tuple[list[Step], Scheduler]:
     return steps, scheduler
 
 
-@seeds(range(len(EVERY_WORLD)))
+@each_seed(range(len(EVERY_WORLD)))
 def test_any_history_has_a_demand_that_can_be_played(seed: int) -> None:
     recorded = history(seed)
     scheduler, measure = new_scheduler(), Measure()

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.loops import each_row
 from tests.rest.compare import MISSING, Difference, differences, normalized
 from tests.rest.projection import to_head
 from tests.rest.rules import EXCUSES
@@ -114,7 +115,7 @@ UTILIZATIONS = Pair("", "/ws/v1/scheduler/node-utilizations", [], [])
 ONE_MORE = Facts(duplicates=Counter({"app": 1}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("difference", "pair", "facts", "names"),
     [
         (Difference("/default/applications/total", 8, 7), PARTITIONS, ONE_MORE, ["duplicate"]),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from schedulerd.core.scheduler import Scheduler
-from tests.loops import seeds
+from tests.loops import each_seed
 from tests.sim import __main__ as simulator
 from tests.sim import history_file, replay
 from tests.sim.faults import KINDS
@@ -50,7 +50,7 @@ def test_what_failed_is_written_down_and_judged_again(
     assert "nothing wrong" in capsys.readouterr().out
 
 
-@seeds(range(len(SOAKED_WORLDS)), few=len(SOAKED_WORLDS))
+@each_seed(range(len(SOAKED_WORLDS)), few=len(SOAKED_WORLDS))
 def test_every_command_can_be_written_down(seed: int, tmp_path: Path) -> None:
     """What is read is what was written, as its repr says all of it. So `make test` plays every world once."""
     history, failure = simulate(seed, 120, Observations(), SOAKED_WORLDS, is_faulty=True)

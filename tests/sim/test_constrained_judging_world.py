@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.loops import seeds
+from tests.loops import each_seed
 from tests.sim.constrained_judging_world import EXPECTED, WORLDS
 from tests.sim.outcomes import Outcomes
 
 OUTCOMES = Outcomes(WORLDS, 400, (2, 5, 6, 8, 10, 11))
 
 
-@seeds(OUTCOMES.seeds, few=1)
+@each_seed(OUTCOMES.seeds, few=1)
 def test_nothing_goes_wrong(seed: int) -> None:
     assert OUTCOMES.problems(seed) == []
 

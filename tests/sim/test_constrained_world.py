@@ -10,7 +10,7 @@ import pytest
 
 from schedulerd.core.state.constraints.affinity import Affinity
 from schedulerd.core.state.constraints.constraints import Constraints
-from tests.loops import seeds
+from tests.loops import each_seed
 from tests.sim.constrained_world import ConstrainedWorld
 from tests.sim.constraint_invariants import EXPECTED
 from tests.sim.outcomes import Outcomes
@@ -18,7 +18,7 @@ from tests.sim.outcomes import Outcomes
 OUTCOMES = Outcomes((ConstrainedWorld,), 500, range(1, 6))
 
 
-@seeds(OUTCOMES.seeds, few=1)
+@each_seed(OUTCOMES.seeds, few=1)
 def test_nothing_goes_wrong(seed: int) -> None:
     assert OUTCOMES.problems(seed) == []
 

@@ -43,6 +43,7 @@ from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import MINUTE_NS
 from schedulerd.core.views import view
 from schedulerd.core.views.values import LimitView, ResourceManagerView
+from tests.loops import each_row
 from tests.sim.clusters import PARTITIONS
 from tests.sim.gang_invariants import GangInvariants
 from tests.sim.simulation import START_NS, new_scheduler
@@ -305,7 +306,7 @@ RULES: dict[str, tuple[Change, str]] = {
 }
 
 
-@pytest.mark.parametrize(("change", "sentence"), RULES.values(), ids=RULES.keys())
+@each_row(("change", "sentence"), RULES.values(), ids=RULES.keys())
 def test_a_rule_notices(change: Change, sentence: str) -> None:
     found = judged(change)
     assert any(sentence in problem for problem in found), found
@@ -338,7 +339,7 @@ COUNTS: dict[str, tuple[Change, str]] = {
 }
 
 
-@pytest.mark.parametrize(("change", "sentence"), COUNTS.values(), ids=COUNTS.keys())
+@each_row(("change", "sentence"), COUNTS.values(), ids=COUNTS.keys())
 def test_the_books_notice(change: Change, sentence: str) -> None:
     found = judged(change)
     assert any(sentence in problem for problem in found), found

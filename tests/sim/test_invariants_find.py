@@ -19,6 +19,7 @@ from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.pending.end_of_step import end_of_step
 from schedulerd.core.state.pending.request_class import PendingClass
+from tests.loops import each_row
 from tests.mutants.changes import Replaced, gives
 from tests.sim.observations import Observations
 from tests.sim.shorten import shorten
@@ -229,7 +230,7 @@ CORRUPTIONS: dict[str, tuple[Corruption, str]] = {
 }
 
 
-@pytest.mark.parametrize(("corrupt", "sentence"), CORRUPTIONS.values(), ids=CORRUPTIONS.keys())
+@each_row(("corrupt", "sentence"), CORRUPTIONS.values(), ids=CORRUPTIONS.keys())
 def test_an_invariant_notices(corrupt: Corruption, sentence: str) -> None:
     world = SmallWorld()
     corrupt(world)

@@ -7,7 +7,7 @@ import pytest
 from schedulerd.core.predicates.handlers import predicate_results
 from schedulerd.core.state.actions import predicate_checks
 from schedulerd.core.state.ledger import commit_room
-from tests.loops import seeds
+from tests.loops import each_seed
 from tests.sim.judging_world import (
     EXPECTED,
     JudgingContestedWorld,
@@ -20,7 +20,7 @@ WORLDS = (JudgingWorld, JudgingGangWorld, JudgingContestedWorld)
 OUTCOMES = Outcomes(WORLDS, 400, (*range(1, 7), 8, 20))
 
 
-@seeds(OUTCOMES.seeds, few=1)
+@each_seed(OUTCOMES.seeds, few=1)
 def test_nothing_goes_wrong(seed: int) -> None:
     assert OUTCOMES.problems(seed) == []
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from schedulerd.core.state.partition import Partition
-from tests.loops import seeds
+from tests.loops import each_seed
 from tests.sim.outcomes import Outcomes
 from tests.sim.shim_world import EXPECTED, WORLDS
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.interpreted
 OUTCOMES = Outcomes(WORLDS, 400, range(10))
 
 
-@seeds(OUTCOMES.seeds, few=2)
+@each_seed(OUTCOMES.seeds, few=2)
 def test_nothing_goes_wrong(seed: int) -> None:
     assert OUTCOMES.problems(seed) == []
 

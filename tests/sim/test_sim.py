@@ -9,7 +9,7 @@ import pytest
 from schedulerd.core import cycle
 from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.reservations.handlers import new_reservations
-from tests.loops import seeds
+from tests.loops import each_seed
 from tests.sim.__main__ import report
 from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, simulate
@@ -26,13 +26,13 @@ def outcome(seed: int) -> tuple[Failure | None, Observations]:
     return failure, seen
 
 
-@seeds(SEEDS, few=2)
+@each_seed(SEEDS, few=2)
 def test_nothing_goes_wrong(seed: int) -> None:
     failure, _ = outcome(seed)
     assert failure is None, report(seed, failure)
 
 
-@seeds([2, 5, 8])
+@each_seed([2, 5, 8])
 def test_nothing_goes_wrong_where_bounds_are_reached(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In worlds of this size that takes smaller bounds."""
     monkeypatch.setattr(new_reservations, "RETRY_LIST_MAX", 2)

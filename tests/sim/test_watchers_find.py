@@ -19,6 +19,7 @@ from schedulerd.core.language.lifecycles import NodeState
 from schedulerd.core.language.resources import Limits, Resources
 from schedulerd.core.language.specs import Acl, LimitSpec, PartitionSpec, QueueSpec
 from schedulerd.core.views import view
+from tests.loops import each_row
 from tests.sim.auditor import Auditor
 from tests.sim.file_invariants import FileInvariants
 from tests.sim.oracle import misplaced, overlooked
@@ -68,7 +69,7 @@ LOST: dict[str, tuple[FactChange, str]] = {
 }
 
 
-@pytest.mark.parametrize(("change", "sentence"), LOST.values(), ids=LOST.keys())
+@each_row(("change", "sentence"), LOST.values(), ids=LOST.keys())
 def test_the_auditor_notices(change: FactChange, sentence: str) -> None:
     found = audited(change)
     assert any(sentence in problem for problem in found), found

@@ -15,6 +15,7 @@ import pytest
 
 from schedulerd.config.settings import Settings
 from schedulerd.observe.families import FAMILIES
+from tests.loops import each_row
 
 ROOT = Path(__file__).parents[2]
 CORE = ("schedulerd/core",)
@@ -316,6 +317,7 @@ FILES = sorted(
 )
 
 
+@pytest.mark.slow
 def test_no_file_uses_a_retired_identifier() -> None:
     found = [one for path in FILES for one in _retired_in(path, (ROOT / path).read_text())]
     assert not found, "\n".join(found[:50])
@@ -329,11 +331,12 @@ def test_a_retired_identifier_is_found_wherever_it_stands(source: str) -> None:
     assert not _retired_in("schedulerd/simulate/somewhere.py", source)
 
 
-@pytest.mark.parametrize("name", [*Settings.model_fields, *(family.name for family in FAMILIES)])
+@each_row("name", [*Settings.model_fields, *(family.name for family in FAMILIES)])
 def test_settings_and_metrics_have_no_retired_words(name: str) -> None:
     assert not set(re.split("_", name)) & set(RETIRED_PARTS)
 
 
+@pytest.mark.slow
 def test_no_function_of_the_tests_has_a_retired_word_in_its_name() -> None:
     files = [path for path in FILES if path.startswith("tests") and "kubernetes" not in path]
     found = [one for path in files for one in _retired_in_tests(path, (ROOT / path).read_text())]

@@ -22,6 +22,7 @@ from schedulerd.kubernetes.admission.certificates import (
     renewed,
 )
 from schedulerd.kubernetes.admission.serving import server_context
+from tests.loops import each_row
 
 START = datetime(2026, 11, 23, 12, tzinfo=UTC)
 HOST = "schedulerd-admission.schedulerd.svc"
@@ -140,10 +141,8 @@ def test_another_name_makes_another_certificate() -> None:
     verify(made.ca_certificates, made.certificate, START, "other.schedulerd.svc")
 
 
-@pytest.mark.parametrize("field", ["ca_certificates", "ca_key", "certificate", "key"])
-@pytest.mark.parametrize(
-    "content", [b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", None]
-)
+@each_row("field", ["ca_certificates", "ca_key", "certificate", "key"])
+@each_row("content", [b"nonsense", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", None])
 def test_what_cannot_be_used_is_made_again(field: str, content: bytes | None) -> None:
     kept, other = renewed(None, HOSTS, START), renewed(None, HOSTS, START)
     parts = {name: getattr(kept, name) for name in ("ca_certificates", "ca_key", "certificate", "key")}

@@ -20,6 +20,7 @@ from schedulerd.kubernetes.admission.metrics import PREFIX, AdmissionMetrics
 from schedulerd.kubernetes.admission.settings import ENVIRONMENT_PREFIX, AdmissionSettings
 from schedulerd.settings.layers import SettingsInvalid, load_layers
 from tests.kubernetes.contract.real_server import write_kubeconfig
+from tests.loops import each_row
 
 pytestmark = pytest.mark.timeout(60)
 PAGE = Path(__file__).parents[3] / "docs" / "admission.md"
@@ -102,7 +103,7 @@ def test_settings_that_cannot_be_used(tmp_path: Path) -> None:
         assert "--trusted-users = '(': \"(\" is not a regular expression: missing )" in error
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("flags", "words"),
     [
         ({"process_namespaces": "a,b["}, "is not a regular expression"),

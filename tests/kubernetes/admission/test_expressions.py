@@ -33,6 +33,7 @@ from tests.kubernetes.admission.reviews import (
 )
 from tests.kubernetes.chart.helm import admission, needs_helm
 from tests.kubernetes.rights import MANIFESTS
+from tests.loops import each_row
 
 SYSTEM = "schedulerd"
 """The namespace of the manifests."""
@@ -233,7 +234,7 @@ def test_trust_is_that_of_the_values() -> None:
 
 @pytest.mark.parametrize("webhooks", [WEBHOOKS, OLD_WEBHOOKS], ids=["1.30", "before 1.30"])
 class TestWebhooks:
-    @pytest.mark.parametrize("kind", [*KINDS, *CUSTOM], ids=lambda kind: f"{kind.group}/{kind.resource}")
+    @each_row("kind", [*KINDS, *CUSTOM], ids=lambda kind: f"{kind.group}/{kind.resource}")
     def test_each_kind_is_seen(self, webhooks: dict[str, JSON], kind: Workload) -> None:
         created = ask(kind, {}) if len(kind.paths) == 1 and "*" not in kind.paths[0] else custom(kind)
         assert is_asked(webhooks["pods.schedulerd.io"], created)

@@ -24,6 +24,7 @@ TLS = Path(__file__).parents[2] / "contract" / "tls"
 QUEUES = "partitions:\n  - name: default\n    queues:\n      - name: root\n        queues: [{name: a}, {name: b}]\n"
 
 
+@pytest.mark.slow
 async def test_the_impact_is_told_over_mutual_tls(real_loop: None, tmp_path: Path) -> None:
     file = tmp_path / "queues.yaml"
     file.write_text(QUEUES)
@@ -46,6 +47,7 @@ async def test_the_impact_is_told_over_mutual_tls(real_loop: None, tmp_path: Pat
             await ask_impact(replace(address, ca_file=tmp_path / "missing"), QUEUES, 3.0)
 
 
+@pytest.mark.slow
 async def test_a_daemon_whose_shim_uses_a_socket_file(real_loop: None, tmp_path: Path) -> None:
     """As the chart has it: the second address is for those who ask, with certificates."""
     file = tmp_path / "queues.yaml"
@@ -91,6 +93,7 @@ async def _code(channel: grpc.aio.Channel, method: str) -> grpc.StatusCode:
     return code
 
 
+@pytest.mark.slow
 async def test_what_would_change(real_loop: None, tmp_path: Path) -> None:
     file = tmp_path / "queues.yaml"
     file.write_text(QUEUES)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 from ruamel.yaml import YAML
 
@@ -41,6 +40,7 @@ def asked(webhook: dict[str, Any], operation: str) -> set[tuple[str, str]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "versions"),
     [
@@ -51,6 +51,8 @@ def asked(webhook: dict[str, Any], operation: str) -> set[tuple[str, str]]:
     ],
 )
 def test_manifests_are_what_kubernetes_takes(name: str, versions: list[str]) -> None:
+    import kubernetes_validate  # takes four seconds, which no other test need wait
+
     for version in versions:
         for document in documents(name):
             kubernetes_validate.validate(document, version, strict=True)

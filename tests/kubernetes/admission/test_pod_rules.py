@@ -26,6 +26,7 @@ from tests.kubernetes.admission.reviews import (
     rules,
     user_info,
 )
+from tests.loops import each_row
 
 RULES = rules()
 AUTOGEN = "yunikorn-team-autogen"
@@ -96,7 +97,7 @@ def test_the_shim_reads_what_was_written() -> None:
     assert read.application_id == read_metadata(convert(Pod, pod())).application_id, "what it would be without a label"
 
 
-@pytest.mark.parametrize(
+@each_row(
     "named",
     [
         pod({APP_ID: "a"}),
@@ -124,8 +125,8 @@ def test_an_empty_value_is_none() -> None:
     assert stored["metadata"]["annotations"][OWN] == user_info("ann")
 
 
-@pytest.mark.parametrize("length", [1, 25, 26, 27, 45, 46, 47, 48, 62, 63])
-@pytest.mark.parametrize("unique", [True, False])
+@each_row("length", [1, 25, 26, 27, 45, 46, 47, 48, 62, 63])
+@each_row("unique", [True, False])
 def test_application_ids_are_labels_in_namespaces_of_any_length(length: int, unique: bool) -> None:
     namespace = ("a-" * 32)[: length - 1] + "z"
     decision = mutate(rules(one_application_per_pod=unique), request(pod(), namespace=namespace), None)
@@ -142,7 +143,7 @@ def test_an_id_for_each_pod_becomes_its_uid() -> None:
     assert read_metadata(convert(Pod, stored)).application_id.name == "team-u-1"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "namespace", "scheduler", "labelled"),
     [
         ({}, "team", "schedulerd", True),
@@ -223,8 +224,8 @@ def test_other_operations_are_allowed(operation: str) -> None:
     assert mutate(RULES, request(None, pod(), operation="DELETE"), None) == Decision()
 
 
-@pytest.mark.parametrize("key", [OWN, YUNIKORN])
-@pytest.mark.parametrize(
+@each_row("key", [OWN, YUNIKORN])
+@each_row(
     "value",
     [
         user_info("bob"),
@@ -277,7 +278,7 @@ def test_who_is_trusted_may_write_anybody_and_stays_out_of_it(settings: JSON, us
     assert "annotations" not in after(pod(), rules(**settings), user=user, groups=groups)["metadata"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("settings", "user"),
     [
         ({"trusted_users": "robot"}, "robot-7"),

@@ -35,6 +35,7 @@ from schedulerd.kubernetes.admission.rules.review import (
 from schedulerd.kubernetes.admission.server import WebhookServer
 from schedulerd.kubernetes.admission.serving import CertificateFolder, CertificateUnusable, server_context
 from tests.kubernetes.admission.reviews import JSON, OWN, patched, pod, review, rules, user_info
+from tests.loops import each_row
 
 pytestmark = pytest.mark.timeout(60)
 HOST = "schedulerd-admission.schedulerd.svc"
@@ -161,7 +162,7 @@ HOSTILE: dict[str, bytes] = {
 }
 
 
-@pytest.mark.parametrize("name", HOSTILE)
+@each_row("name", HOSTILE)
 def test_a_hostile_body_is_refused_with_a_reason(name: str) -> None:
     started_s = time.process_time()
     with pytest.raises(ReviewUnusable, match=r".{10,}"):

@@ -12,6 +12,7 @@ from schedulerd.kubernetes.admission.rules.pods import check_users, mutate
 from schedulerd.kubernetes.admission.rules.review import Decision
 from schedulerd.kubernetes.admission.rules.workloads import BUILT_IN, SPARK_CONF, Workload, parse_workload
 from tests.kubernetes.admission.reviews import CUSTOM, JSON, OWN, YUNIKORN, patched, request, rules, user_info
+from tests.loops import each_row
 
 RULES = rules()
 APPS = {"apps": ["deployments", "replicasets", "statefulsets", "daemonsets"], "batch": ["jobs", "cronjobs"]}
@@ -54,7 +55,7 @@ def after(new: JSON, old: JSON | None = None, resource: tuple[str, str] = DEPLOY
     return stored
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("resource", "path"),
     [
         ((one.group, one.resource), ".".join(path))
@@ -228,7 +229,7 @@ def test_the_template_of_a_driver_gets_the_user_too() -> None:
     assert driver["annotations"] == driver["template"]["metadata"]["annotations"] == {OWN: ANN}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "document",
     [
         {},
@@ -266,7 +267,7 @@ def test_kinds_are_a_setting() -> None:
     assert mutate(ours, request(deployment(), resource=("ray.io", "rayclusters")), None) == Decision()
 
 
-@pytest.mark.parametrize(
+@each_row(
     "text",
     [
         "",

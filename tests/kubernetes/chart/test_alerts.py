@@ -18,6 +18,7 @@ from tests.kubernetes.chart.dashboards import EACH_DAEMON, queries
 from tests.kubernetes.chart.families import LABELS, of_any_daemon
 from tests.kubernetes.chart.helm import CHART, CUSTOM, needs_helm, one_of, render
 from tests.kubernetes.chart.prometheus import needs_promtool, promtool
+from tests.loops import each_row
 
 RUNBOOKS = CHART.parents[1] / "docs" / "runbooks"
 
@@ -268,7 +269,7 @@ def test_every_alert_has_its_cases_and_its_page() -> None:
         assert (RUNBOOKS / f"{name}.md").read_text().startswith(f"# {name}\n")
 
 
-@pytest.mark.parametrize("name", ALERTS)
+@each_row("name", ALERTS)
 def test_a_page_shows_the_log_of_the_right_pods_and_says_how_to_find_them(name: str) -> None:
     """One of two pods, which `logs deployment/...` shows, is often the standby; where none may lead, all are shown."""
     page = (RUNBOOKS / f"{name}.md").read_text()
@@ -279,7 +280,7 @@ def test_a_page_shows_the_log_of_the_right_pods_and_says_how_to_find_them(name: 
     assert ("POD" in page) == ("[`POD`](../install.md#pods-of-schedulerd)" in page)
 
 
-@pytest.mark.parametrize("name", ALERTS)
+@each_row("name", ALERTS)
 def test_an_alert_has_a_severity_and_words(name: str) -> None:
     rule = ALERTS[name]
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
@@ -287,7 +288,7 @@ def test_an_alert_has_a_severity_and_words(name: str) -> None:
     assert {"summary", "description"} == rule["annotations"].keys()
 
 
-@pytest.mark.parametrize("name", ALERTS)
+@each_row("name", ALERTS)
 def test_an_alert_is_about_metrics_that_there_are(name: str) -> None:
     known = LABELS.keys() | OF_THE_API_SERVER
     words = re.findall(r"\b(?:schedulerd|apiserver)_\w+", ALERTS[name]["expr"])
@@ -300,7 +301,7 @@ ASKED = {name: rule["expr"] for name, rule in ALERTS.items()} | queries()
 """Every query of alerts and dashboards."""
 
 
-@pytest.mark.parametrize("name", ASKED)
+@each_row("name", ASKED)
 def test_what_the_daemon_knows_is_asked_of_the_leader(name: str) -> None:
     assert of_any_daemon(ASKED[name]) <= EACH_DAEMON.keys()
 
@@ -395,6 +396,7 @@ class TestByPrometheus:
     def test_it_takes_the_rules(self) -> None:
         promtool("check", "rules", str(RULES))
 
+    @pytest.mark.slow
     def test_each_fires_when_it_should_and_not_otherwise(self, tmp_path: Path) -> None:
         fires = [(name, True, cases[0]) for name, cases in CASES.items()]
         is_quiet = [(name, False, cases[1]) for name, cases in CASES.items()]

@@ -12,6 +12,7 @@ from tests.kubernetes.chart.dashboards import DASHBOARDS, FOLDER, queries, text
 from tests.kubernetes.chart.families import LABELS
 from tests.kubernetes.chart.helm import needs_helm, one_of, render
 from tests.kubernetes.chart.prometheus import filled_in, needs_promtool, promtool
+from tests.loops import each_row
 
 OF_SCRAPES = {"namespace", "pod", "container", "le"}
 
@@ -31,7 +32,7 @@ def test_panels_have_numbers_of_their_own_and_the_chosen_source(name: str) -> No
             assert one["targets"]
 
 
-@pytest.mark.parametrize("name", queries())
+@each_row("name", queries())
 def test_a_query_is_about_metrics_and_labels_that_there_are(name: str) -> None:
     query = queries()[name]
     used = {re.sub("_bucket$", "", one) for one in re.findall(r"\bschedulerd_\w+", query)}

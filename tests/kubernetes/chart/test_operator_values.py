@@ -11,12 +11,13 @@ from ruamel.yaml import YAML
 
 from tests.kubernetes.chart.helm import CHART, CUSTOM, needs_helm, one_of, render, render_text, run, scheduler
 from tests.kubernetes.chart.test_templates import ALONE, EVERYTHING, MATRIX
+from tests.loops import each_row
 
 pytestmark = needs_helm
 JSON = dict[str, Any]
 
 
-@pytest.mark.parametrize("name", MATRIX)
+@each_row("name", MATRIX)
 def test_no_key_is_there_twice(name: str) -> None:
     """YAML that a strict parser refuses; this one does."""
     for text in render_text(MATRIX[name], api_versions=CUSTOM).values():

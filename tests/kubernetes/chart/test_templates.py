@@ -7,9 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
-from kubernetes_validate.utils import all_versions, major_minor
 
 import schedulerd
 from tests.kubernetes.chart.helm import (
@@ -24,6 +22,7 @@ from tests.kubernetes.chart.helm import (
 )
 from tests.kubernetes.command_lines import settings_of
 from tests.kubernetes.rights import SCHEDULING_GROUPS, Right, granted, rights_of
+from tests.loops import each_row
 from tests.packaging.dockerfile import parse
 
 pytestmark = needs_helm
@@ -140,33 +139,28 @@ MATRIX: dict[str, JSON] = {
 }
 OF_OTHERS = ("monitoring.coreos.com/", "cert-manager.io/")
 """API groups for which there are no schemas."""
-VERSIONS = [one for one in map(major_minor, all_versions()) if int(one.partition(".")[2]) >= 28]
-"""Of Kubernetes, for which there are schemas."""
 
 
-def test_there_are_schemas_of_many_versions() -> None:
-    assert len(VERSIONS) >= 9, VERSIONS
-
-
-@pytest.mark.parametrize("name", MATRIX)
+@each_row("name", MATRIX)
 def test_lint(name: str) -> None:
     out = run("lint", str(CHART), "--strict", "--values", "-", given=json.dumps(MATRIX[name]))
     assert "0 chart(s) failed" in out
 
 
-@pytest.mark.parametrize(
-    ("name", "version"),
-    [
-        *((name, version) for name in ("defaults", "everything") for version in VERSIONS),
-        *((name, version) for name in MATRIX for version in (VERSIONS[0], VERSIONS[-1])),
-    ],
-)
-def test_every_version_of_kubernetes_takes_the_objects(name: str, version: str) -> None:
-    objects = render(MATRIX[name], kube_version=version, api_versions=CUSTOM)
-    assert {"Deployment", "Service", "Pod"} <= {one["kind"] for one in objects}
-    for one in objects:
-        if not one["apiVersion"].startswith(OF_OTHERS):
-            kubernetes_validate.validate(one, version, strict=True)
+@pytest.mark.slow
+def test_every_version_of_kubernetes_takes_the_objects() -> None:
+    import kubernetes_validate  # takes four seconds, which no other test need wait
+    from kubernetes_validate.utils import all_versions, major_minor
+
+    versions = [one for one in map(major_minor, all_versions()) if int(one.partition(".")[2]) >= 28]
+    assert len(versions) >= 9, "versions of which there are schemas"
+    for name in MATRIX:
+        for version in versions if name in ("defaults", "everything") else (versions[0], versions[-1]):
+            objects = render(MATRIX[name], kube_version=version, api_versions=CUSTOM)
+            assert {"Deployment", "Service", "Pod"} <= {one["kind"] for one in objects}, (name, version)
+            for one in objects:
+                if not one["apiVersion"].startswith(OF_OTHERS):
+                    kubernetes_validate.validate(one, version, strict=True)
 
 
 @pytest.mark.parametrize("name", MATRIX)
@@ -180,7 +174,7 @@ def test_the_command_lines_are_understood(name: str, tmp_path: Path) -> None:
     assert shim["leader_elect"] is (name != "alone")
 
 
-@pytest.mark.parametrize("name", MATRIX)
+@each_row("name", MATRIX)
 def test_pods_are_hardened(name: str) -> None:
     pods = [one["spec"]["template"]["spec"] for one in render(MATRIX[name]) if one["kind"] == "Deployment"]
     for pod in [*pods, one_of(render(MATRIX[name]), "Pod")["spec"]]:
@@ -274,7 +268,7 @@ def test_kinds_that_the_server_lacks_are_left_out() -> None:
     assert all(rule["annotations"]["runbook_url"] == f"https://x/{rule['alert']}.md" for rule in rules)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "words"),
     [
         ({"replica": 2}, "replica"),

@@ -12,7 +12,7 @@ from tests.kubernetes.autoscaler import Autoscaler
 from tests.kubernetes.builders import JSON, node, placed
 from tests.kubernetes.cluster.core_world import CoreGangWorld
 from tests.kubernetes.cluster.play import own
-from tests.loops import seeds
+from tests.loops import each_seed
 
 TEMPLATE = {"cpu": 1000, "memory": 16 << 30, "pods": 110}
 LOOK_EVERY = 10
@@ -76,7 +76,7 @@ class GrowingWorld(CoreGangWorld):
         raise AssertionError(f"{self.bound(names)} of {names} are bound; {self.autoscaler.grown} nodes were added")
 
 
-@seeds(range(5))
+@each_seed(range(5))
 @pytest.mark.parametrize("kind", ["pods", "virtual"])
 def test_a_gang_twice_the_size_of_the_cluster_makes_it_grow(kind: str, seed: int) -> None:
     world = GrowingWorld(seed)

@@ -10,7 +10,7 @@ from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.pods import requests
 from tests.kubernetes.cluster.core_world import CoreGangWorld, CoreWorld
 from tests.kubernetes.cluster.test_gang_simulation import check_declarations, check_room
-from tests.loops import seeds
+from tests.loops import each_seed
 
 TURNS = 400
 
@@ -102,7 +102,7 @@ def play(seed: int, turns: int = TURNS) -> CoreWorld:
     return world
 
 
-@seeds(range(50))
+@each_seed(range(50))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 
@@ -111,7 +111,7 @@ FOUND = (30135,)
 """The end of an application was in the response that accepted the next one of its id, which was taken for ended."""
 
 
-@seeds([*range(50), *FOUND])
+@each_seed([*range(50), *FOUND])
 def test_nothing_of_a_gang_leaks(seed: int) -> None:
     check_gangs(play_gangs(seed))
 

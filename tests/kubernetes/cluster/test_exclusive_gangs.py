@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.kubernetes.cluster.exclusive_world import EXCLUSIONS, NODES, WAYS, ExclusiveWorld
-from tests.loops import seeds
+from tests.loops import each_seed
 
 TURNS = 300
 
@@ -19,7 +19,7 @@ def world_of(*nodes: str, seed: int = 0) -> ExclusiveWorld:
     return world
 
 
-@seeds(range(3))
+@each_seed(range(3))
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("exclusion", EXCLUSIONS)
 def test_a_gang_without_enough_nodes_does_not_begin(exclusion: str, way: str, seed: int) -> None:
@@ -35,7 +35,7 @@ def test_a_gang_without_enough_nodes_does_not_begin(exclusion: str, way: str, se
     assert sorted(world.bound(members)) == ["n0", "n1"]
 
 
-@seeds(range(3))
+@each_seed(range(3))
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("exclusion", ["anti", "port"])
 def test_of_two_gangs_with_room_for_one_the_first_runs_whole(exclusion: str, way: str, seed: int) -> None:
@@ -49,7 +49,7 @@ def test_of_two_gangs_with_room_for_one_the_first_runs_whole(exclusion: str, way
     assert [len(world.bound(members)) for members in both] == [2, 2]
 
 
-@seeds(range(3))
+@each_seed(range(3))
 def test_a_gang_whose_placeholders_are_evicted_as_they_come_does_not_begin(seed: int) -> None:
     world = world_of("n0", "n1", "n2", seed=seed)
     world.fill("n2")
@@ -72,7 +72,7 @@ def play(seed: int) -> ExclusiveWorld:
     return world
 
 
-@seeds(range(25))
+@each_seed(range(25))
 def test_no_gang_is_placed_in_part(seed: int) -> None:
     world = play(seed)
     assert world.partial() == []

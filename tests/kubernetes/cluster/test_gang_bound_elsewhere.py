@@ -26,7 +26,7 @@ from tests.kubernetes.cluster.gang_play import (
     the_placeholder,
 )
 from tests.kubernetes.cluster.play import Play, of
-from tests.loops import seeds
+from tests.loops import each_seed
 
 APP = app("a")
 KINDS = ["pods", "virtual"]
@@ -83,7 +83,7 @@ class World(CoreGangWorld):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@seeds(range(4))
+@each_seed(range(4))
 def test_it_starts_when_all_others_have_room(kind: str, seed: int) -> None:
     world = World(seed, kind)
     assert world.held == 2
@@ -92,7 +92,7 @@ def test_it_starts_when_all_others_have_room(kind: str, seed: int) -> None:
     assert world.held == 0
 
 
-@seeds(range(4))
+@each_seed(range(4))
 def test_a_placeholder_that_is_evicted_meanwhile_is_made_again(seed: int) -> None:
     """Its room goes to the third one, so that otherwise two members would start without the last one."""
     world = World(seed, "pods")
@@ -105,7 +105,7 @@ def test_a_placeholder_that_is_evicted_meanwhile_is_made_again(seed: int) -> Non
 
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
 @pytest.mark.parametrize("kind", KINDS)
-@seeds(range(4))
+@each_seed(range(4))
 def test_when_its_time_is_over_its_pods_go_on_without_it(kind: str, seed: int, style: str) -> None:
     """It runs already, so that neither style ends it. No placeholder comes back."""
     world = World(seed, kind, style)

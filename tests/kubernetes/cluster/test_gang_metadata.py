@@ -16,6 +16,7 @@ from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.meta import ObjectMeta
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.cluster.play import own
+from tests.loops import each_row
 
 GROUP: dict[str, Any] = {
     "name": "g",
@@ -55,7 +56,7 @@ def test_host_ports_of_members_are_declared_as_numbers_or_as_containers_have_the
     assert group.host_ports == ()
 
 
-@pytest.mark.parametrize("ports", [7777, {}, [0], [65_536], [True], ["80"], [{}], [{"hostPort": 1, "protocol": "X"}]])
+@each_row("ports", [7777, {}, [0], [65_536], [True], ["80"], [{}], [{"hostPort": 1, "protocol": "X"}]])
 def test_host_ports_that_are_none(ports: object) -> None:
     with pytest.raises(gangs.InvalidGang, match="hostPorts"):
         gangs.task_groups(declared({**GROUP, "hostPorts": ports}))
@@ -74,7 +75,7 @@ def test_the_own_prefix_wins() -> None:
     assert gangs.task_group_name(both) == "g"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("change", "why"),
     [
         ({"name": ""}, "no name"),

@@ -14,7 +14,7 @@ from schedulerd.kubernetes.cluster.model import ApplicationState
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from tests.kubernetes.cluster.core_world import CoreGangWorld
 from tests.kubernetes.cluster.gang_world import GangWorld
-from tests.loops import seeds
+from tests.loops import each_seed
 
 TURNS = 400
 
@@ -124,12 +124,12 @@ placeholder whose repeated ask was rejected, and whose first one was allocated; 
 to be bound was missing until the watch told it."""
 
 
-@seeds([*range(60), *FOUND])
+@each_seed([*range(60), *FOUND])
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 
 
-@seeds([*range(50), *FOUND_WITH_CRASHES])
+@each_seed([*range(50), *FOUND_WITH_CRASHES])
 def test_everybody_agrees_after_crashes(seed: int) -> None:
     check(play(seed, crashes=True))
 

@@ -20,6 +20,7 @@ from schedulerd.kubernetes.objects.cluster import Namespace, PriorityClass
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import app, node_affinity, pod
+from tests.loops import each_row
 
 YUNIKORN = "yunikorn.apache.org/"
 OWN = "schedulerd.io/"
@@ -29,7 +30,7 @@ def marked(labels: dict[str, str] | None = None, annotations: dict[str, str] | N
     return pod("p", labels=labels, meta={"annotations": annotations})
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("labels", "annotations", "expected"),
     [
         ({OWN + "app-id": "a", YUNIKORN + "app-id": "b", "applicationId": "c"}, {}, "a"),
@@ -158,7 +159,7 @@ def test_quotas_of_a_namespace() -> None:
     assert older.tags["namespace.resourcequota"] == '{"resources":{"memory":{"value":1000},"vcore":{"value":1000}}}'
 
 
-@pytest.mark.parametrize(
+@each_row(
     "annotations",
     [
         {"namespace_quota": '{"cpu": "much"}'},

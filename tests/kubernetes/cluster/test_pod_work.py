@@ -19,6 +19,7 @@ from tests.kubernetes import builders as b
 from tests.kubernetes.builders import app
 from tests.kubernetes.cluster.gang_play import made
 from tests.kubernetes.cluster.play import Play, of, own
+from tests.loops import each_row
 from tests.unit.core.test_work import calls_during
 
 pytestmark = pytest.mark.interpreted
@@ -298,7 +299,7 @@ EXCESSIVE: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("field", EXCESSIVE)
+@each_row("field", EXCESSIVE)
 def test_a_pod_that_says_too_much_waits_and_says_why(field: str) -> None:
     spec, text = EXCESSIVE[field]
     play = Play()

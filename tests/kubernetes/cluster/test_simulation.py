@@ -6,7 +6,7 @@ from schedulerd.kubernetes.cluster.model import ApplicationState
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.pods import requests
 from tests.kubernetes.cluster.toy_world import ToyWorld
-from tests.loops import seeds
+from tests.loops import each_seed
 
 TURNS = 400
 
@@ -52,6 +52,6 @@ def play(seed: int) -> ToyWorld:
     return world
 
 
-@seeds(range(60))
+@each_seed(range(60))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))

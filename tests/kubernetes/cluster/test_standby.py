@@ -17,7 +17,7 @@ from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes import builders
 from tests.kubernetes.builders import JSON, containers, pod
 from tests.kubernetes.cluster.play import EPOCH_NS, own
-from tests.loops import seeds
+from tests.loops import each_seed
 
 TURNS = 400
 TASK_GROUPS = '[{"name": "g", "minMember": 3, "minResource": {"cpu": "1"}}]'
@@ -97,7 +97,7 @@ def report(cluster: Cluster, now_ns: int) -> dict[str, Any]:
     }
 
 
-@seeds(range(30))
+@each_seed(range(30))
 def test_it_reports_what_a_fresh_start_would(seed: int) -> None:
     history, cluster = History(seed), Cluster()
     assert cluster.step(0, [GangSourceServed(GangSource.COSCHEDULING)]) == []

@@ -12,7 +12,7 @@ from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.predicates.daemon_sets import DaemonSets
 from tests.kubernetes.cluster.tenant_world import ORDERLY, OTHERS, POD_MILLIS, TenantWorld
-from tests.loops import seeds
+from tests.loops import each_seed
 
 TURNS = 400
 
@@ -45,7 +45,7 @@ def check_all(seeds: Iterable[int]) -> None:
         check(play(seed))
 
 
-@seeds(range(20), few=2)
+@each_seed(range(20), few=2)
 def test_the_orderly_tenant_gets_what_it_may_have(seed: int) -> None:
     check(play(seed))
 

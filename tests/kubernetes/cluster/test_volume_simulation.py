@@ -13,7 +13,7 @@ from schedulerd.kubernetes.predicates.storage import is_bound, is_usable
 from schedulerd.kubernetes.predicates.volume_reservations import VolumeReservations
 from tests.kubernetes.cluster import test_simulation
 from tests.kubernetes.cluster.volume_world import VolumeWorld, claims_of
-from tests.loops import seeds
+from tests.loops import each_seed
 
 TURNS = 400
 
@@ -48,7 +48,7 @@ def play(seed: int, turns: int = TURNS) -> VolumeWorld:
     return world
 
 
-@seeds(range(50))
+@each_seed(range(50))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 

@@ -14,7 +14,7 @@ from tests.kubernetes import builders
 from tests.kubernetes.cluster.core_world import CoreWorld
 from tests.kubernetes.cluster.play import own
 from tests.kubernetes.story import NAMESPACES, NODES, Story
-from tests.loops import seeds
+from tests.loops import each_seed
 
 TURNS = 60
 SOON = 3
@@ -108,7 +108,7 @@ def play(seed: int) -> int:
     return waited
 
 
-@seeds(range(25))
+@each_seed(range(25))
 def test_no_pod_waits_for_a_timer(seed: int) -> None:
     assert play(seed) > 0
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.objects.cluster import PodDisruptionBudget
@@ -39,6 +37,7 @@ from tests.kubernetes.storage_builders import (
     uses,
     volume,
 )
+from tests.loops import each_row
 
 WEB, DB = {"app": "web"}, {"app": "db"}
 NEAR = affinity(term("zone", selector(**WEB)))
@@ -227,7 +226,7 @@ WAKES: dict[str, tuple[tuple[object, ...], JSON, Callable[[Play], object]]] = {
 }
 
 
-@pytest.mark.parametrize("what", WAKES)
+@each_row("what", WAKES)
 def test_a_pod_is_woken_when_what_refused_it_has_gone(what: str) -> None:
     things, spec, change = WAKES[what]
     play = waiting(*things, of_class=0, **spec)
@@ -286,7 +285,7 @@ SLEEPS: dict[str, tuple[tuple[object, ...], JSON, Callable[[Play], object]]] = {
 }
 
 
-@pytest.mark.parametrize("what", SLEEPS)
+@each_row("what", SLEEPS)
 def test_a_pod_is_left_alone_by_what_lifts_nothing(what: str) -> None:
     things, spec, change = SLEEPS[what]
     play = waiting(*things, **spec)

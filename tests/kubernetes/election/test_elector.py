@@ -10,7 +10,7 @@ import pytest
 from schedulerd.kubernetes.api.writes import LeaseRecord
 from schedulerd.kubernetes.api.writes.leases import micro_time
 from schedulerd.kubernetes.election import Elector, LeaseTimes, Standing
-from tests.loops import seeds
+from tests.loops import each_seed
 
 TIMES = LeaseTimes(15, 10.0, 2.0)
 WALL = 1_800_000_000.0
@@ -300,7 +300,7 @@ class World:
         elector.saw(self.clock(elector), self.record, str(self.version) if self.record is not None else "")
 
 
-@seeds(range(20))
+@each_seed(range(20))
 def test_there_is_never_more_than_one_who_may_write(seed: int) -> None:
     """Clocks run at different speeds, processes freeze, answers are lost, watches lag."""
     world = World(seed)

@@ -39,6 +39,7 @@ from schedulerd.kubernetes.journal.replay import replay
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
 from tests.kubernetes.builders import bound, node, pod
+from tests.loops import each_row
 from tests.unit.journal.build import Disk
 
 SETTINGS = ClusterSettings(scheduler_names=frozenset({"a", "b", "schedulerd"}))
@@ -152,7 +153,7 @@ def _instances(type_: Any) -> Any:
     return next(iter(type_)) if hasattr(type_, "__members__") else None
 
 
-@pytest.mark.parametrize("kind", typing.get_args(v.Event), ids=lambda kind: kind.__name__)
+@each_row("kind", typing.get_args(v.Event), ids=lambda kind: kind.__name__)
 def test_every_event_is_read_as_it_was_written(kind: Any) -> None:
     if kind in (v.Put, v.Gone):
         event = kind(pod("p", labels={"a": "b"}))

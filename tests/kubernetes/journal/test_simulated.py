@@ -14,7 +14,7 @@ from schedulerd.kubernetes.journal.recorded_cluster import RecordedCluster
 from tests.kubernetes.cluster import core_world, gang_world, toy_world, volume_world
 from tests.kubernetes.cluster.test_core_simulation import play, play_gangs
 from tests.kubernetes.cluster.test_volume_simulation import play as play_volumes
-from tests.loops import seeds
+from tests.loops import each_seed
 
 WORLDS = (toy_world, gang_world, core_world, volume_world)
 
@@ -48,7 +48,7 @@ def journals(monkeypatch: pytest.MonkeyPatch) -> Journals:
     return made
 
 
-@seeds(range(5))
+@each_seed(range(5))
 @pytest.mark.parametrize("history", [play, play_gangs, play_volumes], ids=["pods", "gangs", "volumes"])
 def test_a_journal_of_a_simulated_cluster(history: Any, seed: int, journals: Journals) -> None:
     history(seed)

@@ -11,13 +11,14 @@ from schedulerd.kubernetes.predicates.words import todays_words
 from schedulerd.kubernetes.reasons.sentences import KEPT, NO_NODES
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
 from tests.kubernetes.reasons.test_sentences import EXAMPLES
+from tests.loops import each_row
 
 PAGE = (Path(__file__).parents[3] / "docs" / "pending-pods.md").read_text(encoding="utf-8")
 NEVER_SAID = {State.HELD, State.PREDICATE_FAILED, State.AWAITING_PREDICATE}
 """HELD has a text of its own, PREDICATE_FAILED is told as counts of nodes, AWAITING_PREDICATE is over at once."""
 
 
-@pytest.mark.parametrize(("waiting", "why"), EXAMPLES)
+@each_row(("waiting", "why"), EXAMPLES)
 def test_every_reason_is_on_the_page(waiting: Waiting, why: str) -> None:
     assert f"`{why}`" in PAGE
 

@@ -14,6 +14,7 @@ from schedulerd.sentences.applications import names_no_queue
 from tests.kubernetes.builders import app, bound, containers, daemon_set, for_node, node, owned_by_daemon_set
 from tests.kubernetes.cluster.play import own
 from tests.kubernetes.reasons.reader import FAILED, Reader
+from tests.loops import each_row
 
 APP = app("yunikorn-ns-autogen")
 TAINTED = [{"key": "t", "effect": "NoSchedule"}]
@@ -305,7 +306,7 @@ def test_a_pod_that_is_gone_is_not_written_about(reader: Reader) -> None:
     assert {uid for _, _, uid in reader.writes} == {"p"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "amount", "text"),
     [
         ("vcore", 500, "500m"),

@@ -7,11 +7,12 @@ import pytest
 from schedulerd.client.messages import blamed_key
 from schedulerd.core.language.commands import NodeAction
 from schedulerd.core.language.facts.fact import NodeRejected
+from tests.loops import each_row
 from tests.unit.core.builders import a_conversation, a_node, an_existing, only
 
 
-@pytest.mark.parametrize("key", ["pod", "a'b", 'a"b', "a'\"b", "a\\b", "a)b\n", "0e984725-c51c-4bf4-9960-e1c80e27aba0"])
-@pytest.mark.parametrize("is_update", [False, True])
+@each_row("key", ["pod", "a'b", 'a"b', "a'\"b", "a\\b", "a)b\n", "0e984725-c51c-4bf4-9960-e1c80e27aba0"])
+@each_row("is_update", [False, True])
 def test_the_key_that_the_core_names_is_read(key: str, is_update: bool) -> None:
     talk = a_conversation()
     if is_update:

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from schedulerd.config.acl import parse_acl
 from schedulerd.core.language.specs import Acl
+from tests.loops import each_row
 
 USERS = st.from_regex(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]{0,8}\$?", fullmatch=True)
 GROUPS = st.from_regex(r"[_a-zA-Z][a-zA-Z0-9:#/_.@-]{0,8}", fullmatch=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "users", "groups"),
     [
         ("", "", ""),
@@ -39,7 +40,7 @@ def test_the_wildcard_is_every_user(text: str) -> None:
     assert parse_acl(text) == Acl(everybody=True)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("a b c", "3 lists found; write at most two"),

@@ -5,6 +5,7 @@ import pytest
 from schedulerd.settings import document
 from schedulerd.settings.document import DEPTH_MAX, TEXT_BYTES_MAX, VALUES_MAX, read_document
 from schedulerd.settings.problems import PROBLEMS_MAX
+from tests.loops import each_row
 
 LONG = "x" * 100_000
 
@@ -13,9 +14,7 @@ def messages(text: str) -> list[str]:
     return [str(problem) for problem in read_document(text).problems]
 
 
-@pytest.mark.parametrize(
-    "scalar", ["10", "010", "0x10", "1_000", "1e3", "0.5", "true", "yes", "2001-01-01", ".inf", "=", "-1"]
-)
+@each_row("scalar", ["10", "010", "0x10", "1_000", "1e3", "0.5", "true", "yes", "2001-01-01", ".inf", "=", "-1"])
 def test_a_scalar_is_the_text_that_was_written(scalar: str) -> None:
     assert read_document(f"key: {scalar}").data == {"key": scalar}
     assert read_document(f'key: "{scalar}"').data == {"key": scalar}
@@ -76,7 +75,7 @@ def test_aliases_and_merges_are_followed() -> None:
     assert document.line(("one", "x")) == 2
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "message"),
     [
         ("a: 1\nb: 2\na: 3\n", "line 1: a = '1': given twice, in lines 1 and 3; give every key once"),

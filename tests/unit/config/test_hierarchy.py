@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from schedulerd.config import QueueFileInvalid
 from schedulerd.core.language.specs import QueueSpec
+from tests.loops import each_row
 from tests.unit.config.build import a_partition, a_text, load_partition, paths_with, problems_of, problems_with
 
 
@@ -15,7 +16,7 @@ def a_queue(name: str, *queues: dict[str, Any], **resources: dict[str, int | str
     return {"name": name, "queues": list(queues), "resources": resources}
 
 
-@pytest.mark.parametrize("name", ["a", "Z", "0", "_", "team:a#1/x@corp-b_c", "x" * 64, "true", "null"])
+@each_row("name", ["a", "Z", "0", "_", "team:a#1/x@corp-b_c", "x" * 64, "true", "null"])
 def test_queue_names_that_are_good(name: str) -> None:
     (child,) = load_partition({"name": name}).root.children
     assert (child.name, child.key) == (name, name.lower())
@@ -130,7 +131,7 @@ def test_a_child_template_promises_at_most_what_it_allows() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("above", "below", "good"),
     [
         (None, None, True),

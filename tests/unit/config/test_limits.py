@@ -8,6 +8,7 @@ import pytest
 from schedulerd.config import load_queue_file
 from schedulerd.core.language.resources import Limits
 from schedulerd.core.language.specs import LimitSpec
+from tests.loops import each_row
 from tests.unit.config.build import a_text, load_partition, paths_with, problems_of, problems_with
 
 
@@ -29,7 +30,7 @@ def test_lists_that_are_good(limits: list[dict[str, Any]]) -> None:
     assert load_partition(with_limits(*limits)).root.children
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("limits", "path", "message"),
     [
         ([{"maxapplications": 1}], "[0]", "names no user and no group"),
@@ -64,7 +65,7 @@ def test_a_limit_is_at_most_what_the_queue_has() -> None:
     assert paths_with(queue) == ["queues[0].limits[0].maxresources.memory", "queues[0].limits[0].maxapplications"]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("above", "below", "paths"),
     [
         ({"maxapplications": 3}, {"maxapplications": 3}, []),
@@ -74,8 +75,8 @@ def test_a_limit_is_at_most_what_the_queue_has() -> None:
         ({"maxresources": {"memory": 10}}, {"maxresources": {"vcore": 11}}, []),
     ],
 )
-@pytest.mark.parametrize("named_above", ["bob", "*"])
-@pytest.mark.parametrize("kind", ["users", "groups"])
+@each_row("named_above", ["bob", "*"])
+@each_row("kind", ["users", "groups"])
 def test_a_limit_is_at_most_that_of_the_queues_above(
     kind: str, named_above: str, above: dict[str, Any], below: dict[str, Any], paths: list[str]
 ) -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from schedulerd.config import matches
 from schedulerd.config.patterns import CHARACTERS_MAX, KEPT_MAX, _compiled, program_size
+from tests.loops import each_row
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("pattern", "text", "found"),
     [
         ("b", "abc", True),

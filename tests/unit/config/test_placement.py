@@ -7,6 +7,7 @@ import pytest
 from schedulerd.config import load_queue_file
 from schedulerd.config.placement import RULES_MAX
 from schedulerd.core.language.specs import FilterSpec, RuleKind, RuleSpec
+from tests.loops import each_row
 from tests.unit.config.build import a_partition, a_text, load_partition, problems_with
 
 QUEUES = ({"name": "leaf"}, {"name": "Parent", "parent": True}, {"name": "full", "queues": [{"name": "child"}]})
@@ -27,7 +28,7 @@ def warnings(*rules: dict[str, Any]) -> list[str]:
 FIXED_PARENT = {"name": "fixed", "value": "root.parent"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     "rule",
     [
         {"name": "provided"},
@@ -49,7 +50,7 @@ def test_rules_that_are_good(rule: dict[str, Any]) -> None:
     assert warnings(rule) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("rule", "path", "message"),
     [
         ({}, "[0].name", "missing; one of provided, user, tag, fixed, recovery"),
@@ -135,7 +136,7 @@ def test_rules_keep_their_order_and_carry_their_parents() -> None:
     )
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("written", "spec"),
     [
         ({}, FilterSpec()),

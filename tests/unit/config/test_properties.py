@@ -2,8 +2,6 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
-import pytest
-
 from schedulerd.config import load_queue_file
 from schedulerd.config.properties import PROPERTIES
 from schedulerd.core.language.specs import (
@@ -16,6 +14,7 @@ from schedulerd.core.language.specs import (
     QueueProperties,
     WithinQueue,
 )
+from tests.loops import each_row
 from tests.unit.config.build import a_partition, a_text, load_queue, problems_with
 
 GOOD = {
@@ -54,13 +53,13 @@ def test_every_known_property_is_tried_both_ways() -> None:
     assert set(GOOD) == set(BAD) == set(PROPERTIES)
 
 
-@pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in GOOD.items() for value in values])
+@each_row(("name", "value"), [(name, value) for name, values in GOOD.items() for value in values])
 def test_values_that_are_good(name: str, value: str) -> None:
     assert load_queue(properties={name: value}).name == "a"
     assert load_queue(parent=True, childtemplate={"properties": {name: value}}).name == "a"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "message"),
     [(name, value, message) for name, (values, message) in BAD.items() for value in values],
 )
@@ -75,8 +74,8 @@ def test_values_that_are_not(name: str, value: str, message: str) -> None:
 ENFORCED = sorted(name for name, item in PROPERTIES.items() if item.field)
 
 
-@pytest.mark.parametrize("key", ["properties", "childtemplate"])
-@pytest.mark.parametrize("name", sorted(PROPERTIES))
+@each_row("key", ["properties", "childtemplate"])
+@each_row("name", sorted(PROPERTIES))
 def test_exactly_what_has_no_effect_yet_is_told(name: str, key: str) -> None:
     properties = {name: GOOD[name][-1]}
     queue = {"name": "a", "parent": True, key: properties if key == "properties" else {"properties": properties}}
@@ -90,7 +89,7 @@ def test_the_core_knows_each_property_that_is_enforced() -> None:
     assert {PROPERTIES[name].field for name in ENFORCED} == {field.name for field in fields(QueueProperties)}
 
 
-@pytest.mark.parametrize("name", ENFORCED)
+@each_row("name", ENFORCED)
 def test_the_default_is_that_of_the_core(name: str) -> None:
     item = PROPERTIES[name]
     assert load_queue(properties={name: item.default}).properties == QueueProperties()

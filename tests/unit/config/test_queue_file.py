@@ -20,6 +20,7 @@ from schedulerd.core.language.specs import (
     QueueSpec,
     RuleSpec,
 )
+from tests.loops import each_row
 from tests.unit.config.build import a_partition, a_text, load_partition, load_queue, queues_by_path
 
 FILES = FilePath(__file__).parents[2] / "data" / "queue_files"
@@ -41,12 +42,12 @@ def said(problems: tuple[object, ...]) -> str:
     return "".join(f"{problem}\n" for problem in problems)
 
 
-@pytest.mark.parametrize("name", names("valid"))
+@each_row("name", names("valid"))
 def test_a_valid_file_loads_with_its_warnings(name: str) -> None:
     assert said(load(name).warnings) == (FILES / "valid" / f"{name}.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", names("invalid"))
+@each_row("name", names("invalid"))
 def test_all_problems_of_an_invalid_file_are_told_at_once(name: str) -> None:
     with pytest.raises(QueueFileInvalid) as raised:
         load_queue_file((FILES / "invalid" / f"{name}.yaml").read_text(encoding="utf-8"), f"{name}.yaml")
@@ -284,7 +285,7 @@ def test_default_partition_names(name: str) -> None:
     assert load_queue_file(a_text({**a_partition(), "name": name})).partitions[0].name == "default"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("max", "said"),
     [
         ({"cpu": "4"}, 'without effect unless a node reports "cpu"; Kubernetes nodes report vcore'),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from schedulerd.config import QueueFileInvalid, load_queue_file
+from tests.loops import each_row
 
 CONFORMANCE = Path(__file__).parents[2] / "conformance"
 
@@ -56,7 +57,7 @@ def test_there_are_files_of_both_kinds() -> None:
 DISTINCT = list({text: (name, text, error) for name, text, error in reversed(FILES)}.values())
 
 
-@pytest.mark.parametrize(("name", "text", "error"), DISTINCT, ids=[name for name, _, _ in DISTINCT])
+@each_row(("name", "text", "error"), DISTINCT, ids=[name for name, _, _ in DISTINCT])
 def test_agrees_with_the_peer(name: str, text: str, error: str) -> None:
     if name in STRICTER:
         with pytest.raises(QueueFileInvalid) as refused:

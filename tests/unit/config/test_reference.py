@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-import pytest
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
 from schedulerd.config import QueueFile, load_queue_file, models
 from schedulerd.config.properties import PROPERTIES
 from schedulerd.core.language.specs import Acl, QueueProperties
+from tests.loops import each_row
 from tests.unit.config.build import a_partition, load_queue, problems_of
 
 REFERENCE = Path(__file__).parents[3] / "docs" / "queue-file.md"
@@ -73,7 +73,7 @@ def test_there_is_a_section_for_every_mapping_with_known_keys() -> None:
     assert set(sections()) == {*SECTIONS, "properties"}
 
 
-@pytest.mark.parametrize("section", SECTIONS)
+@each_row("section", SECTIONS)
 def test_every_key_is_described_and_every_described_key_exists(section: str) -> None:
     assert set(rows(section)) == set(SECTIONS[section].model_fields)
 
@@ -105,7 +105,7 @@ OTHER_VALUES = {
 }
 
 
-@pytest.mark.parametrize("name", sorted(name for name, item in PROPERTIES.items() if item.field))
+@each_row("name", sorted(name for name, item in PROPERTIES.items() if item.field))
 def test_what_a_child_takes_over_of_the_properties(name: str) -> None:
     taken_over = []
     for value in OTHER_VALUES[name]:
@@ -155,7 +155,7 @@ def loaded(section: str, written: dict[str, Any]) -> QueueFile:
 KEYS = [(section, key) for section in SECTIONS for key in SECTIONS[section].model_fields]
 
 
-@pytest.mark.parametrize(("section", "key"), KEYS, ids=[f"{section}.{key}" for section, key in KEYS])
+@each_row(("section", "key"), KEYS, ids=[f"{section}.{key}" for section, key in KEYS])
 def test_the_default_is_what_holds_without_the_key(section: str, key: str) -> None:
     default = rows(section)[key]["default"].strip()
     field = SECTIONS[section].model_fields[key]
@@ -184,7 +184,7 @@ def test_links_lead_to_sections() -> None:
     assert set(re.findall(r"\(#([^)]+)\)", TEXT)) <= anchors
 
 
-@pytest.mark.parametrize("section", ["An example", *sections()])
+@each_row("section", ["An example", *sections()])
 def test_the_examples_load(section: str) -> None:
     (example,) = EXAMPLE.findall(TEXT.partition("\n## ")[0] if section == "An example" else sections()[section])
     warnings = load_queue_file(example).warnings

@@ -10,6 +10,7 @@ from schedulerd.address import split_address
 from schedulerd.config import Settings, load_settings
 from schedulerd.config.setting_types import CLASS_NAME_LENGTH_MAX, GangStyle
 from schedulerd.core.language.specs import Timeouts
+from tests.loops import each_row
 from tests.unit.config.settings_problems import problems
 
 
@@ -59,7 +60,7 @@ TIMEOUTS = {
 }
 
 
-@pytest.mark.parametrize("setting", TIMEOUTS)
+@each_row("setting", TIMEOUTS)
 def test_a_timeout_comes_from_its_setting(setting: str) -> None:
     unit_ns = (86_400 if setting.endswith("_days") else 1) * 10**9
     settings = load_settings({setting: 0.5}, {})
@@ -75,7 +76,7 @@ def test_settings_do_not_change() -> None:
         Settings().inbox_max = 1
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "message"),
     [
         ("log_format", "xml", "must be 'json' or 'console'"),
@@ -130,7 +131,7 @@ def test_identities_need_mutual_tls(file: Path) -> None:
     assert problems({**both, "rm_identities": "shim=rm"}) == wanted
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("value", "message"),
     [
         ("shim", "must be NAME=RMID pairs with commas between them, like shim=rm-a,shim=rm-b*,ops=*"),
@@ -231,7 +232,7 @@ def test_priority_classes_of_a_file_that_are_not_good(file: Path) -> None:
     assert name.endswith("a priority class needs a name of 1 to 256 characters")
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("address", "parts"),
     [
         ("0.0.0.0:3333", ("0.0.0.0", 3333)),

@@ -42,6 +42,7 @@ from schedulerd.core.language.facts.fact import (
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import Acl, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.state.constraints.checks import EXPRESSIONS_MAX
+from tests.loops import each_row
 from tests.unit.core.builders import (
     RM,
     Conversation,
@@ -129,7 +130,7 @@ def is_said(reason: str, field: str, limit: int) -> None:
     assert len(reason) < 500, "a reason does not repeat what is far too long"
 
 
-@pytest.mark.parametrize("field", ASKS)
+@each_row("field", ASKS)
 def test_asks(field: str) -> None:
     fields, limit = ASKS[field]
     talk = a_conversation()
@@ -138,7 +139,7 @@ def test_asks(field: str) -> None:
     is_said(rejected.reason, field, limit)
 
 
-@pytest.mark.parametrize("field", APPLICATIONS)
+@each_row("field", APPLICATIONS)
 def test_applications(field: str) -> None:
     fields, limit = APPLICATIONS[field]
     talk = a_conversation()

@@ -80,10 +80,6 @@ MIXES = {
 }
 
 
-SLOW = ("priorities and sizes",)
-"""Each part of it is in one of the others."""
-
-
 class Counts:
     """How often the scheduler does what costs time, from the moment it is made."""
 
@@ -185,10 +181,8 @@ def work(children: tuple[int, ...], order: ApplicationOrder, mix: Mix) -> dict[s
     return {what: calls / PLACEMENTS / (lines if what in PER_LINE else 1) for what, calls in counts.calls.items()}
 
 
-@pytest.mark.parametrize(
-    "mix",
-    [pytest.param(mix, id=name, marks=pytest.mark.slow if name in SLOW else ()) for name, mix in MIXES.items()],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES.keys())
 @pytest.mark.parametrize("order", [ApplicationOrder.FIFO, ApplicationOrder.FAIR, ApplicationOrder.DRF])
 def test_a_placement_among_a_thousand_queues_costs_what_it_costs_among_two(order: ApplicationOrder, mix: Mix) -> None:
     few, many = work(FEW, order, mix), work(MANY, order, mix)

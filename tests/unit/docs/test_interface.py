@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import pytest
 from google.protobuf.descriptor import Descriptor, EnumDescriptor, FileDescriptor
 
 from schedulerd._generated.schedulerd.v1 import admin_pb2, callback_pb2
@@ -20,6 +19,7 @@ from schedulerd.core.state.actions.application_states import STATE_AWARE_DISABLE
 from schedulerd.core.state.model.node import HOSTNAME_ATTRIBUTES, READY_ATTRIBUTE
 from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.wire.items import NODE_PARTITION_ATTRIBUTE
+from tests.loops import each_row
 from tests.unit.docs.named_tests import DOCS, load_named_tests, mistakes
 
 TEXT = (DOCS / "interface.md").read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def test_every_service_message_and_enum_has_a_section_and_no_other() -> None:
     assert set(described()) == set(there_is())
 
 
-@pytest.mark.parametrize("name", sorted({*there_is(), *described()}))
+@each_row("name", sorted({*there_is(), *described()}))
 def test_every_method_field_and_value_has_a_row_and_no_other(name: str) -> None:
     assert described().get(name) == there_is().get(name)
 
@@ -154,7 +154,7 @@ def test_every_section_with_rows_has_a_table_and_no_other() -> None:
     assert sorted(set(NAMED_TESTS) - set(ABOUT)) == [], "tables of interface.toml that interface.md has no rows for"
 
 
-@pytest.mark.parametrize("title", ABOUT)
+@each_row("title", ABOUT)
 def test_every_row_says_something_and_has_an_entry(title: str) -> None:
     assert [row for row in ABOUT[title] if len(row) < 2 or not all(row)] == []
     keys = [plain(row[0]) for row in ABOUT[title]]
@@ -163,7 +163,7 @@ def test_every_row_says_something_and_has_an_entry(title: str) -> None:
     )
 
 
-@pytest.mark.parametrize("title", NAMED_TESTS)
+@each_row("title", NAMED_TESTS)
 def test_every_entry_names_tests_that_exist(title: str) -> None:
     assert {name: found for name, named in NAMED_TESTS[title].items() if (found := mistakes(named))} == {}
 

@@ -12,6 +12,7 @@ import pytest
 
 import schedulerd
 from schedulerd.config import Settings
+from tests.loops import each_row
 from tests.unit.docs.named_tests import DOCS, load_named_tests, mistakes
 
 TEXT = (DOCS / "limits.md").read_text(encoding="utf-8")
@@ -40,7 +41,7 @@ def test_every_line_of_the_tables_is_a_limit() -> None:
     assert len(ROWS) == len(lines)
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row["where"]], ids=key)
+@each_row("row", [row for row in ROWS if row["where"]], ids=key)
 def test_a_limit_is_what_the_page_says(row: re.Match[str]) -> None:
     module, dot, name = row["where"].rpartition(".")
     value = getattr(importlib.import_module(module), name) if dot else Settings.model_fields[name].default
@@ -98,7 +99,7 @@ def test_every_row_has_an_entry_and_every_entry_its_row() -> None:
     assert sorted(set(NAMED_TESTS["rows"]) - set(KEYS)) == [], "entries of limits.toml that limits.md has no row for"
 
 
-@pytest.mark.parametrize("name", KEYS)
+@each_row("name", KEYS)
 def test_every_limit_has_a_test(name: str) -> None:
     assert mistakes(NAMED_TESTS["rows"].get(name, [])) == []
 

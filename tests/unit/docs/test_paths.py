@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 from schedulerd.core.state.model.predicate_check import Purpose
 from schedulerd.core.state.pending.rules.states import STATES
 from schedulerd.journal.header import FORMAT
+from tests.loops import each_row
 
 ROOT = Path(__file__).parents[3]
 INTERNALS = ROOT / "docs" / "internals"
@@ -22,7 +21,7 @@ FILE = re.compile(r"`([\w.*-]+/[\w./*-]+\.(?:py|toml|proto))(?:::\w+)?`")
 FOLDER = re.compile(r"`((?:core|wire|observe|daemon|config|journal|replay|schedulerd|tests)/(?:[\w/]*\w)?/?)`")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@each_row("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_path_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     missing = [name for name in FILE.findall(text) if not any(list(room.glob(name)) for room in ROOMS)]

@@ -16,6 +16,7 @@ from schedulerd.journal.decode import CommandReader
 from schedulerd.journal.encode import entry_text, facts_text
 from schedulerd.journal.schema import command_kinds, schema
 from tests.instants import at
+from tests.loops import each_row
 
 NOW = at(7)
 START = f"[7,{NOW.wall_ns},"
@@ -62,7 +63,7 @@ def test_equal_resources_are_read_as_one_object() -> None:
     assert type(first.resources) is Resources
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("one", "other"),
     [
         (

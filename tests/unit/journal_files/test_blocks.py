@@ -7,6 +7,7 @@ from io import BytesIO
 import pytest
 
 from schedulerd.journal_files.blocks import FRAME_BYTES, MAGIC, Damaged, TornTail, block, blocks
+from tests.loops import each_row
 
 CONTENTS = [b"first", b"", b"third " * 50]
 FILE = MAGIC + b"".join(map(block, CONTENTS))
@@ -28,7 +29,7 @@ def test_a_file_is_its_blocks() -> None:
     assert read(FILE) == (CONTENTS, None)
 
 
-@pytest.mark.parametrize("length", range(len(FILE)))
+@each_row("length", range(len(FILE)))
 def test_a_file_that_was_cut_anywhere_is_the_blocks_that_are_whole(length: int) -> None:
     found, stopped = read(FILE[:length])
     ends = [*STARTS[1:], len(FILE)]
@@ -56,7 +57,7 @@ def test_a_last_block_whose_content_did_not_reach_the_disk_is_a_torn_tail(lost: 
     assert stopped.offset == STARTS[2]
 
 
-@pytest.mark.parametrize("offset", range(len(MAGIC), STARTS[2]))
+@each_row("offset", range(len(MAGIC), STARTS[2]))
 def test_a_byte_that_changed_before_the_last_block_is_damage(offset: int) -> None:
     changed = bytearray(FILE)
     changed[offset] ^= 0x10

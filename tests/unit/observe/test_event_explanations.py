@@ -24,6 +24,7 @@ from schedulerd.observe.event_limits import EACH_NS
 from schedulerd.observe.event_record import TEXT_LENGTH_MAX
 from schedulerd.observe.event_recorder import WITHOUT_EVENT
 from tests.instants import at
+from tests.loops import each_row
 from tests.unit.core.builders import a_conversation, a_node, an_ask
 from tests.unit.core.gang_builders import a_full_gang, real
 from tests.unit.observe.event_talk import Listener, Said, recorded, said
@@ -114,7 +115,7 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("fact", "wanted", "message"), EXAMPLES, ids=lambda one: type(one).__name__)
+@each_row(("fact", "wanted", "message"), EXAMPLES, ids=lambda one: type(one).__name__)
 def test_it_names_object_reference_and_cause(fact: Fact, wanted: Said, message: str) -> None:
     (told,) = recorded(fact)
     assert (said(told), told.message, told.timestampNano) == (wanted, message, at(7).wall_ns)

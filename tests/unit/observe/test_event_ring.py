@@ -12,6 +12,7 @@ from schedulerd.observe.event_record import SI, Record
 from schedulerd.observe.event_recorder import EventRecorder
 from schedulerd.observe.event_ring import EventRing
 from tests.instants import EPOCH_NS, at
+from tests.loops import each_row
 
 
 def records(names: str) -> tuple[Record, ...]:
@@ -44,8 +45,8 @@ def test_an_empty_ring_has_nothing_to_read() -> None:
     assert ring.back(0, 5) == (0, 0)
 
 
-@pytest.mark.parametrize("start", range(6))
-@pytest.mark.parametrize("count", [1, 2, 3, 9])
+@each_row("start", range(6))
+@each_row("count", [1, 2, 3, 9])
 def test_reading_may_begin_and_end_inside_an_entry(start: int, count: int) -> None:
     ring = a_ring("a", "bcd", "e")
     everything = [(0, "a"), (1, "b"), (2, "c"), (3, "d"), (4, "e")]

@@ -26,6 +26,7 @@ from schedulerd.kubernetes.shim.families import LEADER
 from schedulerd.observe.families import FAMILIES, PREFIX, Family, Kind
 from schedulerd.observe.metrics import JournalCounts, Metrics
 from tests.instants import at
+from tests.loops import each_row
 from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_ask
 from tests.unit.observe import build
 from tests.unit.observe.scrape import text
@@ -121,7 +122,7 @@ def test_openmetrics_reads_it_too(busy: Metrics) -> None:
     }
 
 
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@each_row("family", FAMILIES, ids=lambda family: family.name)
 def test_names_keep_the_conventions(family: Family) -> None:
     name = family.name
     assert re.fullmatch(r"schedulerd(_[a-z]+)+", name)

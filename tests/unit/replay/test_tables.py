@@ -20,6 +20,7 @@ from schedulerd.replay.outcome import Outcome, QueueOutcome, Share, Waits
 from schedulerd.replay.story import Story
 from schedulerd.replay.tables import comparison_lines, comparison_tables, details, story_table
 from tests.instants import at
+from tests.loops import each_row
 from tests.unit.replay.commands import CONNECT, CYCLE, ask, queue_file, submit
 from tests.unit.replay.recorded import RM, START_NS, a_header, a_history, played, registration, timed
 
@@ -30,7 +31,7 @@ def printed(table: Table, width: int = 120) -> str:
     return text.getvalue()
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("values", "text"),
     [
         ({"at_ns": 5}, ""),

@@ -32,7 +32,7 @@ from schedulerd.replay.demand import Demand
 from schedulerd.replay.playback import Step
 from schedulerd.replay.what_if import SETTLED_NS
 from schedulerd.simulate.workload import Workload
-from tests.loops import seeds
+from tests.loops import each_seed
 from tests.unit.replay.commands import CONNECT, CYCLE, ask, node, queue_file, release, remove, submit
 from tests.unit.replay.recorded import (
     RM,
@@ -89,7 +89,7 @@ FOUR = recorded(
 """Four pods that run 3, 4, 5 and 6 s, and one of 2 s a second after the last of them."""
 
 
-@seeds(range(3))
+@each_seed(range(3))
 def test_the_same_file_gives_the_same_placements_at_the_same_times(seed: int) -> None:
     history = Recording(Workload(10, 4.0, seed), new_scheduler()).history
     as_it_was = [

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 
-import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -22,6 +21,7 @@ from schedulerd.simulate.view import (
     sparkline,
     use_histogram,
 )
+from tests.loops import each_row
 
 GIB = 1 << 30
 
@@ -68,8 +68,8 @@ def drawn(snapshot: Snapshot, width: int, height: int, encoding: str = "utf-8") 
     return buffer.getvalue().decode(encoding).rstrip("\n").split("\n")
 
 
-@pytest.mark.parametrize("width", [20, 40, 50, 64, 80, 84, 100, 132, 200, 300])
-@pytest.mark.parametrize("height", [5, 12, 16, 24, 30, 50, 100])
+@each_row("width", [20, 40, 50, 64, 80, 84, 100, 132, 200, 300])
+@each_row("height", [5, 12, 16, 24, 30, 50, 100])
 def test_it_fits(width: int, height: int) -> None:
     lines = drawn(SNAPSHOT, width, height)
     assert max(cell_len(line) for line in lines) <= width

@@ -16,7 +16,7 @@ from schedulerd.simulate.workload import (
     Workload,
     queues_for_kinds,
 )
-from tests.loops import seeds
+from tests.loops import each_seed
 
 
 def total_work(applications: list[PlannedApplication]) -> float:
@@ -49,7 +49,7 @@ def test_applications_arrive_in_order_with_ids_of_their_own() -> None:
     assert {each.kind for each in applications} == {kind.name for kind in KINDS}
 
 
-@seeds(range(5))
+@each_seed(range(5))
 def test_more_is_asked_for_than_fits_but_not_more_than_can_drain(seed: int) -> None:
     workload = Workload(200, 30.0, seed=seed)
     work = total_work(list(workload.applications()))

@@ -21,6 +21,7 @@ from schedulerd.terminal.contexts import Context, ContextProblem
 from schedulerd.terminal.get import get
 from schedulerd.terminal.top import Picture, lines
 from schedulerd.terminal.words import age, amounts, bar, clean, share
+from tests.loops import each_row
 
 EVIL = "\x1b[31m[red]x[/red]\u202egnp.exe\r\n"
 
@@ -387,7 +388,7 @@ def test_the_environment_names_a_server_and_a_file_with_the_token(
     assert load_settings({}, os.environ) == load_settings({}, {})
 
 
-@pytest.mark.parametrize(
+@each_row(
     "server",
     [
         "x",

@@ -17,6 +17,7 @@ from schedulerd.wire.ask_ages import CLOCK_SET_NS, EARLIEST_NS, AskAges
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder
 from tests.instants import at
+from tests.loops import each_row
 
 Decode: TypeAlias = Callable[[dict[str, str]], NewAsk | NewApplication]
 
@@ -61,8 +62,8 @@ def test_an_ask_without_the_tag_says_no_time(decode: Decode) -> None:
     assert (ask.asked_at_ns, ask.unreadable) == (None, "")
 
 
-@pytest.mark.parametrize("decode", DECODERS)
-@pytest.mark.parametrize("seconds_ago", [0, 1, 50, 1_000_000])
+@each_row("decode", DECODERS)
+@each_row("seconds_ago", [0, 1, 50, 1_000_000])
 def test_wall_time_is_converted_to_that_of_the_steps(decode: Decode, seconds_ago: int) -> None:
     ago_ns = seconds_ago * SECOND_NS
     ask = decode({ASKED_AT_TAG: str(NOW.wall_ns - ago_ns)})
@@ -70,8 +71,8 @@ def test_wall_time_is_converted_to_that_of_the_steps(decode: Decode, seconds_ago
     assert ask.tags == {ASKED_AT_TAG: str(NOW.wall_ns - ago_ns)}, "it comes back with the allocation"
 
 
-@pytest.mark.parametrize("decode", DECODERS)
-@pytest.mark.parametrize(
+@each_row("decode", DECODERS)
+@each_row(
     "value",
     [
         "",

@@ -21,6 +21,7 @@ from schedulerd.core.state.quotas.rules import BlockedBy
 from schedulerd.wire import callback as module
 from schedulerd.wire.callback import USUAL_STATES, CallBuilder, HelloInvalid, InterfaceVersion, read_hello, results_in
 from schedulerd.wire.dialect import Dialect
+from tests.loops import each_row
 
 StateOf2023 = si_pb2.UpdateContainerSchedulingStateRequest
 StateOf2021 = si_2021_pb2.UpdateContainerSchedulingStateRequest
@@ -71,8 +72,8 @@ def test_a_preemption_predicate_is_asked_with_the_victims_in_order() -> None:
     )
 
 
-@pytest.mark.parametrize("version", [InterfaceVersion.V2022_12, InterfaceVersion.V2023_06])
-@pytest.mark.parametrize("one", SchedulingState)
+@each_row("version", [InterfaceVersion.V2022_12, InterfaceVersion.V2023_06])
+@each_row("one", SchedulingState)
 def test_a_scheduling_state_has_the_number_of_its_name(one: SchedulingState, version: InterfaceVersion) -> None:
     filled = builder(version)
     filled.scheduling_state(state(one, "because"))
@@ -138,7 +139,7 @@ def test_a_notice_says_that_a_queue_name_is_unused(version: InterfaceVersion) ->
     )
 
 
-@pytest.mark.parametrize("one", PendingState)
+@each_row("one", PendingState)
 def test_a_pending_state_has_the_number_of_its_name(one: PendingState) -> None:
     filled = builder()
     filled.pending_reason(PendingReasonChanged("rm", "default", "app-1", "ask-1", one, None))

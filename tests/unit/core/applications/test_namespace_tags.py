@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from schedulerd.core.applications.rules.namespace_tags import (
     GUARANTEED_TAG,
     MAX_APPLICATIONS_TAG,
@@ -17,6 +15,7 @@ from schedulerd.core.language.facts.fact import Allocated, ApplicationAccepted, 
 from schedulerd.core.language.facts.queues import QueueChanged, TagIgnored
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import PartitionSpec, QueueSpec, RuleKind, RuleSpec
+from tests.loops import each_row
 from tests.unit.core.builders import EVERYBODY, Conversation, a_node, a_scheduler, an_app, an_ask, of, only
 
 INT64_MAX = 2**63 - 1
@@ -69,7 +68,7 @@ UNREADABLE = [
 ]
 
 
-@pytest.mark.parametrize(("name", "text"), UNREADABLE)
+@each_row(("name", "text"), UNREADABLE)
 def test_a_tag_that_cannot_be_read_exactly_rejects_the_application(name: str, text: str) -> None:
     talk = talk_to_namespaces()
     facts = talk.apps(an_app("bad", "root.ns", tags={name: text}), an_app("good", "root.ns"))
@@ -81,7 +80,7 @@ def test_a_tag_that_cannot_be_read_exactly_rejects_the_application(name: str, te
     assert only(ApplicationAccepted, facts).application_id == "good"
 
 
-@pytest.mark.parametrize(("name", "text"), UNREADABLE)
+@each_row(("name", "text"), UNREADABLE)
 def test_a_forced_application_is_accepted_as_if_the_unreadable_tag_were_absent(name: str, text: str) -> None:
     talk = talk_to_namespaces()
     readable = quota(memory=5)

@@ -18,6 +18,7 @@ from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.observe.explain_sentences import reason_clause
+from tests.loops import examples
 from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
 from tests.unit.core.constraint_builders import on, one_of
 from tests.unit.core.explain.explained import explained, explained_app, explained_queue, finish, rm_of, stops
@@ -26,7 +27,7 @@ from tests.unit.core.preemption_builders import reservations_of, wait
 AMOUNTS = st.integers(0, 12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(AMOUNTS, AMOUNTS, st.booleans()), min_size=1, max_size=6),
     st.lists(st.tuples(AMOUNTS, AMOUNTS), max_size=8),
@@ -167,7 +168,7 @@ def test_the_nodes_are_visited_once_for_all_reasons_in_slices() -> None:
 SMALL = st.integers(1, 12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(SMALL, SMALL), min_size=1, max_size=3),
     st.lists(st.tuples(SMALL, SMALL, st.booleans()), min_size=1, max_size=8),

@@ -12,6 +12,7 @@ from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.model import callbacks
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.predicate_check import PredicateCheck, PredicateHistory
+from tests.loops import each_row
 from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import a_node, an_app, an_ask
 
@@ -106,7 +107,7 @@ CORRUPTIONS: dict[str, tuple[Callable[[Scene], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", CORRUPTIONS)
+@each_row("name", CORRUPTIONS)
 def test_it_bites(name: str) -> None:
     corrupt, sentence = CORRUPTIONS[name]
     scene = Scene()

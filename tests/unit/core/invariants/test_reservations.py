@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import pytest
-
 from schedulerd.core.invariants.all import violations
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
+from tests.loops import each_row
 from tests.unit.core.builders import Conversation, a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
 from tests.unit.core.preemption_builders import a_daemon, fill, wait
 
@@ -106,7 +105,7 @@ def test_a_state_with_reservations_is_sound() -> None:
     assert violations(a_talk().scheduler) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("break_it", "sentence"),
     [
         (the_node_forgot, "2 reservations are known, nodes have 1, asks 2"),

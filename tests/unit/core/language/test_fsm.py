@@ -21,6 +21,7 @@ from schedulerd.core.language.lifecycles import (
     ResourceManagerState,
     ResourceManagerTrigger,
 )
+from tests.loops import each_row
 from tests.unit.core.application_table import TABLE
 from tests.unit.core.life_tables import NODE_TABLE, RESOURCE_MANAGER_TABLE
 
@@ -41,13 +42,13 @@ ILLEGAL = [
 ]
 
 
-@pytest.mark.parametrize(("table", "state", "trigger", "to"), LEGAL, ids=lambda one: str(one)[:20])
+@each_row(("table", "state", "trigger", "to"), LEGAL, ids=lambda one: str(one)[:20])
 def test_legal_move(table: Table, state: StrEnum, trigger: StrEnum, to: StrEnum) -> None:
     assert is_legal(table, state, trigger)
     assert move(table, state, trigger) is to
 
 
-@pytest.mark.parametrize(("table", "expected", "state", "trigger"), ILLEGAL, ids=lambda one: str(one)[:20])
+@each_row(("table", "expected", "state", "trigger"), ILLEGAL, ids=lambda one: str(one)[:20])
 def test_illegal_move(table: Table, expected: Expected, state: StrEnum, trigger: StrEnum) -> None:
     assert not is_legal(table, state, trigger)
     with pytest.raises(IllegalMove) as caught:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from schedulerd.core.language import reading
 from schedulerd.core.language.reading import INT64_MAX, INT64_MIN, UINT64_MAX, Unreadable
+from tests.loops import each_row
 
 POWERS = {"": 1, "k": 10**3, "M": 10**6, "G": 10**9, "T": 10**12, "P": 10**15, "E": 10**18}
 BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
@@ -48,9 +49,7 @@ def test_nothing_else_is_an_amount(text: str) -> None:
         assert (amount is not None) == right
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "-1", "+1", "1.5", "1e3", "0x10", "1_000", "10K", "10gi", "5m", "G", " 1", "1 G i", "٣"]
-)
+@each_row("text", ["", " ", "-1", "+1", "1.5", "1e3", "0x10", "1_000", "10K", "10gi", "5m", "G", " 1", "1 G i", "٣"])
 def test_what_is_no_amount_says_what_would_be(text: str) -> None:
     with pytest.raises(ValueError, match="not a quantity; write a whole number with an optional suffix"):
         reading.amount(text)
@@ -84,7 +83,7 @@ def test_a_duration_is_the_sum_of_its_parts(parts: list[tuple[int, str]]) -> Non
     assert parsed(reading.duration_ns, f"-{text}") == (None if expected is None else -expected)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "seconds"),
     [
         ("0", 0),
@@ -101,7 +100,7 @@ def test_durations_as_they_are_written(text: str, seconds: Fraction | int) -> No
     assert reading.duration_ns(text) == seconds * 10**9
 
 
-@pytest.mark.parametrize("text", ["", "30", "s", "1.5", "30 s", "--1s", "1d", ".s", "1e3s", "1s 1m"])
+@each_row("text", ["", "30", "s", "1.5", "30 s", "--1s", "1d", ".s", "1e3s", "1s 1m"])
 def test_what_is_no_duration_says_what_would_be(text: str) -> None:
     with pytest.raises(ValueError, match="not a duration; write a number with a unit"):
         reading.duration_ns(text)
@@ -126,8 +125,8 @@ READERS: list[Callable[[str], object]] = [
 LONG = 60_000
 
 
-@pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize(
+@each_row("reader", READERS)
+@each_row(
     "text",
     [
         "9" * 5_000,
@@ -170,7 +169,7 @@ def test_a_whole_number_is_within_its_bounds(number: int) -> None:
     assert parsed(reading.count, str(number)) == (number if 0 <= number <= UINT64_MAX else None)
 
 
-@pytest.mark.parametrize("text", ["+5", "-0", "5.0", "5e0", " 5", "5 ", "1_0", "5\n"])
+@each_row("text", ["+5", "-0", "5.0", "5e0", " 5", "5 ", "1_0", "5\n"])
 def test_a_count_is_digits_and_nothing_else(text: str) -> None:
     with pytest.raises(Unreadable, match="must be a whole number from 0"):
         reading.count(text)
@@ -208,7 +207,7 @@ def test_amounts_as_a_shim_writes_them(text: str, amounts: dict[str, int]) -> No
     assert reading.amounts(text) == amounts
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "right"),
     [
         ("no json", "the text must be JSON; Expecting value at character 0"),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from itertools import product
 
-import pytest
-
 from schedulerd.core.language.commands import NodeAction
 from schedulerd.core.language.facts.fact import Fact, NodeChanged, NodeRejected
 from schedulerd.core.language.lifecycles import NodeState as N
 from schedulerd.core.language.lifecycles import NodeTrigger as A
+from tests.loops import each_row
 from tests.unit.core.builders import Conversation, a_conversation, a_node, only
 from tests.unit.core.life_tables import NODE_TABLE
 
@@ -36,7 +35,7 @@ def fire(talk: Conversation, trigger: A) -> list[Fact]:
     return talk.nodes(a_node("n1", {"memory": 10}, action=action, attributes=attributes))
 
 
-@pytest.mark.parametrize(("state", "trigger"), list(product(N, A)))
+@each_row(("state", "trigger"), list(product(N, A)))
 def test_a_node_moves_by_its_table(state: N, trigger: A) -> None:
     talk = a_conversation()
     for before in LEAD_TO[state]:

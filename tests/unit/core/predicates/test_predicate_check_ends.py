@@ -11,6 +11,7 @@ from schedulerd.core.language.commands import NodeAction, PredicateResult, StopC
 from schedulerd.core.language.facts.fact import AskWithdrawn, Fact, NodeRejected
 from schedulerd.core.language.facts.predicates import PredicateNotWanted, PredicateWanted
 from schedulerd.core.language.specs import SECOND_NS, ApplicationOrder, Timeouts
+from tests.loops import each_row
 from tests.unit.core.answering_rm import AnsweringRM, Refuses, outcomes
 from tests.unit.core.builders import (
     a_node,
@@ -65,7 +66,7 @@ GONE: dict[str, Happening] = {
 }
 
 
-@pytest.mark.parametrize("name", GONE)
+@each_row("name", GONE)
 def test_a_result_that_does_not_matter_any_longer_is_called_off(name: str) -> None:
     talk = an_open_check()
     call_id = talk.asked[0].call_id

@@ -10,6 +10,7 @@ from schedulerd.core.language.commands import NodeAction
 from schedulerd.core.language.specs import PriorityPolicy, Timeouts
 from schedulerd.core.preemption.rules.search import Search
 from schedulerd.core.state.plans.plan import PlannedPreemption
+from tests.loops import each_row
 from tests.unit.core.builders import (
     a_node,
     an_app,
@@ -40,7 +41,7 @@ def test_a_victim_does_not_rank_above_the_ask(priority: int, is_preempted: bool)
     assert (found is NO_NODE) is not is_preempted
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("entitled", "victims", "is_preempted"),
     [
         ({"priority_offset": 5}, {}, True),

@@ -6,6 +6,7 @@ import pytest
 
 from schedulerd.core.language.specs import PreemptionPolicy
 from schedulerd.core.state.plans.plan import PlannedPreemption
+from tests.loops import each_row
 from tests.unit.core.builders import (
     a_queue_spec,
     an_app,
@@ -132,8 +133,8 @@ def test_a_right_to_one_resource_is_none_to_another() -> None:
     assert decide(talk, amount={"memory": 10, "vcore": 10}) is NO_NODE
 
 
-@pytest.mark.parametrize("guaranteed", [{"gpu": 4}, {"gpu": 4, "vcore": 0}, {"gpu": 4, "vcore": 16}])
-@pytest.mark.parametrize("of_parent", [{}, {"gpu": 4}, {"gpu": 4, "vcore": 16}])
+@each_row("guaranteed", [{"gpu": 4}, {"gpu": 4, "vcore": 0}, {"gpu": 4, "vcore": 16}])
+@each_row("of_parent", [{}, {"gpu": 4}, {"gpu": 4, "vcore": 16}])
 def test_what_the_guarantee_does_not_name_is_taken_along_with_what_it_names(
     guaranteed: dict[str, int], of_parent: dict[str, int]
 ) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import product
 
-import pytest
-
 from schedulerd.core.language.commands import (
     AbsenceCause,
     Command,
@@ -18,6 +16,7 @@ from schedulerd.core.language.facts.fact import ResourceManagerChanged
 from schedulerd.core.language.lifecycles import ResourceManagerState as R
 from schedulerd.core.language.lifecycles import ResourceManagerTrigger as C
 from schedulerd.core.scheduler import Scheduler
+from tests.loops import each_row
 from tests.unit.core.builders import a_scheduler
 from tests.unit.core.life_tables import RESOURCE_MANAGER_TABLE
 from tests.unit.daemon.recording import registration
@@ -42,7 +41,7 @@ def state_of(scheduler: Scheduler) -> R:
     return rm.state if rm is not None else R.STOPPED
 
 
-@pytest.mark.parametrize(("state", "trigger"), list(product(R, C)))
+@each_row(("state", "trigger"), list(product(R, C)))
 def test_a_resource_manager_moves_by_its_table(state: R, trigger: C) -> None:
     scheduler = a_scheduler()
     for before in LEAD_TO[state]:

@@ -15,6 +15,7 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.config import NameKind
 from schedulerd.daemon.access.identity import CHECKED_METHODS, EVERYBODY, Identities, IdentityInterceptor
 from schedulerd.daemon.access.refusals import Refusals
+from tests.loops import each_row
 from tests.unit.daemon.certificates import COMMON_NAME, DNS, EMAIL, IP, URI, attribute, certificate, named
 
 BOUND = {
@@ -53,7 +54,7 @@ class Client:
         raise ConnectionAbortedError
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("client", "may", "may_not"),
     [
         (Client("shim"), ["rm-a", "rm-b", "rm-bee"], ["rm-a2", "RM-A", "dev", "unlisted", ""]),
@@ -79,7 +80,7 @@ def test_a_client_may_use_what_one_of_its_names_is_bound_to(client: Client, may:
     assert identities.visible([*may, *may_not], client) == may
 
 
-@pytest.mark.parametrize(
+@each_row(
     "client",
     [
         Client("x", (EMAIL, "shim"), (EMAIL, "ops")),

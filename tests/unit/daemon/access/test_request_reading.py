@@ -12,6 +12,7 @@ import pytest
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd.daemon.access.refusals import Refusals
 from schedulerd.daemon.access.request_reading import REQUEST_BYTES_MAX, RequestReader
+from tests.loops import each_row
 from tests.unit import virtual_loop
 
 REQUEST = admin_pb2.GetStateDumpRequest(rmID="rm")
@@ -83,8 +84,8 @@ def play(call: Call, serve: Callable[[Any, Any], Awaitable[Any]], *, is_streamin
     return virtual_loop.run(story())
 
 
-@pytest.mark.parametrize("is_streaming", [False, True], ids=["one answer", "many"])
-@pytest.mark.parametrize(
+@each_row("is_streaming", [False, True], ids=["one answer", "many"])
+@each_row(
     ("sent", "code", "words", "seconds"),
     [
         (None, grpc.StatusCode.DEADLINE_EXCEEDED, "no request came within 20 s", 20),

@@ -18,6 +18,7 @@ from schedulerd.daemon.admin.api.tokens import TOKEN_LENGTH_MIN, TOKENS_BYTES_MA
 from schedulerd.daemon.admin.http_access import ROLES, Gate
 from schedulerd.daemon.runtime.failures import ExitCode, StartupFailed
 from schedulerd.daemon.runtime.workers import Workers
+from tests.loops import each_row
 from tests.unit.daemon.admin.test_http import Daemon
 
 VIEW, OPERATE = "view-token-0123456789", "operate-token-0123456789"
@@ -54,7 +55,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 @pytest.mark.usefixtures("root_level")
-@pytest.mark.parametrize(
+@each_row(
     ("client", "access", "status"),
     [
         (HERE, None, 200),
@@ -75,7 +76,7 @@ def test_without_tokens_this_machine_is_answered_unless_told_otherwise(
     assert statuses(client, **given) == [status, status]
 
 
-@pytest.mark.parametrize(
+@each_row(
     "header",
     [
         "Forwarded",

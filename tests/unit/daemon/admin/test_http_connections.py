@@ -13,6 +13,7 @@ from schedulerd.daemon.admin.http_connections import (
     HEAD_SECONDS_MAX,
     IDLE_SECONDS_MAX,
 )
+from tests.loops import each_row
 from tests.unit.daemon.admin.http_world import LATE_SECONDS, World, run
 
 GET = b"GET /small HTTP/1.1\r\nHost: daemon\r\n\r\n"
@@ -21,7 +22,7 @@ PUT = b"PUT /body HTTP/1.1\r\nHost: daemon\r\nContent-Length: 10\r\n\r\n"
 IDLE_S, HEAD_S = float(IDLE_SECONDS_MAX), HEAD_SECONDS_MAX
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("said", "seconds"),
     [
         (b"", HEAD_SECONDS_MAX),
@@ -31,7 +32,7 @@ IDLE_S, HEAD_S = float(IDLE_SECONDS_MAX), HEAD_SECONDS_MAX
         (PUT + b"half", EXCHANGE_SECONDS_MAX),
     ],
 )
-@pytest.mark.parametrize("by_byte", [False, True])
+@each_row("by_byte", [False, True])
 def test_a_client_has_so_long_to_send_its_request(said: bytes, seconds: float, by_byte: bool) -> None:
     """A request that trickles in byte by byte gains no time."""
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from schedulerd.daemon.admin.json_pieces import as_json, json_pieces
+from tests.loops import each_row
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ TREE = Thing(
 )
 
 
-@pytest.mark.parametrize(
+@each_row(
     "value",
     [None, 7, "text", [], {}, [1, 2], [SMALL], [[SMALL]], SMALL, TREE, [TREE, SMALL], {"things": [TREE], "none": []}],
     ids=repr,

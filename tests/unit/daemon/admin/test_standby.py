@@ -13,6 +13,7 @@ from schedulerd.core.language.facts.fact import ResourceManagerChanged
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.daemon.admin.standby import Standby, StandbyRoute
 from tests.instants import at
+from tests.loops import each_row
 from tests.unit import virtual_loop
 
 
@@ -31,8 +32,8 @@ def get(path: str, *, standby: bool, method: str = "GET", leader: str = "") -> h
     return virtual_loop.run(story())
 
 
-@pytest.mark.parametrize("path", ["/api/v1/queues", "/api", "/API/v1/me", "/api/v1/login"])
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@each_row("path", ["/api/v1/queues", "/api", "/API/v1/me", "/api/v1/login"])
+@each_row("method", ["GET", "POST"])
 def test_our_api(path: str, method: str) -> None:
     response = get(path, standby=True, method=method)
     assert (response.status_code, response.headers["retry-after"]) == (503, "5")
@@ -66,6 +67,6 @@ def test_another_leader_is_forgotten_when_a_resource_manager_registers() -> None
     assert not standby.leader
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/metrics", "/ws/v1/metrics", "/ui/", "/", "/apis", "/wsx"])
+@each_row("path", ["/livez", "/readyz", "/metrics", "/ws/v1/metrics", "/ui/", "/", "/apis", "/wsx"])
 def test_other_paths_are_as_ever(path: str) -> None:
     assert get(path, standby=True).text == "served"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from schedulerd.daemon.admin.web_root import POLICY
+from tests.loops import each_row
 from tests.rest.world import World, open_settings
 from tests.unit.daemon.yunikorn.cluster import get, request
 
@@ -40,7 +41,7 @@ def test_its_other_files(world: World) -> None:
     assert answer.headers["content-type"].startswith("application/json")
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path",
     [
         "/outside",

@@ -19,6 +19,7 @@ from schedulerd.daemon.transport import request_limits
 from schedulerd.daemon.transport.request_limits import VERSION_LENGTH_MAX, RequestLimits
 from schedulerd.wire.item_count import FIELDS_MAX
 from schedulerd.wire.reading import PIECE_BYTES_MAX
+from tests.loops import each_row
 
 UNKNOWN_FIELD = b"\x78\x00"
 """Of number 15, which no request has."""
@@ -52,7 +53,7 @@ def parsed(raw: bytes, request_type: type[RequestT], items_max: int) -> RequestT
     return asyncio.run(RequestLimits(items_max, 1).parser(request_type)(raw))
 
 
-@pytest.mark.parametrize(("request_", "count"), REQUESTS)
+@each_row(("request_", "count"), REQUESTS)
 def test_a_request_with_one_item_too_many_is_refused(request_: Message, count: int) -> None:
     raw = request_.SerializeToString()
     assert parsed(raw, type(request_), count) == request_

@@ -13,6 +13,7 @@ from schedulerd.daemon.admin import endless
 from schedulerd.daemon.admin.http_connections import LONG_LIVED
 from schedulerd.daemon.runtime.shares import share_of
 from schedulerd.daemon.yunikorn.events import BATCH_MAX, STREAMS_MAX
+from tests.loops import each_row
 from tests.rest.asgi import ask
 from tests.rest.world import World, open_settings
 from tests.unit.daemon.yunikorn.cluster import RM, cluster, get, run
@@ -42,7 +43,7 @@ def test_all_events_with_the_range_of_their_ids() -> None:
     assert get(world, BATCH, "start=&count=").json == found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("query", "message"),
     [
         ("count=0", '0 is not a valid value for "count"'),

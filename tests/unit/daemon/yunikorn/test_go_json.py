@@ -17,6 +17,7 @@ from schedulerd.daemon.yunikorn.go_json import (
     pieces,
     quota,
 )
+from tests.loops import each_row
 
 
 @pytest.mark.parametrize(
@@ -84,7 +85,7 @@ def test_percentages_are_cut_off(used: int, capacity: int, percent: int) -> None
     assert percentages({"a": used, "b": 1}, {"a": capacity}) == {"a": percent}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("nanoseconds", "text"),
     [
         (0, "0s"),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from urllib.parse import unquote
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulerd.daemon.yunikorn.router import Router
 from schedulerd.daemon.yunikorn.routes import ROUTES
+from tests.loops import each_row
 from tests.rest.world import World
 from tests.unit.daemon.yunikorn.cluster import cluster, request
 
@@ -57,7 +57,7 @@ def test_any_name_finds_nothing_and_breaks_nothing(name: str) -> None:
             assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+@each_row("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_each_route_is_found_by_its_own_path(route: object) -> None:
     path: str = route.path  # type: ignore[attr-defined]
     method: str = route.method  # type: ignore[attr-defined]

@@ -10,6 +10,7 @@ from schedulerd.core.language.resources import Resources
 from schedulerd.daemon.yunikorn.answers import JSON_TYPE
 from schedulerd.daemon.yunikorn.errors import INVALID_QUEUE
 from schedulerd.daemon.yunikorn.routes import EVERYBODY, ROUTES
+from tests.loops import each_row
 from tests.rest.world import World, open_settings
 from tests.unit.daemon.yunikorn.cluster import QUEUES, RM, cluster, fill, get, request
 
@@ -40,15 +41,15 @@ def example(path: str) -> str:
 GETS = [route for route in ROUTES if route.method == "GET" and not route.path.endswith("/events/stream")]
 
 
-@pytest.mark.parametrize("route", GETS, ids=lambda route: route.path)
+@each_row("route", GETS, ids=lambda route: route.path)
 def test_every_route_answers(world: World, route: object) -> None:
     answer = get(world, example(route.path))  # type: ignore[attr-defined]
     assert answer.status == 200
     assert answer.body.endswith(b"\n") or route.path.endswith("/metrics")  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
-@pytest.mark.parametrize("method", ["HEAD", "PUT", "POST", "DELETE", "PATCH"])
+@each_row("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+@each_row("method", ["HEAD", "PUT", "POST", "DELETE", "PATCH"])
 def test_another_method_is_not_allowed(world: World, route: object, method: str) -> None:
     own: str = route.method  # type: ignore[attr-defined]
     answer = request(world, method, example(route.path))  # type: ignore[attr-defined]
@@ -58,14 +59,14 @@ def test_another_method_is_not_allowed(world: World, route: object, method: str)
     assert answer.body in (b"Method Not Allowed\n", b"")
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
+@each_row("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
 def test_options_say_what_is_allowed_and_nothing_of_other_web_sites(world: World, route: object) -> None:
     answer = request(world, "OPTIONS", example(route.path), Origin="http://evil.example")  # type: ignore[attr-defined]
     assert (answer.status, answer.body) == (200, b"")
     assert not [name for name in answer.headers if name.startswith("access-control")]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "status", "message"),
     [
         ("/ws/v1/partition/nope/queues", 404, "Partition not found"),
@@ -125,7 +126,7 @@ def test_what_is_not_there_or_no_legal_name(world: World, path: str, status: int
     assert answer.headers["content-type"] == JSON_TYPE
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", ["/ws/v1/nope", "/ws", "/ws/v1", "/ws/v1/apps", "/ws/v1/queues", "/ws/v1/nodes", "/ws/v1/loglevel", "/WS/"]
 )
 def test_an_unknown_path_is_plain_text(world: World, path: str) -> None:
@@ -134,7 +135,7 @@ def test_an_unknown_path_is_plain_text(world: World, path: str) -> None:
     assert answer.headers["content-type"] == "text/plain; charset=utf-8"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "location"),
     [
         ("/ws/v1/partitions/", "/ws/v1/partitions"),

@@ -16,6 +16,7 @@ from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS, Timeouts
 from schedulerd.core.state.actions import application_states
 from schedulerd.core.state.step_context import StepContext
 from schedulerd.wire.dialect import Stream
+from tests.loops import each_row
 from tests.unit.core.application_table import TABLE, Cell
 from tests.unit.core.builders import (
     RM,
@@ -174,7 +175,7 @@ def test_every_legal_move_has_its_story() -> None:
     assert set(STORIES) | WITHOUT_STORY == set(TABLE)
 
 
-@pytest.mark.parametrize("cell", STORIES, ids=lambda cell: f"{cell[0]} {cell[1]}")
+@each_row("cell", STORIES, ids=lambda cell: f"{cell[0]} {cell[1]}")
 def test_a_move_is_said_once_and_logged_and_told_with_its_time_and_cause(cell: Cell) -> None:
     story, talk = STORIES[cell], a_talk()
     for step in story.steps[:-1]:
@@ -227,7 +228,7 @@ def test_what_runs_and_runs_on_says_nothing() -> None:
     assert log_of(talk) == before
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("state", "trigger"),
     [cell for cell in product(S, T) if cell not in TABLE],
     ids=lambda one: str(one),

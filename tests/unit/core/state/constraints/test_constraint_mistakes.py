@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from schedulerd.core.language.commands import NewAsk, PlacementConstraint
 from schedulerd.core.language.facts.fact import Allocated, AskRejected, RejectCode
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG
+from tests.loops import each_row
 from tests.unit.core.builders import a_conversation, a_node, an_ask, an_existing, of, only
 from tests.unit.core.constraint_builders import IS_WEB, has, none_of, on, one_of, together
 
@@ -14,7 +13,7 @@ AFFINITY = "placementConstraint.allocationAffinityAttribute"
 NODE = "placementConstraint.nodeAffinityConstraint"
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("constraint", "reason"),
     [
         (together("", IS_WEB), f"{AFFINITY}.scope is empty; it must be the node attribute that makes nodes a group"),

@@ -19,6 +19,7 @@ from schedulerd.core.state.constraints.node_selector import (
     parse,
     selector,
 )
+from tests.loops import each_row
 from tests.unit.core.builders import an_ask
 from tests.unit.core.constraint_builders import has, lacks, none_of, one_of
 
@@ -44,12 +45,12 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize("text", GOOD)
+@each_row("text", GOOD)
 def test_a_selector_is_a_list_of_expressions(text: str) -> None:
     assert parse(text) == GOOD[text]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("text", "wrong"),
     [
         ("zone in eu-1", "'zone in eu-1' is no requirement"),

@@ -12,6 +12,7 @@ from schedulerd.core.language.facts.fact import Allocated, AskRejected
 from schedulerd.core.state.constraints import checks as constraint_checks
 from schedulerd.core.state.constraints.constraint import SENT_BYTES_MAX, SENT_MAX, SentConstraints, constraint_of
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG
+from tests.loops import each_row
 from tests.unit.core.builders import a_conversation, a_node, an_ask, of
 from tests.unit.core.constraint_builders import DB, IS_WEB, WEB, none_of, on, one_of
 
@@ -30,8 +31,8 @@ def test_what_is_found_for_the_same_object_is_the_same_object() -> None:
     assert not known.knows(a_constraint()), "an equal one that was not taken may still have to be checked"
 
 
-@pytest.mark.parametrize("tags", [{}, WEB, DB, {NODE_SELECTOR_TAG: "gpu"}, WEB | {NODE_SELECTOR_TAG: "zone=1,gpu"}])
-@pytest.mark.parametrize("sent", [None, PlacementConstraint(), on(one_of("zone", "b", "a")), a_constraint()])
+@each_row("tags", [{}, WEB, DB, {NODE_SELECTOR_TAG: "gpu"}, WEB | {NODE_SELECTOR_TAG: "zone=1,gpu"}])
+@each_row("sent", [None, PlacementConstraint(), on(one_of("zone", "b", "a")), a_constraint()])
 def test_what_is_remembered_changes_nothing(tags: dict[str, str], sent: PlacementConstraint | None) -> None:
     known = SentConstraints()
     for other in (WEB, DB, {NODE_SELECTOR_TAG: "spot"}):

@@ -11,6 +11,7 @@ from schedulerd.core.state.model.node import Node, Scoring
 from schedulerd.core.state.nodes import node_order
 from schedulerd.core.state.nodes.node_order import NodeOrder
 from schedulerd.core.state.pending.request_class import RequestClass
+from tests.loops import examples
 from tests.unit.core.builders import a_model_node, a_request_class
 
 NODES = 40
@@ -63,7 +64,7 @@ class World:
                 self.order.moved(found)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.sampled_from(Policy), st.integers(0, NODES), st.lists(steps, max_size=120))
 def test_first_fit_is_what_a_linear_scan_finds(
     policy: Policy, ready: int, plan: list[tuple[str, int, tuple[int, int, int]]]
@@ -99,7 +100,7 @@ def least_short_by_scan(nodes: list[Node], request_class: RequestClass) -> Node 
     return min(nodes, key=lambda one: (lacks(one), one.score, one.node_id), default=None)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.integers(0, NODES),
     st.lists(st.tuples(st.integers(0, NODES - 1), request_classes, st.booleans()), max_size=60),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +10,7 @@ from schedulerd.core.language.specs import ApplicationOrder, QueueProperties
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.sort_keys import WHOLE, application_key, fair_share
 from schedulerd.core.state.pending.sort_keys import queue_key as full_queue_key
+from tests.loops import each_row
 from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask, placed
 
 HUGE = 2**63 - 1
@@ -136,7 +136,7 @@ def counts(c: dict[str, int], d: dict[str, int]) -> dict[str, int]:
     return {name: found.count(f"in-{name}") for name in "cd"}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("c", "d", "expected"),
     [
         ({}, {}, (50, 50)),

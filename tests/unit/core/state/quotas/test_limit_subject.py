@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from schedulerd.core.language.specs import LimitSpec
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.quotas.limit_subject import group_of
+from tests.loops import each_row
 from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
 from tests.unit.core.configurations import reload
 
@@ -23,8 +22,8 @@ def counts(groups: tuple[str, ...], *, leaf: Lists = (), root: Lists = ()) -> st
     return group_of([one.limits for one in tree.children["a"].path_to_root], groups)
 
 
-@pytest.mark.parametrize("groups", [("dev", "ops"), ("ops", "dev"), ("guests", "ops", "dev")])
-@pytest.mark.parametrize("leaf", [(("ops",), ("dev",)), (("ops", "dev"),), (("qa",), ("ops", "x"), ("dev",))])
+@each_row("groups", [("dev", "ops"), ("ops", "dev"), ("guests", "ops", "dev")])
+@each_row("leaf", [(("ops",), ("dev",)), (("ops", "dev"),), (("qa",), ("ops", "x"), ("dev",))])
 def test_the_group_whose_limit_stands_first_counts(groups: tuple[str, ...], leaf: Lists) -> None:
     assert counts(groups, leaf=leaf) == "ops"
     assert counts(groups, root=leaf) == "ops"

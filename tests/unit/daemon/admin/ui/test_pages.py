@@ -15,6 +15,7 @@ from schedulerd.daemon.admin.ui.app import LOGIN_BYTES_MAX, LOGIN_FIELDS_MAX, OP
 from schedulerd.daemon.admin.ui.pages import applications
 from schedulerd.daemon.admin.ui.pages.node import GROUPS_SEEN_MAX
 from schedulerd.daemon.admin.ui.search import FOUND_MAX, SCANNED_MAX
+from tests.loops import each_row
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -42,7 +43,7 @@ def test_the_overview_says_what_waits_and_why() -> None:
     assert "2 allocations to be placed; the reasons are below" in text
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("path", "said"),
     [
         ("/ui/queues", "root"),
@@ -156,7 +157,7 @@ def a_hostile_cluster() -> Conversation:
     return talk
 
 
-@pytest.mark.parametrize(
+@each_row(
     "path", ["", "queue?path=root.a", "applications", "application", "nodes", "node", "search?q=onmouse", "events"]
 )
 def test_hostile_names_are_text(path: str) -> None:

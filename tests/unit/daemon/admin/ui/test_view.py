@@ -11,6 +11,7 @@ import pytest
 from schedulerd.daemon.admin.ui import texts
 from schedulerd.daemon.admin.ui.bars import SHADES, bar, shade, sparkline
 from schedulerd.daemon.admin.ui.view import View, changes, whole
+from tests.loops import each_row
 
 
 def done(work: Generator[None, None, bytes]) -> Any:
@@ -85,7 +86,7 @@ def test_what_cannot_be_seen_is_left_out(text: str, seen: str) -> None:
     assert (made.title, made.texts["name"], made.lists["rows"][0].fields["name"]) == (seen, seen, seen)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("name", "value", "text"),
     [
         ("vcore", 500, "500m"),
