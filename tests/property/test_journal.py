@@ -113,7 +113,9 @@ def test_facts_that_differ_in_a_field_differ_in_text_and_equal_ones_do_not(kind:
 @each_seed(range(4))
 def test_a_history_of_the_simulator_is_proved_by_its_journal(seed: int, tmp_path: Path) -> None:
     history, _ = simulate(seed, 300, Observations())
-    files = JournalFiles(tmp_path, a_header(), file_max_bytes=20_000, max_bytes=100 * GENEROUS_BYTES)
+    folder = tmp_path / str(seed)
+    folder.mkdir()
+    files = JournalFiles(folder, a_header(), file_max_bytes=20_000, max_bytes=100 * GENEROUS_BYTES)
     writer = JournalWriter(files, lambda _: None)
     scheduler = new_scheduler()
     for now_ns, command in history:
@@ -121,7 +123,7 @@ def test_a_history_of_the_simulator_is_proved_by_its_journal(seed: int, tmp_path
     writer.stop("enough", is_orderly=True)
     assert writer.join()
 
-    journal = Journal.open(tmp_path)
+    journal = Journal.open(folder)
     assert len(journal.files) > 1
     again, digest = new_scheduler(), FactsDigest()
     commands = digests = 0
