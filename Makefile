@@ -29,8 +29,8 @@ demo: $(READY)
 kubernetes: $(READY)
 	$(BIN)/python -m tests.kubernetes.demo $(if $(KEEP),--keep) $(ARGS)
 
-# All tests except those that take more than five seconds or start processes, but for some fifteen: `make check` has the
-# others as well, with more examples of each property.
+# All tests except those that take more than five seconds or start processes, but for some fifteen, with a quarter of
+# the seeds and a tenth of the examples (tests/loops.py): `make check` has all of them.
 test: $(READY)
 	$(PYTEST) -m "not slow" --hypothesis-profile=short $(ARGS)
 

@@ -77,7 +77,7 @@ def each_row(
 def examples(usual: int) -> int:
     """How many examples of a property are drawn that has not as many as the others: the same part of the usual ones as
     of those, which is a tenth in `make test`."""
-    return max(1, usual * settings.default.max_examples // USUAL_EXAMPLES)
+    return max(1, usual * settings().max_examples // USUAL_EXAMPLES)
 
 
 def _row(row: Any, names: list[str]) -> tuple[str, dict[str, Any]]:

@@ -138,4 +138,4 @@ def test_no_two_asks_take_room_from_each_other_again_and_the_cluster_comes_to_re
         seen[check_rest(rivals) > 0] += 1
 
     check()
-    assert seen[True] >= 10, "hardly anything was preempted"
+    assert seen[True] >= examples(10), "hardly anything was preempted"

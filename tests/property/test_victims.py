@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from schedulerd.core.preemption.rules import victims
 from schedulerd.core.preemption.rules.victims import Budget, Candidate, smallest_set
-from tests.loops import examples
 from tests.property.trees import seeds
 from tests.unit.core.preemption.test_victims import UNIT, candidates, is_enough, is_spared, order, sets
 
@@ -85,7 +84,7 @@ def check_in_haste(choice: Choice) -> str:
 def test_it_is_the_best_of_all_sets() -> None:
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=examples(300))
+    @settings(max_examples=300)
     @given(choices)
     def check(choice: Choice) -> None:
         seen[check_best(choice)] += 1
@@ -102,7 +101,7 @@ def test_in_haste_it_is_one_of_them_without_needless_victims(
         monkeypatch.setattr(victims, name, most)
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=examples(150))
+    @settings(max_examples=150)
     @given(choices)
     def check(choice: Choice) -> None:
         seen[check_in_haste(choice)] += 1

@@ -33,7 +33,6 @@ from schedulerd.wire.callback import HelloInvalid, read_hello, results_in
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder
 from tests.hostile_bytes import field, hostile
-from tests.loops import examples
 from tests.methods import METHODS
 from tests.sim.simulation import START_NS, new_scheduler
 from tests.unit.core.builders import a_partition_spec
@@ -89,7 +88,7 @@ def test_bytes_are_a_message_or_are_refused(method: Any, seed: int) -> None:
 def test_what_can_be_read_leaves_the_books_balanced(message_type: type[Message]) -> None:
     reached: Counter[str] = Counter()
 
-    @settings(max_examples=examples(60))
+    @settings(max_examples=60)
     @given(seed=seeds)
     def send(seed: int) -> None:
         choose, scheduler = random.Random(seed), registered()

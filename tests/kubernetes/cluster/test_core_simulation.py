@@ -111,7 +111,7 @@ FOUND = (30135,)
 """The end of an application was in the response that accepted the next one of its id, which was taken for ended."""
 
 
-@each_seed([*range(50), *FOUND])
+@each_seed([*range(25), *FOUND], nightly=range(25, 50))
 def test_nothing_of_a_gang_leaks(seed: int) -> None:
     check_gangs(play_gangs(seed))
 

@@ -51,6 +51,7 @@ def journals(monkeypatch: pytest.MonkeyPatch) -> Journals:
 @each_seed(range(5))
 @pytest.mark.parametrize("history", [play, play_gangs, play_volumes], ids=["pods", "gangs", "volumes"])
 def test_a_journal_of_a_simulated_cluster(history: Any, seed: int, journals: Journals) -> None:
+    journals.entries.clear()
     history(seed)
     assert sum(map(len, journals.entries)) > 100
     for entries in journals.entries:
