@@ -87,7 +87,8 @@ class Cluster:
             _due(model)
             if model.is_gang_due:
                 life.review(model)
-            nodes.report_changes(model)
+            if model.nodes.changed or model.gangs_due:
+                nodes.report_changes(model)
             refused.wake(model)
             conditions.report(model)
         effects, model.effects = model.effects, []
