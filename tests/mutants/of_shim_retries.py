@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import answers, asking, conditions, refused
 from schedulerd.kubernetes.cluster.model import OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.counters import Counters
 from schedulerd.kubernetes.predicates.daemon_sets import DaemonSets

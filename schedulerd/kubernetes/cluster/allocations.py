@@ -92,7 +92,7 @@ def allocated(model: Model, event: Allocated) -> None:
     conditions.allocated(model, own)
     own.amounts = own.ask.resources if own.ask is not None and not own.is_ask_rejected else {}
     own.allocated_by = AllocatedBy.DAEMON
-    asking.stop_using_class(model, own)
+    model.stop_using_class(own)
     if own.is_placeholder:
         gang_answers.note_placed(model, own)
     elif own.gang is not None:

@@ -259,7 +259,7 @@ def _fail(model: Model, application: Application, reason: str, message: str, *, 
         waits_for_gang = own.state is PodState.HELD and application.gang is not None
         if own.state is PodState.ASKED:
             own.stop_asking(PodTrigger.WAIT)
-            asking.stop_using_class(model, own)
+            model.stop_using_class(own)
         elif not waits_for_gang:
             continue
         if not own.is_placeholder:

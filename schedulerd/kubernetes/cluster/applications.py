@@ -21,10 +21,10 @@ from schedulerd.kubernetes.cluster.gangs import door, earlier_run, membership
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.namespaces import NO_TAGS
+from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.reasons.sentences import for_pod
 from schedulerd.kubernetes.reasons.waiting import Waiting

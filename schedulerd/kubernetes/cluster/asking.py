@@ -10,7 +10,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from schedulerd.kubernetes.cluster import applications, claims, conditions, daemon_sets, joining
-from schedulerd.kubernetes.cluster.class_use import stop_using_class as stop_using_class
 from schedulerd.kubernetes.cluster.conditions import POD_SCHEDULED
 from schedulerd.kubernetes.cluster.effects import Amounts, Ask, ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import door
@@ -19,9 +18,9 @@ from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import UNALLOCATED, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.pods import may_be_preempted, may_preempt
+from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.predicates import demands
@@ -138,7 +137,7 @@ def withdraw(model: Model, own: OwnPod, trigger: PodTrigger) -> None:
     if own.state is PodState.ASKED and own.application is not None:
         model.effects.append(ReleaseAsk(own.application.id, own.uid))
     own.stop_asking(trigger)
-    stop_using_class(model, own)
+    model.stop_using_class(own)
     consider_all(model, applications.leave(model, own))
 
 
@@ -288,7 +287,7 @@ def _selector(model: Model, own: OwnPod) -> tuple[str, bool]:
     parts, attribute = _split(model.view.node_class(own.judged))
     classes = model.nodes.classes
     if attribute != own.class_attribute:
-        stop_using_class(model, own)
+        model.stop_using_class(own)
         own.class_attribute, is_new = classes.acquire(parts.rest, attribute, model.now_ns)
         if is_new and model.is_started:
             classes.passed(model.now_ns)

@@ -61,7 +61,7 @@ from schedulerd.kubernetes.cluster.events import (
 from schedulerd.kubernetes.cluster.gangs import declaration, giving_way, held_rooms, life, slots
 from schedulerd.kubernetes.cluster.gangs.model import GangTime
 from schedulerd.kubernetes.cluster.model import Model
-from schedulerd.kubernetes.cluster.objects import gone, put
+from schedulerd.kubernetes.cluster.object_changes import gone, put
 from schedulerd.kubernetes.cluster.pod_enquiry import about_pod
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.cluster.timers import Due
@@ -87,7 +87,8 @@ class Cluster:
             _due(model)
             if model.is_gang_due:
                 life.review(model)
-            nodes.report_changes(model)
+            if model.nodes.changed or model.gangs_due:
+                nodes.report_changes(model)
             refused.wake(model)
             conditions.report(model)
         effects, model.effects = model.effects, []

@@ -17,9 +17,9 @@ import re
 
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.metadata.pods import NOBODY, User, default_application_ids, is_placed
+from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
 _SERVICE_ACCOUNT = "system:serviceaccount"

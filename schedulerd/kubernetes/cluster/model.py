@@ -27,8 +27,8 @@ from schedulerd.kubernetes.cluster.gangs.model import Gang, GangAge, GangSource,
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.cluster.pod_lifecycle import AllocatedBy, PodState, PodTrigger, Told, move
 from schedulerd.kubernetes.cluster.pod_volumes import PodVolumes
-from schedulerd.kubernetes.cluster.settings import ClusterSettings
-from schedulerd.kubernetes.cluster.timers import Timers
+from schedulerd.kubernetes.cluster.settings import SECOND_NS, ClusterSettings
+from schedulerd.kubernetes.cluster.timers import Due, Timers
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.namespaces import NamespaceTags
 from schedulerd.kubernetes.metadata.pods import PodMetadata, User
@@ -39,6 +39,8 @@ from schedulerd.kubernetes.predicates.daemon_sets import DaemonSets
 from schedulerd.kubernetes.predicates.storage import ClaimKey
 from schedulerd.kubernetes.reasons.pod_reason import PodReason, PodReasons
 from schedulerd.kubernetes.reasons.waiting import Waiting
+
+_IDLE_CHECK_NS = 301 * SECOND_NS
 
 
 class OwnPod(msgspec.Struct, eq=False):
@@ -306,6 +308,13 @@ class Model:
     def is_gang_due(self) -> bool:
         """A gang is to be looked at in this step, or a placeholder pod to be deleted."""
         return bool(self.gangs_due or self.unwanted)
+
+    def stop_using_class(self, own: OwnPod) -> None:
+        """The pod needs no class of nodes any longer, nor what nodes have said of it."""
+        attribute, own.class_attribute = own.class_attribute, ""
+        self.view.refused.forget(own.uid)
+        if attribute and self.nodes.classes.release(attribute, self.now_ns):
+            self.timers.set(self.now_ns + _IDLE_CHECK_NS, Due.IDLE_CLASSES)
 
     def record(
         self,

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, claims, daemon_sets, volumes
-from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize, stop_using_class
+from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause, DaemonSetsListed
 from schedulerd.kubernetes.cluster.gangs import door, held_rooms, members, slots
@@ -147,7 +147,7 @@ def report_running(model: Model, own: OwnPod) -> None:
     made: its gang would lack it until the daemon has the node and the report."""
     own.stop_asking(PodTrigger.BIND if own.uuid else PodTrigger.FIND)
     own.is_release_wanted = own.is_release_wanted and bool(own.uuid)
-    stop_using_class(model, own)
+    model.stop_using_class(own)
     if own.is_placeholder and model.is_started:
         model.nodes.occupy(own.uid, own.node, requests(own.pod))
         slots.replace_pod(model, own)
@@ -205,7 +205,7 @@ def _end(model: Model, own: OwnPod) -> None:
     if own.is_placeholder:
         slots.stand_in(model, own)
     give_up(model, own, "")
-    stop_using_class(model, own)
+    model.stop_using_class(own)
     claims.stop_waiting(model, own)
     daemon_sets.stop_waiting(model, own)
     door.gone(model, own)

@@ -8,8 +8,8 @@ from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, CreateNod
 from schedulerd.kubernetes.cluster.events import Started
 from schedulerd.kubernetes.cluster.gangs import life
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
+from schedulerd.kubernetes.objects.meta import epoch_seconds
 
 
 def started(model: Model, event: Started) -> None:

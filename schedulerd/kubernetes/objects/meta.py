@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from functools import lru_cache
+
 import msgspec
 
 
@@ -69,3 +72,14 @@ class NodeSelector(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """One of the terms is to match."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+
+
+@lru_cache(1024)
+def epoch_seconds(timestamp: str | None) -> int:
+    """Seconds since the epoch of an RFC 3339 time; 0 if there is none, or it cannot be read."""
+    if not timestamp:
+        return 0
+    try:
+        return int(datetime.fromisoformat(timestamp).timestamp())
+    except (ValueError, OverflowError):
+        return 0

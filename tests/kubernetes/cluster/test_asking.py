@@ -30,8 +30,8 @@ from schedulerd.kubernetes.cluster.events import (
     Tick,
 )
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
+from schedulerd.kubernetes.objects.meta import epoch_seconds
 from tests.kubernetes.builders import (
     anti_affinity,
     app,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from schedulerd.kubernetes.cluster import answers, objects
+from schedulerd.kubernetes.cluster import answers, object_changes
 from schedulerd.kubernetes.cluster.effects import AddApplication, Ask, Effect, RecordEvent, RemoveApplication
 from schedulerd.kubernetes.cluster.events import (
     ApplicationAccepted,
@@ -58,7 +58,7 @@ def test_annotations_are_read_once_for_all_applications(monkeypatch: pytest.Monk
         read.append(namespace)
         return namespace_tags(namespace)
 
-    monkeypatch.setattr(objects, "namespace_tags", counted)
+    monkeypatch.setattr(object_changes, "namespace_tags", counted)
     play = Play()
     play.start(node("n"), space("2"))
     names = [f"a{number}" for number in range(20)]

@@ -23,7 +23,7 @@ from schedulerd.kubernetes.cluster.events import (
     Resynced,
 )
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from schedulerd.kubernetes.cluster.times import epoch_seconds
+from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.objects.pod import Pod, PodCondition
 from schedulerd.kubernetes.reasons.waiting import State, Waiting
 from tests.kubernetes.builders import app, bound, containers, node, placed

@@ -10,8 +10,8 @@ import pytest
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.applications import CREATION_TIME_TAG, FORCE_CREATE_TAG
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
+from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import app, placed
 from tests.kubernetes.cluster.gang_play import accepted, made, member, started, the_placeholder

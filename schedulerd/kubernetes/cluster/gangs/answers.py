@@ -45,7 +45,7 @@ def allocated(model: Model, event: Allocated) -> bool:
     own.node = event.node
     model.view.assume(own.judged, event.node)
     waiting.forget(model, own)
-    asking.stop_using_class(model, own)
+    model.stop_using_class(own)
     note_placed(model, own)
     return True
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GroupKey, KnownGroup
 from schedulerd.kubernetes.cluster.pod_lifecycle import Told
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata import gangs as metadata
 from schedulerd.kubernetes.metadata.gangs import GangStyle, InvalidGang, PlaceholderKind
 from schedulerd.kubernetes.metadata.pods import APP_ID_LENGTH_MAX
 from schedulerd.kubernetes.objects.decode import MalformedObject
+from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.objects.pod_groups import CoschedulingPodGroup, PodGroup, Workload
 

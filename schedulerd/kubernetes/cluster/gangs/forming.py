@@ -10,9 +10,9 @@ from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age,
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Group, KnownGroup, SlotState
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind, task_group_name
 from schedulerd.kubernetes.metadata.pods import is_placed
+from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.resources import scheduler_names
 

@@ -18,10 +18,10 @@ from schedulerd.kubernetes.cluster import joining
 from schedulerd.kubernetes.cluster.gangs import declaration, earlier_run
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
-from schedulerd.kubernetes.cluster.times import epoch_seconds
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.pods import default_application_ids
+from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
 
 if TYPE_CHECKING:

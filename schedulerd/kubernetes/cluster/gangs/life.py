@@ -129,7 +129,7 @@ def form_anew(model: Model, application: Application) -> None:
             model.effects.append(ReleaseAsk(application.id, own.uid))
             own.stop_asking(PodTrigger.WAIT)
             is_asked_for = True
-            asking.stop_using_class(model, own)
+            model.stop_using_class(own)
         elif own.state in UNALLOCATED:
             model.nodes.arrive(own.uid, own.node)
     start_over(model, application)
@@ -215,7 +215,7 @@ def _give_up(model: Model, application: Application, gang: Gang) -> None:
         for own in real_pods(application):
             if own.state is PodState.ASKED:
                 own.stop_asking(PodTrigger.WAIT)
-                asking.stop_using_class(model, own)
+                model.stop_using_class(own)
             if own.state is PodState.HELD:
                 conditions.waits(model, own, why)
         failed(model, application, message, is_rejected=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from schedulerd.kubernetes.cluster.class_use import stop_using_class
 from schedulerd.kubernetes.cluster.effects import AddApplication, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs import declaration, held_rooms, waiting
@@ -174,7 +173,7 @@ def spend(model: Model, own: OwnPod) -> None:
     if own.uid not in model.kept_rooms:
         model.view.remove_pod(own.uid)
     waiting.forget(model, own)
-    stop_using_class(model, own)
+    model.stop_using_class(own)
     own.application, own.slot, own.uuid = None, None, ""
     own.enter(PodTrigger.LEAVE)
     if slot is not None and slot.own is own:
