@@ -112,14 +112,9 @@ def test_facts_that_differ_in_a_field_differ_in_text_and_equal_ones_do_not(kind:
 @each_seed(range(4))
 def test_a_history_of_the_simulator_is_proved_by_its_journal(seed: int, tmp_path: Path) -> None:
     history, _ = simulate(seed, 300, Observations())
-<<<<<<< HEAD
-    recorder = JournalRecorder(files_in(tmp_path, file_max=20_000, all_max=100 * GENEROUS_BYTES), lambda _: None)
-=======
     folder = tmp_path / str(seed)
     folder.mkdir()
-    files = JournalFiles(folder, a_header(), file_max_bytes=20_000, max_bytes=100 * GENEROUS_BYTES)
-    writer = JournalWriter(files, lambda _: None)
->>>>>>> w1
+    recorder = JournalRecorder(files_in(folder, file_max=20_000, all_max=100 * GENEROUS_BYTES), lambda _: None)
     scheduler = new_scheduler()
     for now_ns, command in history:
         recorder.command(at(now_ns), command)
