@@ -8,6 +8,7 @@ import pytest
 
 from schedulerd.core import cycle
 from schedulerd.core.preemption.handlers import quota_preemption
+from schedulerd.core.reservations.handlers import new_reservations
 from tests.sim.__main__ import report
 from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, simulate
