@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from schedulerd import http_connections as bounds
 from schedulerd.kubernetes.shim import http_connections
 from schedulerd.kubernetes.shim.http import HttpServer
 
@@ -81,7 +82,7 @@ async def test_a_process_that_is_ready_says_what_is_wrong_with_it() -> None:
 
 
 async def test_who_sends_no_request_in_time_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connections, "HEAD_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(bounds, "HEAD_SECONDS_MAX", 0.05)
     async with Port() as port:
         assert await ended(await port.connect()), "at its start"
         assert await ended(await port.connect(b"GET /livez HTTP/1.1\r\n")), "in a request"
@@ -93,7 +94,7 @@ async def test_who_sends_no_request_in_time_is_cut_off(monkeypatch: pytest.Monke
 
 
 async def test_who_does_not_read_the_answer_in_time_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connections, "EXCHANGE_SECONDS_MAX", 0.05)
+    monkeypatch.setattr(bounds, "EXCHANGE_SECONDS_MAX", 0.05)
     server_waits = asyncio.Event()
 
     async def never(*_: object) -> None:

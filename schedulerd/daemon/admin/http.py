@@ -34,7 +34,6 @@ from schedulerd.daemon.admin.http_connections import (
     IDLE_SECONDS_MAX,
     HttpConnection,
     HttpConnections,
-    Tell,
 )
 from schedulerd.daemon.admin.plain_bodies import PlainBodies
 from schedulerd.daemon.admin.scrapes import Scrapes
@@ -44,6 +43,7 @@ from schedulerd.daemon.admin.web_root import web_root_mount
 from schedulerd.daemon.files.files_in_force import BrokenFile
 from schedulerd.daemon.runtime.logs import LEVELS, LevelName, LogLevel
 from schedulerd.daemon.runtime.shares import NoneLeft
+from schedulerd.http_connections import Tell
 from schedulerd.open_files import share
 
 BODY_BYTES_MAX = 4096

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
 from schedulerd.address import split_address
-from schedulerd.kubernetes.shim.http_connections import HttpConnection, HttpConnections, begins_exchange
+from schedulerd.kubernetes.shim.http_connections import HttpConnection, begins_exchange, open_connections
 from schedulerd.kubernetes.shim.plain_bodies import CONNECTION_OPTIONS, plain_bodies
 from schedulerd.open_files import share
 
@@ -43,7 +43,7 @@ class HttpServer:
         self._waits_for = waits_for
         self._leader = leader
         self._notes = notes
-        self.connections = HttpConnections()
+        self.connections = open_connections()
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
 

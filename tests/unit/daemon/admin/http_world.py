@@ -14,11 +14,11 @@ from uvicorn.server import ServerState
 
 from schedulerd.daemon.admin.http import uvicorn_config
 from schedulerd.daemon.admin.http_connections import (
-    EXCHANGE_SECONDS_MAX,
     LONG_LIVED,
     HttpConnection,
     HttpConnections,
 )
+from schedulerd.http_connections import EXCHANGE_SECONDS_MAX
 from tests.unit import virtual_loop
 
 LATE_SECONDS = 30.0

@@ -7,12 +7,8 @@ import asyncio
 import pytest
 
 from schedulerd.daemon.admin import http_connections
-from schedulerd.daemon.admin.http_connections import (
-    EXCHANGE_SECONDS_MAX,
-    HEAD_BYTES_MAX,
-    HEAD_SECONDS_MAX,
-    IDLE_SECONDS_MAX,
-)
+from schedulerd.daemon.admin.http_connections import HEAD_BYTES_MAX, IDLE_SECONDS_MAX
+from schedulerd.http_connections import EXCHANGE_SECONDS_MAX, HEAD_SECONDS_MAX
 from tests.loops import each_row
 from tests.unit.daemon.admin.http_world import LATE_SECONDS, World, run
 
