@@ -270,7 +270,7 @@ def test_a_rejected_application_is_added_again_less_and_less_often(play: Play) -
     assert isinstance(condition, PatchPodCondition)
     assert (condition.reason, condition.message) == ("SchedulingSkipped", "No queue.")
     assert isinstance(event, RecordEvent)
-    assert (event.reason, event.note, event.is_warning) == ("ApplicationRejected", "no queue", True)
+    assert (event.reason, event.note, event.is_warning) == ("ApplicationRejected", "No queue.", True)
     assert play.put(own("late")) == []
     assert play.wait(59) == []
     added, *asks = play.wait(1)

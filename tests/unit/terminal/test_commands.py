@@ -51,7 +51,9 @@ def run(api: Api, monkeypatch: pytest.MonkeyPatch, *words: str, command: Any = c
 ASK = {"summary": [f"Waits for {EVIL}."], "details": ["Used by application app (30)."], "explanation": {}}
 APP = {
     "summary": ["Application app is Running."],
-    "reasons": [{"allocations": 3, "applications": 1, "sentence": "waits", "application": "app", "ask": "k"}],
+    "reasons": [
+        {"allocations": 3, "applications": 1, "sentence": "waits", "application": "app", "ask": "k", "pod": "ns/p"}
+    ],
     "next_ask": ["Waits for its turn."],
     "explanation": {},
 }
@@ -101,7 +103,7 @@ def test_an_explanation_as_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.output.splitlines() == [
         "Application app is Running.",
         "       3  waits",
-        "          such as app k",
+        "          such as app ns/p",
         "Next ask:",
         "  Waits for its turn.",
     ]
@@ -276,13 +278,13 @@ def test_top_draws_queues_reasons_gangs_and_nodes() -> None:
     assert drawn[3].endswith(f"{'█' * 5}{'░' * 15} 1 of 4 cpu (25 %)")
     unlimited = {"queue": "root.c", "used": {"vcore": 1_000}, "max": {}, "guaranteed": {}, "capacity": {}}
     drawn_now = list(lines(Picture([unlimited], root, [], [{**NODE, "available": {}}], 0)))
-    assert drawn_now[3].split() == ["c", "no", "max", "vcore", "1"]
-    assert drawn_now[-1].endswith("allocations  free vcore 0")
-    assert drawn[4].endswith("vcore 2 of 2 (100 %), full")
+    assert drawn_now[3].split() == ["c", "no", "max", "1", "cpu"]
+    assert drawn_now[-1].endswith("allocations  free 0 cpu")
+    assert drawn[4].endswith("2 of 2 cpu (100 %), full")
     assert drawn[5].endswith("1 of 4 cpu (25 %), above its guarantee")
     assert drawn[8] == "        3  waits for [31m[red]x[/red]gnp.exe"
     assert drawn[11].endswith("1 of 2 placed")
-    assert drawn[14].endswith("3 allocations  free vcore 500m")
+    assert drawn[14].endswith("3 allocations  free 500m cpu")
     assert not [line for line in drawn if "\x1b" in line or "\u202e" in line]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from schedulerd.core.explain.rules import room
 from schedulerd.core.explain.rules.ask import explain_ask
-from schedulerd.core.explain.rules.nodes import BEST_NODES_MAX, NODES_A_TURN, node_cause, survey
+from schedulerd.core.explain.rules.nodes import BEST_NODES_MAX, NODES_A_TURN, survey
 from schedulerd.core.explain.rules.position import AHEAD_SEEN_MAX
 from schedulerd.core.explain.rules.reasons import explain_queue
 from schedulerd.core.explain.rules.room import NODES_A_TURN as ROOM_NODES_A_TURN
@@ -17,6 +17,7 @@ from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.core.state.pending.request_class import RequestClass
+from schedulerd.core.views.node_causes import node_cause
 from schedulerd.observe.explain_sentences import reason_clause
 from tests.loops import examples
 from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
