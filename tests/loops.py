@@ -60,14 +60,14 @@ def each_row(
 
     def decorate(test: Test) -> Test:
         def play(**others: Any) -> None:
-            failures = []
+            failures: list[BaseException] = []
             for label, values in table:
                 try:
                     _call(test, label, others | values)
-                except Exception as error:  # noqa: BLE001 all rows that fail are told at the end
+                except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 all rows that fail are told at the end
                     failures.append(error)
             if failures:
-                raise ExceptionGroup(f"{len(failures)} of {len(table)} rows", failures)
+                raise BaseExceptionGroup(f"{len(failures)} of {len(table)} rows", failures)
 
         return _instead(test, play, set(split))
 

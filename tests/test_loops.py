@@ -21,6 +21,17 @@ def test_all_rows_are_played_and_those_that_fail_are_named() -> None:
     assert [error.__notes__ for error in found.value.exceptions] == [["(2, 3)"], ["three"]]
 
 
+def test_a_row_that_does_not_raise_what_it_should_stops_no_other_row() -> None:
+    @each_row("text", ["1", "one", "2"])
+    def test(text: str) -> None:
+        with pytest.raises(ValueError, match="invalid"):
+            int(text)
+
+    with pytest.raises(BaseExceptionGroup) as found:
+        test()
+    assert [error.__notes__ for error in found.value.exceptions] == [["'1'"], ["'2'"]]
+
+
 def test_the_seed_that_fails_is_named() -> None:
     @each_seed(range(8), nightly=[9])
     def test(seed: int) -> None:

@@ -209,8 +209,8 @@ def raised_by(call: Callable[[], object]) -> Found | None:
         call()
     except HypothesisException:
         raise
-    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 broken code may fall over before it is judged
-        while isinstance(error, ExceptionGroup):  # of a loop over rows
+    except (Exception, BaseExceptionGroup, pytest.fail.Exception) as error:  # noqa: BLE001 broken code may fall over before it is judged
+        while isinstance(error, BaseExceptionGroup):  # of a loop over rows
             error = error.exceptions[0]
         frames = traceback.extract_tb(error.__traceback__)
         return Found(repr(error).splitlines()[0][:200], frames[-1].filename)
