@@ -23,9 +23,9 @@ class HttpConnection(BoundedConnection, web.RequestHandler):
         web.RequestHandler.__init__(self, server, loop=asyncio.get_running_loop(), **options)
         BoundedConnection.__init__(self, connections)
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    # A transport of uvloop is no instance of asyncio's classes.
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        assert isinstance(transport, asyncio.WriteTransport)
         self.opened(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
