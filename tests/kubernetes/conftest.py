@@ -13,8 +13,10 @@ from tests.kubernetes.virtual_loop import run
 
 @pytest.fixture
 def real_loop() -> None:
-    """Asks for a loop on which time passes: for threads, subprocesses, TLS, and servers that are real. It is uvloop's, as
-    that of the shim: its transports are no instances of asyncio's classes."""
+    """Asks for a loop on which time passes: for threads, subprocesses, TLS, and servers that are real.
+
+    It is uvloop's, as that of the shim: its transports are no instances of asyncio's classes.
+    """
 
 
 @pytest.hookimpl(tryfirst=True)
