@@ -12,7 +12,7 @@ from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.reservations.handlers import new_reservations
 from schedulerd.core.reservations.handlers.reserved_room import RequiredNode
 from schedulerd.core.scheduling_states.handlers import scheduling_states
-from schedulerd.core.state.actions import gang_time, retries
+from schedulerd.core.state.actions import gang_time, retries, slots
 from schedulerd.core.state.model.predicate_check import Purpose
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.end_of_step import end_of_step
@@ -38,6 +38,8 @@ ON_ANSWER: Mapping[Purpose, OnAnswer] = {
 def after_step(context: StepContext) -> None:
     """Whatever the command was: gangs that changed, asks that may be tried again, retries, and what RMs are told."""
     for partition in context.cluster.partitions():
+        if partition.slots_leaving:
+            slots.finish(context, partition)
         if partition.gangs_touched:
             gang_time.review(context, partition)
         end_of_step(partition)

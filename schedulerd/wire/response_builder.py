@@ -162,7 +162,7 @@ class ResponseBuilder(ABC, Generic[ResourceT]):
         """Adds the fields of an ask release that only this dialect has."""
 
     def allocated(self, fact: facts.Allocated) -> Item | None:
-        if fact.recovered:
+        if fact.recovered or fact.slot:
             return None
         item = self.new_allocations.add()
         item.allocationKey = fact.allocation_key
@@ -191,7 +191,7 @@ class ResponseBuilder(ABC, Generic[ResourceT]):
         return self.of_allocations, item
 
     def ask_withdrawn(self, fact: facts.AskWithdrawn) -> Item | None:
-        return None if fact.termination is None else self.ask_released(fact)
+        return None if fact.termination is None or fact.slot else self.ask_released(fact)
 
     def ask_released(self, fact: facts.AskWithdrawn | facts.EarlyAskReleased) -> Item:
         item = self.released_asks.add()

@@ -54,6 +54,6 @@ def _group(partition: Partition, application: Application, group: TaskGroup, hel
 
 def _not_asked_for(application: Application, gang: Gang) -> str:
     """All placeholders that were asked for are allocated, but they are less than the `placeholderAsk`."""
-    short = gang.still_to_come(application.spec.placeholder_ask)
+    short = gang.still_to_come(application.gang_total)
     amounts = ", ".join(f"{name} {gang.held[name]} of {gang.held[name] + short[name]}" for name in short)
     return f"all placeholders that were asked for are placed, but they are less than placeholderAsk: {amounts}"

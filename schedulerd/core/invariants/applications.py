@@ -72,7 +72,7 @@ def timeouts(partition: Partition) -> Iterator[str]:
 
 def _execution_timeouts(app: Application) -> Iterator[str]:
     runs = app.state in (ApplicationState.STARTING, ApplicationState.RUNNING)
-    if runs and app.spec.execution_timeout_ms > 0 and app.spec.placeholder_ask.is_zero() and app.run_alarm is None:
+    if runs and app.spec.execution_timeout_ms > 0 and not app.is_gang and app.run_alarm is None:
         yield f"application {app.application_id} runs without the alarm of its execution timeout"
     for allocation in app.allocations.values():
         if allocation.spec.execution_timeout_ms > 0 and allocation.alarm is None and allocation.releasing is None:

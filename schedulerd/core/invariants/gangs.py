@@ -81,7 +81,7 @@ def _counts(app: Application, gang: Gang, name: str) -> Iterator[str]:
     if any(idle[key] for key in idle.keys() - gang.task_groups.keys()):
         yield f"{name} has placeholders of task groups that its gang does not have"
     for resource, amount in gang.promised.items():
-        if amount > max(0, app.spec.placeholder_ask[resource] - app.placeholder_allocated[resource]):
+        if amount > max(0, app.gang_total[resource] - app.placeholder_allocated[resource]):
             yield f"{name} is promised {resource} {amount}, which is more than its missing placeholders need"
 
 

@@ -70,11 +70,12 @@ def _is_blocked(_partition: Partition, _app: Application, ask: Ask, cause: Cause
 
 
 def _is_unschedulable(partition: Partition, _app: Application, ask: Ask, _cause: Cause) -> bool:
-    return partition.first_fit(ask.request_class) is None
+    is_of_gang = ask.group is not None and bool(ask.group.pending_class.quota_key.together)
+    return is_of_gang or partition.first_fit(ask.request_class) is None
 
 
 def _awaits_gang(_partition: Partition, _app: Application, _ask: Ask, cause: Cause) -> bool:
-    return isinstance(cause, Application) and cause.gang is not None and cause.gang.pending > 0
+    return isinstance(cause, Application) and cause.gang is not None and cause.gang.waits
 
 
 def _awaits_placeholder(_partition: Partition, app: Application, ask: Ask, cause: Cause) -> bool:
@@ -208,7 +209,7 @@ def classes(partition: Partition) -> Iterator[str]:
         yield "the unschedulable classes are not those marked unschedulable"
     if not partition.retry_timers.unreservable.keys() <= uses.keys():
         yield "a class without asks is remembered as unreservable"
-    for pending_class in unschedulable:
+    for pending_class in [one for one in unschedulable if not one.quota_key.together]:
         if pending_class.request_class.refused:
             continue
         for node in partition.nodes.values() if pending_class.request_class.required_node else partition.node_order:

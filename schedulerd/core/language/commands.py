@@ -190,6 +190,9 @@ class NewAsk:
     task_group: str = ""
     placeholder: bool = False
     originator: bool = False
+    slot: bool = False
+    """A placeholder that the scheduler itself asks for, for a gang that declares its task groups: the RM is not told of
+    it, and is not asked to release it. No request has this."""
     allow_preempt_self: bool = True
     allow_preempt_other: bool = False
     constraint: PlacementConstraint | None = None

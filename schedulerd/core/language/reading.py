@@ -128,14 +128,14 @@ def amounts(text: str) -> dict[str, int]:
     As in the JSON form of protobuf messages, an amount may be a string of digits, and a missing value is 0. The result
     is empty if the text names no resource. Raises Unreadable.
     """
-    message = _fields(_json(text), {"resources"}, "the whole text")
-    quantities = _object(message.get("resources", {}), '"resources"')
+    message = fields(json_value(text), {"resources"}, "the whole text")
+    quantities = json_object(message.get("resources", {}), '"resources"')
     return {name: _value(name, quantity) for name, quantity in quantities.items()}
 
 
 def _value(name: str, quantity: object) -> int:
     where = f"the amount of {name[:CHARACTERS_MAX]!r}"
-    value = _fields(quantity, {"value"}, where).get("value", 0)
+    value = fields(quantity, {"value"}, where).get("value", 0)
     if isinstance(value, str):
         try:
             value = whole_number(value, 0)
@@ -146,27 +146,30 @@ def _value(name: str, quantity: object) -> int:
     return value
 
 
-def _fields(value: object, known: set[str], where: str) -> dict[str, object]:
-    found = _object(value, where)
+def fields(value: object, known: set[str], where: str) -> dict[str, object]:
+    """The value as a JSON object with no other keys than these. Raises Unreadable; `where` is what it calls the
+    object."""
+    found = json_object(value, where)
     unknown = [name for name in found if name not in known]
     if unknown:
         raise Unreadable(f"{where} must have no other key than {', '.join(map(repr, sorted(known)))}")
     return found
 
 
-def _object(value: object, where: str) -> dict[str, object]:
+def json_object(value: object, where: str) -> dict[str, object]:
+    """The value as a JSON object. Raises Unreadable; `where` is what it calls the object."""
     if not isinstance(value, dict):
         raise Unreadable(f"{where} must be a JSON object")
     return value
 
 
-def _json(text: str) -> object:
+def json_value(text: str, brackets_max: int = JSON_BRACKETS_MAX) -> object:
     """The value of a JSON text in which no object repeats a key, and every number is a whole int64. Raises
     Unreadable."""
     if len(text) > JSON_CHARACTERS_MAX:
         raise Unreadable(f"the text must have at most {JSON_CHARACTERS_MAX} characters")
-    if text.count("[") + text.count("{") > JSON_BRACKETS_MAX:
-        raise Unreadable(f"the text must have at most {JSON_BRACKETS_MAX} opening brackets")
+    if text.count("[") + text.count("{") > brackets_max:
+        raise Unreadable(f"the text must have at most {brackets_max} opening brackets")
     try:
         return json.loads(
             text,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.ask_tags import predicate_calls
-from schedulerd.core.language.commands import NewAsk
+from schedulerd.core.language.commands import NewAsk, TerminationType
 from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.language.specs import PartitionSpec, Timeouts
 from schedulerd.core.state.constraints.constraint import SentConstraints
@@ -82,6 +82,7 @@ class Partition:
         "sent_constraints",
         "serial",
         "short_of_quota",
+        "slots_leaving",
         "spec",
         "start_check_due",
         "start_checks",
@@ -175,6 +176,8 @@ class Partition:
         blocked."""
         self.start_check_due = False
         """Whether one was added to `start_checks` since the last cycle that tried all asks."""
+        self.slots_leaving: dict[Allocation, tuple[TerminationType, str]] = {}
+        """Slots of gangs to be released at the end of this step, with how and why."""
         self.swaps: dict[Application, None] = {}
         """Applications that may have a possible swap; the cycle tries swaps before it allocates."""
         self.serial = 0

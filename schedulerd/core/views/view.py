@@ -183,7 +183,7 @@ def _application(
         pending=app.pending.nonzero(),
         asks=[_ask(app, ask, explain, query) for ask in sorted(asks, key=lambda ask: ask.key)],
         allocations=_allocations("allocations of applications", app.allocations, query, shown),
-        placeholder_ask=app.spec.placeholder_ask.nonzero(),
+        placeholder_ask=app.gang_total.nonzero(),
         gang_started=app.gang_alarm is not None,
         gang_deadline_ns=query.time(app.gang_alarm.deadline_ns if app.gang_alarm is not None else None),
         gang_style=app.spec.gang_style,

@@ -10,7 +10,7 @@ from schedulerd.core.applications.handlers import asks, joining, queues, rm_rele
 from schedulerd.core.applications.rules import namespace_tags
 from schedulerd.core.applications.rules.namespace_tags import UnreadableTag
 from schedulerd.core.applications.rules.queue_placement import Placement, is_forced, place_application
-from schedulerd.core.language import checks
+from schedulerd.core.language import checks, task_groups
 from schedulerd.core.language.ask_tags import ASKED_AT_TAG
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.commands import (
@@ -31,7 +31,10 @@ from schedulerd.core.language.facts.fact import (
 from schedulerd.core.language.facts.queues import QueueNameUnused, TagIgnored
 from schedulerd.core.language.fsm import is_legal
 from schedulerd.core.language.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
-from schedulerd.core.state.actions import application_states, gang_time, queue_changes, releases, unclaimed
+from schedulerd.core.language.reading import Unreadable
+from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.task_groups import TASK_GROUPS_TAG, DeclaredGroup
+from schedulerd.core.state.actions import application_states, gang_time, queue_changes, releases, slots, unclaimed
 from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import Application
@@ -72,13 +75,18 @@ def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Ch
             return partial(_refuse, context, rm, partition, spec, ignored[0].mistake)
         names = {one.name for one in ignored}
         spec = replace(spec, tags={name: text for name, text in spec.tags.items() if name not in names})
+    try:
+        groups = task_groups.declared(spec.tags)
+    except Unreadable as error:
+        reason = f"tags[{TASK_GROUPS_TAG}] is {shown(spec.tags[TASK_GROUPS_TAG])}: {error}"
+        return partial(_refuse, context, rm, partition, spec, Mistake(RejectCode.INVALID_FIELD, reason))
     placement = place_application(partition.root, partition.spec.rules, spec, context.cluster.matches)
     if isinstance(placement, Mistake):
         return partial(_refuse, context, rm, partition, spec, placement)
-    mistake = _gang_mistake(placement, spec)
+    mistake = _gang_mistake(placement, spec, groups)
     if mistake is not None:
         return partial(_refuse, context, rm, partition, spec, mistake, queues.planned_path(placement))
-    return partial(_take, context, rm, partition, spec, placement, ignored)
+    return partial(_take, context, rm, partition, spec, placement, ignored, groups)
 
 
 def _is_report(application: Application, spec: NewApplication) -> bool:
@@ -152,9 +160,12 @@ def _take(
     spec: NewApplication,
     placement: Placement,
     ignored: Sequence[UnreadableTag],
+    groups: Sequence[DeclaredGroup],
 ) -> None:
     leaf = queues.leaf_for(context, partition, placement, spec.tags)
     _accept(context, partition, leaf, spec)
+    if groups and spec.placeholder_ask.is_zero():
+        slots.declare(context, partition, partition.applications[spec.application_id], groups)
     if placement.unused:
         context.emit(QueueNameUnused(rm.rm_id, partition.name, leaf.path, spec.application_id, placement.unused))
     for one in ignored:
@@ -236,23 +247,24 @@ def _mistake(spec: NewApplication) -> Mistake | None:
     )
 
 
-def _gang_mistake(placement: Placement, spec: NewApplication) -> Mistake | None:
+def _gang_mistake(placement: Placement, spec: NewApplication, groups: Sequence[DeclaredGroup]) -> Mistake | None:
     """Why the gang can never be complete in this leaf (SEMANTICS G1, I13). None if it can, runs already, or is no
     gang."""
-    ask = spec.placeholder_ask
+    ask, field = spec.placeholder_ask, "placeholderAsk"
+    if ask.is_zero() and groups:
+        ask, field = slots.least(groups), f"tags[{TASK_GROUPS_TAG}]"
     if ask.is_zero() or is_forced(spec):
         return None
     with queues.planned_leaf(placement) as leaf:
-        return _gang_mistake_in(leaf, spec)
+        return _gang_mistake_in(leaf, spec, ask, field)
 
 
-def _gang_mistake_in(leaf: Queue, spec: NewApplication) -> Mistake | None:
-    ask = spec.placeholder_ask
+def _gang_mistake_in(leaf: Queue, spec: NewApplication, ask: Resources, field: str) -> Mistake | None:
     order = leaf.properties.application_order
     if not APPLICATION_ORDERS[order].admits_gangs:
         return Mistake(
             RejectCode.QUEUE_NOT_FIFO,
-            f"placeholderAsk is set, and queue {leaf.written} has application.sort.policy {order.value}, under which "
+            f"{field} is set, and queue {leaf.written} has application.sort.policy {order.value}, under which "
             "several gangs would get a part each; it must be fifo or stateaware",
         )
     for queue in leaf.path_to_root:
@@ -261,7 +273,7 @@ def _gang_mistake_in(leaf: Queue, spec: NewApplication) -> Mistake | None:
         if name is not None:
             return Mistake(
                 RejectCode.OVER_QUOTA,
-                f"placeholderAsk wants {name} {ask[name]}, but max of queue {queue.written} is {most[name]}: "
+                f"{field} wants {name} {ask[name]}, but max of queue {queue.written} is {most[name]}: "
                 "the gang could never be placed",
             )
     limit_subject = LimitSubject(spec.user, group_of([one.limits for one in leaf.path_to_root], spec.groups))
@@ -272,7 +284,7 @@ def _gang_mistake_in(leaf: Queue, spec: NewApplication) -> Mistake | None:
                 who = f"{'group' if is_group else 'user'} {shown(account)}"
                 return Mistake(
                     RejectCode.OVER_QUOTA,
-                    f"placeholderAsk wants {name} {ask[name]}, but maxresources of {who} in queue {queue.written} is "
+                    f"{field} wants {name} {ask[name]}, but maxresources of {who} in queue {queue.written} is "
                     f"{limit.max[name]}: the gang could never be placed",
                 )
     return None

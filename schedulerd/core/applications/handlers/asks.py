@@ -10,7 +10,7 @@ from schedulerd.core.language.commands import OF_RM, AskRelease, NewAsk
 from schedulerd.core.language.facts.fact import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import ApplicationOrder
-from schedulerd.core.state.actions import application_states, changes, releases
+from schedulerd.core.state.actions import application_states, changes, releases, slots
 from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.constraints import checks as constraint_checks
 from schedulerd.core.state.ledger import commit
@@ -43,6 +43,9 @@ def check(context: StepContext, rm: ResourceManager, spec: NewAsk, *, may_wait: 
         if mistake is not None:
             return partial(reject, context, rm, spec, mistake)
     known = application.asks.get(spec.allocation_key)
+    if known is not None and known.spec.slot:
+        reason = f"allocationKey {shown(spec.allocation_key)} is that of a slot of the gang; keys must not begin so"
+        return partial(reject, context, rm, spec, Mistake(RejectCode.DUPLICATE_ID, reason))
     if known is not None and _is_resize(known, spec):
         mistake = _resize_mistake(known, spec)
         if mistake is not None:
@@ -179,6 +182,7 @@ def _release_of(context: StepContext, application: Application, item: AskRelease
             partition.note_free_quota(application.queue)
         commit.forget_if_done(application, ask)
     if named:
+        slots.review(context, partition, application)
         application_states.on_fewer_asks(context, application)
     return bool(named)
 
@@ -207,6 +211,8 @@ def _demand(context: StepContext, partition: Partition, application: Application
             ask.placeholder,
         )
     )
+    if ask.task_group and application.gang is not None and application.gang.is_forming:
+        slots.review(context, partition, application)
 
 
 def _state_mistake(application: Application, spec: NewAsk) -> Mistake | None:

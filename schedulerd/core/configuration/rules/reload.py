@@ -257,7 +257,7 @@ class _QueueComparison:
             return
         for one in queue.subtree():
             for application in one.applications.values():
-                whole = application.spec.placeholder_ask
+                whole = application.gang_total
                 if application.gang_alarm is not None or application.state not in _BEFORE_ITS_GANG:
                     continue
                 name = spec.max.exceeded_by({}, whole.items())

@@ -99,6 +99,7 @@ def on_timeout(context: StepContext, application: Application) -> None:
         if allocation.placeholder and allocation.releasing is None:
             releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
     assert application.gang is not None
+    application.gang.is_given_up = True
     application.gang.completion_untold = False
     context.emit(_timed_out(partition, application, application.gang))
     if application.state is ApplicationState.FAILING:

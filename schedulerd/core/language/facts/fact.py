@@ -202,6 +202,8 @@ class AskAdded:
     awaited_placeholder: bool = False
     """True: not new demand, but what awaited its placeholder (`WithdrawCause.AWAITING_PLACEHOLDER`) and is pending
     again."""
+    slot: bool = False
+    """Of a slot (`NewAsk.slot`), of which the RM is not told."""
 
 
 @dataclass(slots=True)
@@ -220,6 +222,8 @@ class AskWithdrawn:
     termination: TerminationType | None
     """The type to tell the RM with (SI `releasedAsks`); None if the RM is not told."""
     message: str
+    slot: bool = False
+    """Of a slot (`NewAsk.slot`), of which the RM is not told."""
 
 
 @dataclass(slots=True)
@@ -267,6 +271,8 @@ class Allocated:
     """When the ask arrived. The time of the step minus this is the scheduling latency."""
     replaces: str = ""
     """UUID of the placeholder whose room it took ('' if none); its ask awaited that placeholder and was not pending."""
+    slot: bool = False
+    """Of a slot (`NewAsk.slot`), of which the RM is not told."""
 
 
 class ChangeCause(StrEnum):
@@ -334,6 +340,8 @@ class Released:
     message: str
     node_removed: bool = False
     """True if it is gone because its node was removed."""
+    slot: bool = False
+    """Of a slot (`NewAsk.slot`), of which the RM is not told."""
 
 
 @dataclass(slots=True)

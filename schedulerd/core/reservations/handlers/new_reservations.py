@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from operator import itemgetter
 
-from schedulerd.core.state.actions import predicate_checks, reservations
+from schedulerd.core.state.actions import predicate_checks, reservations, slots
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
@@ -126,6 +126,9 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
             ):
                 timers.unreservable[pending_class] = None
             continue
+        if slots.are_held_together(application) and ask.placeholder:
+            slots.hold_singly(partition, application)
+            return True
         if ask.unreserved > 1 and not partition.wants_predicates(ask.request_class):
             timers.to_reserve.appendleft((application, ask))
         _reserve(context, application, ask, node)

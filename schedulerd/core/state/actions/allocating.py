@@ -18,7 +18,12 @@ from schedulerd.core.state.step_context import StepContext
 def allocate(context: StepContext, partition: Partition, application: Application, ask: Ask, node: Node) -> None:
     """Allocates. The fact about a change of the application's state precedes the `Allocated` fact."""
     uuid = context.cluster.new_uuid()
-    allocation = commit.allocate(partition, application, ask, node, uuid)
+    tell(context, partition, commit.allocate(partition, application, ask, node, uuid))
+
+
+def tell(context: StepContext, partition: Partition, allocation: Allocation) -> None:
+    """What follows from an allocation that was made of a pending ask."""
+    application, ask = allocation.application, allocation.ask
     if ask.reservations:
         reservations.trim(context, ask)
     if ask.predicate_history is not None:
@@ -49,6 +54,7 @@ def allocated(allocation: Allocation, asked_at_ns: int, *, recovered: bool = Fal
         recovered,
         asked_at_ns,
         replaces,
+        spec.slot,
     )
 
 

@@ -96,7 +96,7 @@ def on_ask(context: StepContext, application: Application, *, placeholder: bool,
 def _has_gang_to_wait_for(application: Application, *, placeholder: bool) -> bool:
     """Whether a Completing application is one with a gang that has never started: otherwise it would run without its
     gang, only because it lost all placeholders before the last of them was asked for."""
-    has_gang = placeholder or application.gang is not None or not application.spec.placeholder_ask.is_zero()
+    has_gang = placeholder or application.gang is not None or application.is_gang
     _, before, _ = application.state_log[-2]
     return has_gang and before is ApplicationState.ACCEPTED
 
@@ -304,7 +304,7 @@ def _limit_run(context: StepContext, application: Application) -> None:
     runs from there.
     """
     spec, state, alarms = application.spec, application.state, context.cluster.alarms
-    is_limited = spec.execution_timeout_ms > 0 and spec.placeholder_ask.is_zero()
+    is_limited = spec.execution_timeout_ms > 0 and not application.is_gang
     runs = state in (ApplicationState.STARTING, ApplicationState.RUNNING)
     if runs and is_limited and application.run_alarm is None:
         deadline_ns = context.now_ns + spec.execution_timeout_ms * MILLISECOND_NS

@@ -54,9 +54,9 @@ def is_complete(application: Application) -> bool:
     """Whether no placeholder is pending, and the application holds the whole of its `placeholderAsk` or once held it
     and has run since."""
     gang = application.gang
-    if gang is None or gang.pending:
+    if gang is None or gang.waits:
         return False
-    if application.spec.placeholder_ask.is_zero() or has_whole_gang(application):
+    if application.gang_total.is_zero() or has_whole_gang(application):
         return True
     return gang.was_complete and application.has_run
 
@@ -126,7 +126,7 @@ def tell_if_complete(context: StepContext, application: Application) -> None:
     assert gang is not None
     if gang.pending or not gang.completion_untold:
         return
-    if not application.spec.placeholder_ask.is_zero() and not has_whole_gang(application):
+    if not application.gang_total.is_zero() and not has_whole_gang(application):
         return
     assert gang.first_asked_ns is not None
     gang.completed_ns, gang.completion_untold = context.now_ns, False
@@ -145,7 +145,7 @@ def tell_if_complete(context: StepContext, application: Application) -> None:
 def has_whole_gang(application: Application) -> bool:
     """Whether the application holds its whole `placeholderAsk`. Real allocations outside the gang count too (recorded
     decision)."""
-    ask = application.spec.placeholder_ask
+    ask = application.gang_total
     held = application.placeholder_allocated.plus(application.allocated)
     return not ask.is_zero() and held.lacks(ask.items()) is None
 
@@ -154,6 +154,6 @@ def timeout_ns(timeouts: Timeouts, application: Application) -> int:
     """The timeout of the gang: the execution timeout of the application if it has a `placeholderAsk` (SEMANTICS E3),
     else the default."""
     spec = application.spec
-    if spec.execution_timeout_ms > 0 and not spec.placeholder_ask.is_zero():
+    if spec.execution_timeout_ms > 0 and application.is_gang:
         return spec.execution_timeout_ms * MILLISECOND_NS
     return timeouts.placeholder_ns

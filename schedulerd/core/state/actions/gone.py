@@ -42,7 +42,11 @@ def finish(
     swapped: list[Fact] = []
     partition = context.partition_of(application)
     for allocation in gone:
-        is_given_back = allocation.ask_again_when_gone and termination is allocation.releasing
+        is_given_back = (
+            allocation.releasing is None  # a slot is asked for as long as its gang needs it
+            if allocation.spec.slot
+            else allocation.ask_again_when_gone and termination is allocation.releasing
+        )
         if (
             is_given_back
             and application.state in SCHEDULABLE_STATES

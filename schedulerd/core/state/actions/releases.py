@@ -70,6 +70,7 @@ def withdraw_ask(
             cause=cause,
             termination=termination,
             message=message,
+            slot=ask.spec.slot,
         )
     )
 
@@ -109,6 +110,7 @@ def pending_again(application: Application, ask: Ask, *, awaited_placeholder: bo
         1,
         ask.placeholder,
         awaited_placeholder,
+        ask.spec.slot,
     )
 
 
@@ -117,7 +119,8 @@ def request_release(
 ) -> None:
     """Asks the RM to release an allocation, which uses its resources until the RM confirms (SEMANTICS F).
 
-    Does nothing if the allocation is being released already.
+    Does nothing if the allocation is being released already. A slot, of which no RM knows, is gone at the end of the
+    step (`slots.finish`).
     """
     if allocation.releasing is not None:
         return
@@ -132,6 +135,9 @@ def request_release(
         task_group = application.gang.task_groups[allocation.spec.task_group]
         task_group.drop_idle(allocation)
         task_group.count_release(cause)
+    if allocation.spec.slot:  # nobody has to confirm it
+        partition.slots_leaving[allocation] = termination, message
+        return
     context.emit(
         ReleaseRequested(
             rm_id=application.rm_id,
@@ -174,9 +180,10 @@ def released(
         resources=allocation.request_class.resources,
         placeholder=allocation.placeholder,
         termination=termination,
-        confirm=confirm,
+        confirm=confirm and not allocation.spec.slot,
         message=message,
         node_removed=node_removed,
+        slot=allocation.spec.slot,
     )
 
 

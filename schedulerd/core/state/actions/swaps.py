@@ -25,16 +25,22 @@ from schedulerd.core.state.step_context import StepContext
 
 
 def swap_next(context: StepContext, partition: Partition) -> bool:
-    """Starts the next swap of a real ask; False if no ask can have one."""
+    """Starts the next swap of a real ask, and all those of a gang that declares its task groups: its members are
+    allocated in one step. False if no ask can have one."""
+    has_begun = False
     while partition.swaps:
         application = next(iter(partition.swaps))
         found = application.gang.next_swap() if application.gang is not None else None
         if found is None or not application.propagates_demand:
             del partition.swaps[application]
+            if has_begun:
+                return True
             continue
         task_group, group = found
         if _begin(context, partition, application, task_group, group):
-            return True
+            if application.gang is None or not application.gang.declared:
+                return True
+            has_begun = True
     return False
 
 

@@ -61,6 +61,31 @@ def allocate(partition: Partition, application: Application, ask: Ask, node: Nod
     return allocation
 
 
+def take_back(partition: Partition, allocation: Allocation) -> None:
+    """Undoes the allocation of a slot in the step in which it was made. No room is free that was not free before, so
+    nothing that waits is tried again."""
+    application, ask, node = allocation.application, allocation.ask, allocation.node
+    items = allocation.request_class.items
+    ask.placed -= 1
+    application.placeholders -= 1
+    for known in (application.allocations, partition.allocations, ask.allocations, node.allocations):
+        del known[allocation.uuid]
+    book(items, 1, (application.pending, *application.queue.pending_to_root), ledgers(allocation))
+    node.available.add(items)
+    if application.footprint is not None:
+        application.footprint.remove(node, items)
+    node.rescore()
+    if node.ordered:
+        partition.node_order.moved(node)
+    if partition.constraints.rules:
+        partition.constraints.freed(allocation)
+    enqueue(partition, application, ask, 1)
+    placeholders.take_back(partition, application, allocation)
+    _end_usage(partition, application)
+    rekey(application)
+    partition.touch(application.queue)
+
+
 def take_over(partition: Partition, application: Application, allocation: Allocation) -> Allocation:
     """Books an existing allocation as it is, also above quotas and above the capacity of the node (SEMANTICS D)."""
     _bind(partition, allocation, was_pending=False)
@@ -109,7 +134,7 @@ def promise(partition: Partition, application: Application) -> None:
     """The gang passed the gang gate: what it still lacks counts against the gates of other gangs (SEMANTICS G2)."""
     gang = application.gang
     assert gang is not None
-    gang.promised = gang.still_to_come(application.spec.placeholder_ask)
+    gang.promised = gang.still_to_come(application.gang_total)
     for promised in _promises(application):
         promised.add(gang.promised.items())
     update_pending_classes(partition, application)
@@ -119,7 +144,7 @@ def keep_promise(application: Application) -> None:
     """Lowers the promise to what the gang still lacks of its `placeholderAsk`."""
     gang = application.gang
     assert gang is not None
-    _lower_promise(application, gang.still_to_come(application.spec.placeholder_ask))
+    _lower_promise(application, gang.still_to_come(application.gang_total))
 
 
 def withdraw_promise(application: Application, items: Items, count: int) -> None:
@@ -217,11 +242,15 @@ def forget_if_done(application: Application, ask: Ask) -> None:
 def retire(partition: Partition, application: Application) -> None:
     """The application no longer counts as running in its queues and for its user and group. Does nothing while it has
     allocations, including placeholders."""
+    if _end_usage(partition, application):
+        partition.note_free_quota(application.queue)
+
+
+def _end_usage(partition: Partition, application: Application) -> bool:
+    """Whether it counted as running until now."""
     queue = application.queue
-    if application.allocations:
-        return
-    if not application.usage_ledgers:
-        return
+    if application.allocations or not application.usage_ledgers:
+        return False
     for ledger in application.usage_ledgers:
         ledger.applications.pop(application.application_id, None)
     application.usage_ledgers, application.user_usages = [], ()
@@ -231,7 +260,7 @@ def retire(partition: Partition, application: Application) -> None:
     usages.groups.drop_idle(application.group, paths)
     for one in queue.path_to_root:
         one.running -= 1
-    partition.note_free_quota(queue)
+    return True
 
 
 def open_node(partition: Partition, node: Node) -> None:

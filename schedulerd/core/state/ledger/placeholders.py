@@ -42,6 +42,17 @@ def has(partition: Partition, application: Application, placeholder: Allocation,
         note_possible_swap(partition, application)
 
 
+def take_back(partition: Partition, application: Application, placeholder: Allocation) -> None:
+    """The allocation of a placeholder is undone in its step: it is pending again."""
+    gang = application.gang
+    assert gang is not None
+    task_group = gang.task_groups[placeholder.spec.task_group]
+    task_group.placed -= 1
+    task_group.drop_idle(placeholder)
+    gang.asked.add(placeholder.request_class.items)
+    _count(partition, application, gang, 1)
+
+
 def _gang(application: Application, now_ns: int) -> Gang:
     """The gang of the application; created if there is none."""
     if application.gang is None:

@@ -51,6 +51,7 @@ class Application(ParentEntity):
         "footprint",
         "gang",
         "gang_alarm",
+        "gang_total",
         "group",
         "groups",
         "has_run",
@@ -113,6 +114,8 @@ class Application(ParentEntity):
         """Its pending asks in groups of interchangeable ones (`Ask.group_key`); no empty groups."""
         self.gang: Gang | None = None
         """Set from its first placeholder on, asked for or recovered."""
+        self.gang_total = spec.placeholder_ask
+        """What its gang holds when it is whole: its `placeholderAsk`, or the sum of its slots."""
         self.has_run = False
         """Whether a real allocation was ever made for it."""
         self.awaiting_placeholder = 0
@@ -158,6 +161,12 @@ class Application(ParentEntity):
         """For each resource the most that its allocations used at a time, placeholders included."""
         used = self.allocated.plus(self.placeholder_allocated)
         return Resources({name: max(used[name], self.peak[name]) for name in {**self.peak, **used}})
+
+    @property
+    def is_gang(self) -> bool:
+        """Whether it announces a gang, by its `placeholderAsk` or by the tag of its task groups. Then its execution
+        timeout is the time of the gang (SEMANTICS E3)."""
+        return not self.spec.placeholder_ask.is_zero() or (self.gang is not None and bool(self.gang.declared))
 
     @property
     def is_terminal(self) -> bool:

@@ -14,6 +14,7 @@ from itertools import chain, islice
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.facts.fact import ReleaseCause
 from schedulerd.core.language.resources import Items, Resources
+from schedulerd.core.language.task_groups import DeclaredGroup
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.dismantle import clear_stepwise
 from schedulerd.core.state.pending.ask_group import AskGroup
@@ -156,6 +157,7 @@ class Gang:
         "completed_ns",
         "completion_untold",
         "deadlock_alarm",
+        "declared",
         "demands",
         "first_asked_ns",
         "fits",
@@ -163,14 +165,25 @@ class Gang:
         "idle_alarm",
         "idle_since_ns",
         "is_check_postponed",
+        "is_forming",
+        "is_given_up",
         "pending",
         "promised",
         "task_groups",
+        "together",
         "was_complete",
     )
 
     def __init__(self) -> None:
         self.task_groups: dict[str, TaskGroup] = {}
+        self.declared: dict[str, DeclaredGroup] = {}
+        """The task groups that the application declares; empty if its RM asks for placeholders."""
+        self.is_forming = False
+        """Whether a declared task group waits until enough of its members are asked for, so that nothing is held."""
+        self.together: tuple[tuple[RequestClass, int], ...] = ()
+        """Its slots, while room is held for all of them in one step or for none."""
+        self.is_given_up = False
+        """Whether the time of a declared gang was over before it was complete."""
         self.pending = 0
         """Placeholders asked for and not allocated. While there are any, real asks wait (SEMANTICS G3)."""
         self.demands = 0
@@ -210,6 +223,11 @@ class Gang:
         self.deadlock_alarm: Alarm | None = None
         """Rings for the next deadlock check; set again while the gang has its time."""
 
+    @property
+    def waits(self) -> bool:
+        """Whether its real asks wait: for placeholders, or for further members."""
+        return self.pending > 0 or self.is_forming
+
     def still_to_come(self, whole: Resources) -> Resources:
         """What its task groups still lack of the whole `placeholderAsk`."""
         return Resources({name: amount - self.held[name] for name, amount in whole.items() if amount > self.held[name]})
@@ -232,7 +250,7 @@ class Gang:
     def next_swap(self) -> tuple[TaskGroup, AskGroup] | None:
         """The next possible swap: the task group, and the group of the first real ask by priority and age; None if
         there is none."""
-        if self.pending:
+        if self.waits:
             return None
         swaps = self._swaps
         while swaps:

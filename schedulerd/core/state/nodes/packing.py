@@ -34,14 +34,15 @@ def fits(partition: Partition, wanted: Iterable[tuple[RequestClass, int]], bins:
     """
     left = list(bins)
     together: dict[tuple[Affinity, str], int] = {}
-    for request_class, count in sorted(wanted, key=lambda one: _rank(one[0], partition.largest())):
+    for request_class, count in sorted(wanted, key=lambda one: rank(one[0], partition.largest())):
         left, count = _fill(partition, request_class, count, left, together)
         if count:
             return False
     return True
 
 
-def _rank(request_class: RequestClass, largest: Mapping[str, int]) -> tuple[bool, bool, float]:
+def rank(request_class: RequestClass, largest: Mapping[str, int]) -> tuple[bool, bool, float]:
+    """Request classes are packed in this order."""
     size = max((amount / max(1, largest.get(name, 0)) for name, amount in request_class.items), default=0.0)
     return not request_class.required_node, request_class.constraint is None, -size
 

@@ -181,7 +181,7 @@ def admits_group(partition: Partition, application: Application, group: AskGroup
     priority gang."""
     if group.placeholder:
         return gang_ahead(partition, application) is None
-    return application.gang is None or not application.gang.pending
+    return application.gang is None or not application.gang.waits
 
 
 def gang_ahead(partition: Partition, application: Application) -> Application | None:
@@ -273,12 +273,13 @@ def _pending_class(
     )
     gate: Items = ()
     if placeholder and application.gang_alarm is None:
-        whole = application.spec.placeholder_ask
+        whole = application.gang_total
         gate = (application.gang.still_to_come(whole) if application.gang is not None else whole).canonical()
+    together = application.gang.together if placeholder and application.gang is not None else ()
     key = (
         PLAIN
-        if application.limit_subject is None and not starts and not gate
-        else QuotaKey(application.limit_subject, starts, gate)
+        if application.limit_subject is None and not starts and not gate and not together
+        else QuotaKey(application.limit_subject, starts, gate, together)
     )
     return partition.request_classes.pending_class(request_class, key)
 

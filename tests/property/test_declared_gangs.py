@@ -1,0 +1,193 @@
+"""Gangs that declare their task groups, in random small clusters: all or nothing, nothing lost, nothing for ever.
+
+After each step all invariants of the core are checked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from random import Random
+from typing import Any
+
+from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, Fact, Released, ReleaseRequested
+from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.specs import SECOND_NS
+from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
+from tests.loops import each_seed
+from tests.unit.core.builders import Conversation, a_conversation, a_node, an_app, an_ask, of
+
+STEPS = 60
+
+
+class Gangs:
+    """What the resource manager knows of its gangs and other applications."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = Random(seed)
+        self.talk: Conversation = a_conversation()
+        self.nodes: dict[str, int] = {}
+        self.groups: dict[str, list[dict[str, Any]]] = {}
+        self.styles: dict[str, str] = {}
+        self.members: dict[str, dict[str, str]] = defaultdict(dict)
+        """By gang: its keys, and their task groups."""
+        self.allocated: dict[str, dict[str, str]] = defaultdict(dict)
+        """By application: UUIDs, and their keys."""
+        self.started: set[str] = set()
+        self.ended: set[str] = set()
+        self.resumed: set[str] = set()
+        self.serial = 0
+
+    def next(self, prefix: str) -> str:
+        self.serial += 1
+        return f"{prefix}{self.serial}"
+
+    def add_node(self) -> None:
+        name = self.next("n")
+        self.nodes[name] = self.random.choice((10, 20, 30, 50))
+        self.hear(self.talk.nodes(a_node(name, {"memory": self.nodes[name]})))
+
+    def remove_node(self) -> None:
+        if len(self.nodes) > 1:
+            name = self.random.choice(sorted(self.nodes))
+            del self.nodes[name]
+            self.hear(self.talk.nodes(a_node(name, action=NodeAction.DECOMISSION)))
+
+    def add_gang(self) -> None:
+        name, random = self.next("gang"), self.random
+        groups = [
+            {
+                "name": f"g{at}",
+                "min": random.randint(1, 4),
+                **({"resources": {"memory": 10}} if random.random() < 0.4 else {}),
+            }
+            for at in range(random.randint(1, 2))
+        ]
+        self.groups[name], self.styles[name] = groups, random.choice(("Soft", "Hard"))
+        self.hear(
+            self.talk.apps(
+                an_app(
+                    name,
+                    "root.a",
+                    tags={TASK_GROUPS_TAG: json.dumps(groups)},
+                    gang_style=self.styles[name],
+                    execution_timeout_ms=60_000,
+                )
+            )
+        )
+
+    def alive(self) -> list[str]:
+        return [name for name in self.groups if name not in self.ended]
+
+    def add_members(self) -> None:
+        names = self.alive()
+        if not names:
+            return
+        name = self.random.choice(names)
+        asks = []
+        for _ in range(self.random.randint(1, 4)):
+            group = self.random.choice(self.groups[name])
+            key = self.next("m")
+            size = 10 if "resources" in group else self.random.choice((10, 10, 20))
+            asks.append(an_ask(key, size, 1, name, task_group=group["name"]))
+            self.members[name][key] = group["name"]
+        self.hear(self.talk.asks(*asks))
+
+    def withdraw_member(self) -> None:
+        names = [name for name in self.alive() if self.members[name]]
+        if names:
+            name = self.random.choice(names)
+            key = self.random.choice(sorted(self.members[name]))
+            if key not in self.allocated[name].values():
+                del self.members[name][key]
+                self.hear(self.talk.release_asks(application_id=name, allocation_key=key))
+
+    def add_plain(self) -> None:
+        self.hear(self.talk.asks(an_ask(self.next("p"), 10, self.random.randint(1, 3))))
+
+    def end_some(self) -> None:
+        held = [(name, uuid) for name, uuids in self.allocated.items() for uuid in uuids]
+        if held:
+            name, uuid = self.random.choice(held)
+            self.allocated[name].pop(uuid)
+            self.hear(self.talk.release(application_id=name, uuid=uuid))
+
+    def remove_gang(self) -> None:
+        if self.alive() and self.random.random() < 0.3:
+            name = self.random.choice(self.alive())
+            self.ended.add(name)
+            self.hear(self.talk.remove(name))
+
+    def wait(self) -> None:
+        self.hear(self.talk.sleep(self.random.choice((1, 3, 20, 61)) * SECOND_NS))
+
+    def schedule(self) -> None:
+        while self.talk.scheduler.wants_cycle():
+            self.hear(self.talk.cycle())
+
+    def hear(self, facts: list[Fact]) -> None:
+        """Facts of one step, or of several alarms."""
+        asked = of(ReleaseRequested, facts)
+        new: dict[str, list[str]] = defaultdict(list)
+        for fact in facts:
+            match fact:
+                case ApplicationChanged(state=ApplicationState.RESUMING):
+                    self.resumed.add(fact.application_id)
+                case ApplicationChanged(state=ApplicationState.FAILED | ApplicationState.COMPLETED):
+                    self.ended.add(fact.application_id)
+                case Allocated(slot=False):
+                    new[fact.application_id].append(fact.allocation_key)
+                    self.allocated[fact.application_id][fact.uuid] = fact.allocation_key
+                case Released(slot=False):
+                    self.allocated[fact.application_id].pop(fact.uuid, None)
+        for name, keys in new.items():
+            if name in self.groups and name not in self.started | self.resumed:
+                self.started.add(name)
+                for group in self.groups[name]:
+                    got = sum(self.members[name].get(key) == group["name"] for key in keys)
+                    asked_for = sum(one == group["name"] for one in self.members[name].values())
+                    assert got >= min(group["min"], asked_for), f"{name} starts with {keys}"
+                    assert "resources" in group or got >= group["min"], f"{name} starts with {keys}"
+        for one in asked:
+            assert not one.allocation_key.startswith("slot of"), one
+            self.allocated[one.application_id].pop(one.uuid, None)
+            self.hear(self.talk.release(application_id=one.application_id, uuid=one.uuid, termination=one.termination))
+
+
+@each_seed(range(60), few=10, nightly=range(60, 600))
+def test_gangs_start_as_a_whole(seed: int) -> None:
+    gangs = Gangs(seed)
+    gangs.add_node()
+    actions = [
+        *[gangs.add_node] * 2,
+        gangs.remove_node,
+        *[gangs.add_gang] * 3,
+        *[gangs.add_members] * 8,
+        gangs.withdraw_member,
+        *[gangs.add_plain] * 2,
+        *[gangs.end_some] * 6,
+        gangs.remove_gang,
+        *[gangs.wait] * 3,
+    ]
+    for _ in range(STEPS):
+        gangs.random.choice(actions)()
+        gangs.schedule()
+    gangs.hear(gangs.talk.nodes(a_node("large", {"memory": 10_000})))
+    gangs.schedule()
+    gangs.hear(gangs.talk.sleep(10 * SECOND_NS))
+    gangs.schedule()
+    for name in gangs.alive():
+        counts = [sum(one == group["name"] for one in gangs.members[name].values()) for group in gangs.groups[name]]
+        has_enough = all(
+            "resources" in group or count >= group["min"]
+            for group, count in zip(gangs.groups[name], counts, strict=True)
+        )
+        if has_enough and any(counts):
+            assert name in gangs.started | gangs.resumed, f"{name} waits, though there is room"
+    for name in gangs.alive():
+        gangs.hear(gangs.talk.remove(name))
+    for uuid in list(gangs.allocated["app"]):
+        gangs.hear(gangs.talk.release(uuid=uuid))
+    assert not gangs.talk.model().allocations
+    assert gangs.talk.queue("root").allocated == {}
