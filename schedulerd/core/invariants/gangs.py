@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.counted import differences
+from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.actions import gang_time
 from schedulerd.core.state.model.allocation import Ask
@@ -26,6 +27,8 @@ def gangs(partition: Partition) -> Iterator[str]:
             yield from _counts(app, app.gang, name)
             yield from _times(app, app.gang, name)
             yield from _in_partition(partition, app, app.gang, name)
+            if app.gang.state is not None:
+                yield from _declared(app, app.gang, name)
         elif app.placeholders or any(ask.placeholder and ask.pending for ask in app.asks.values()):
             yield f"{name} has placeholders and no gang"
     for one in (*partition.applications.values(), *partition.terminated.values()):
@@ -51,6 +54,35 @@ def _swaps(app: Application, name: str) -> Iterator[str]:
             yield f"{name} ask {ask.key} counts {counted} awaiting a placeholder, there are {there}"
     if app.awaiting_placeholder != awaiting.total():
         yield f"{name} counts {app.awaiting_placeholder} awaiting a placeholder, there are {awaiting.total()}"
+
+
+def _declared(app: Application, gang: Gang, name: str) -> Iterator[str]:
+    """What each state of a gang that declares its task groups says."""
+    state = gang.state
+    assert state is not None
+    members = Counter(
+        one.spec.task_group
+        for one in app.allocations.values()
+        if not one.placeholder and one.spec.task_group in gang.declared
+    )
+    for group in gang.task_groups.values():
+        if group.members != members[group.name]:
+            yield f"{name} counts {group.members} members of {group.name}, there are {members[group.name]}"
+    slots = [one for one in app.asks.values() if one.spec.slot]
+    waiting = sum(one.pending for one in slots)
+    if not STATES[state](app, gang, waiting, members.total()):
+        yield f"{name} is {state} with {waiting} slots without room and {members.total()} members"
+    if any(not one.spec.slot for one in app.asks.values() if one.placeholder):
+        yield f"{name} declares its task groups, and has placeholders of its resource manager"
+
+
+STATES: Mapping[GangState, Callable[[Application, Gang, int, int], bool]] = {
+    GangState.FORMING: lambda app, gang, waiting, members: not waiting and not app.placeholders and not members,
+    GangState.GATHERING: lambda app, gang, waiting, members: waiting > 0 and not members,
+    GangState.COMPLETE: lambda app, gang, waiting, members: not waiting and not gang_time.is_short(app, gang),
+    GangState.SHORT: lambda app, gang, waiting, members: not waiting and gang_time.is_short(app, gang),
+    GangState.GIVEN_UP: lambda app, gang, waiting, members: not waiting and not app.placeholders,
+}
 
 
 def _counts(app: Application, gang: Gang, name: str) -> Iterator[str]:

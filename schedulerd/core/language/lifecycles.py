@@ -140,3 +140,47 @@ APPLICATION: Mapping[ApplicationState, Mapping[ApplicationTrigger, ApplicationSt
 
 TERMINAL_STATES = frozenset({_S.COMPLETED, _S.FAILED, _S.REJECTED, _S.EXPIRED})
 """An application in such a state has left its queue, and its id can be used again (SEMANTICS G6)."""
+
+
+class GangState(StrEnum):
+    """The states of a gang that declares its task groups."""
+
+    FORMING = "forming"
+    """Too few members of a task group of unknown size are asked for: nothing is held."""
+    GATHERING = "gathering"
+    """Room is looked for: for all slots together, or held slot by slot. No member is allocated."""
+    COMPLETE = "complete"
+    """Every slot has room, or had it once: members are allocated as they are asked for."""
+    SHORT = "short"
+    """It was complete, and members are asked for while a task group has fewer than it needs."""
+    GIVEN_UP = "given up"
+    """Its time was over before it was complete: its members are ordinary asks, if its application goes on."""
+
+
+class GangTrigger(StrEnum):
+    """What moves a gang."""
+
+    FORM = "enough members are asked for"
+    UNFORM = "members are withdrawn"
+    COMPLETE = "every slot has room"
+    RECOVER = "members run already"
+    FALL_SHORT = "members are gone and asked for again"
+    REPAIR = "enough members run again"
+    GIVE_UP = "its time is over"
+
+
+_G = GangState
+_E = GangTrigger
+
+GANG: Mapping[GangState, Mapping[GangTrigger, GangState]] = {
+    _G.FORMING: {_E.FORM: _G.GATHERING, _E.RECOVER: _G.COMPLETE},
+    _G.GATHERING: {
+        _E.UNFORM: _G.FORMING,
+        _E.COMPLETE: _G.COMPLETE,
+        _E.RECOVER: _G.COMPLETE,
+        _E.GIVE_UP: _G.GIVEN_UP,
+    },
+    _G.COMPLETE: {_E.FALL_SHORT: _G.SHORT},
+    _G.SHORT: {_E.REPAIR: _G.COMPLETE},
+    _G.GIVEN_UP: {},
+}

@@ -8,7 +8,7 @@ from schedulerd.core.language import ask_tags, checks
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.commands import OF_RM, AskRelease, NewAsk
 from schedulerd.core.language.facts.fact import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
-from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.lifecycles import ApplicationState, GangState
 from schedulerd.core.language.specs import ApplicationOrder
 from schedulerd.core.state.actions import application_states, changes, releases, slots
 from schedulerd.core.state.actions import early_items as early
@@ -182,7 +182,9 @@ def _release_of(context: StepContext, application: Application, item: AskRelease
             partition.note_free_quota(application.queue)
         commit.forget_if_done(application, ask)
     if named:
-        slots.review(context, partition, application)
+        if application.gang is not None and application.gang.declared:
+            partition.gangs_touched[application] = None
+            slots.review(context, partition, application)
         application_states.on_fewer_asks(context, application)
     return bool(named)
 
@@ -211,8 +213,11 @@ def _demand(context: StepContext, partition: Partition, application: Application
             ask.placeholder,
         )
     )
-    if ask.task_group and application.gang is not None and application.gang.is_forming:
-        slots.review(context, partition, application)
+    gang = application.gang
+    if ask.task_group and gang is not None and gang.declared:
+        partition.gangs_touched[application] = None
+        if gang.state is GangState.FORMING:
+            slots.review(context, partition, application)
 
 
 def _state_mistake(application: Application, spec: NewAsk) -> Mistake | None:

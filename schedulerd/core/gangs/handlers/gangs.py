@@ -7,7 +7,7 @@ from schedulerd.core.gangs.rules.gang_deadlock import gangs_to_release
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
 from schedulerd.core.language.facts.gangs import GangGaveWay, GangTimedOut
-from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger
+from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger, GangState, GangTrigger
 from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
 from schedulerd.core.state.actions import application_states, gang_time, releases
 from schedulerd.core.state.ledger import commit
@@ -99,7 +99,8 @@ def on_timeout(context: StepContext, application: Application) -> None:
         if allocation.placeholder and allocation.releasing is None:
             releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
     assert application.gang is not None
-    application.gang.is_given_up = True
+    if application.gang.state is GangState.GATHERING:
+        application.gang.enter(GangTrigger.GIVE_UP)
     application.gang.completion_untold = False
     context.emit(_timed_out(partition, application, application.gang))
     if application.state is ApplicationState.FAILING:

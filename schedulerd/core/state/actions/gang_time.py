@@ -7,7 +7,7 @@ complete gang has no deadline; its idle placeholders are released after a while.
 from __future__ import annotations
 
 from schedulerd.core.language.facts.gangs import GangCompleted
-from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.lifecycles import ApplicationState, GangState, GangTrigger
 from schedulerd.core.language.specs import MILLISECOND_NS, Timeouts
 from schedulerd.core.state.alarm_events import GangDeadlockTimeout, PlaceholdersIdle, PlaceholderTimeout
 from schedulerd.core.state.ledger import commit
@@ -39,10 +39,27 @@ def review(context: StepContext, partition: Partition) -> None:
         assert gang is not None
         if is_complete(application):
             gang.was_complete = True
+            if gang.state is GangState.GATHERING:
+                gang.enter(GangTrigger.COMPLETE)
             end(context, application)
         elif application.gang_alarm is None and gang.has_idle and needs_time(application):
             begin(context, application)
+        if gang.state is GangState.COMPLETE and is_short(application, gang):
+            gang.enter(GangTrigger.FALL_SHORT)
+            application.rekey()
+        elif gang.state is GangState.SHORT and not is_short(application, gang):
+            gang.enter(GangTrigger.REPAIR)
+            application.rekey()
         _watch_idle(context, application, gang)
+
+
+def is_short(application: Application, gang: Gang) -> bool:
+    """Whether members are asked for of a task group that has fewer than it needs."""
+    asked = {group.task_group for group in application.groups.values() if not group.placeholder}
+    return any(
+        name in asked and group.min > gang.task_group(name).members + gang.task_group(name).idle
+        for name, group in gang.declared.items()
+    )
 
 
 def needs_time(application: Application) -> bool:

@@ -8,7 +8,7 @@ from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts.fact import Allocated, Fact, NodeChanged
 from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
 from schedulerd.core.language.fsm import move
-from schedulerd.core.language.lifecycles import NODE, NodeTrigger
+from schedulerd.core.language.lifecycles import NODE, GangState, NodeTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.actions import application_states, releases, swaps, unclaimed
 from schedulerd.core.state.ledger import commit
@@ -43,7 +43,7 @@ def finish(
     partition = context.partition_of(application)
     for allocation in gone:
         is_given_back = (
-            allocation.releasing is None  # a slot is asked for as long as its gang needs it
+            allocation.releasing is None and _is_gathering(application)
             if allocation.spec.slot
             else allocation.ask_again_when_gone and termination is allocation.releasing
         )
@@ -70,6 +70,11 @@ def finish(
             releases.released(allocation, termination, confirm=is_told, message=message, node_removed=node_removed)
         )
     context.facts.extend(swapped)
+
+
+def _is_gathering(application: Application) -> bool:
+    """Slots that are lost are asked for again."""
+    return application.gang is not None and application.gang.state is GangState.GATHERING
 
 
 def drop_node(context: StepContext, partition: Partition, node: Node, message: str) -> None:

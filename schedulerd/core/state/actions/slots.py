@@ -14,7 +14,8 @@ from itertools import islice
 
 from schedulerd.core.language.ask_tags import NO_PREDICATES, PREDICATES_TAG
 from schedulerd.core.language.commands import NewAsk, TerminationType
-from schedulerd.core.language.facts.fact import AskAdded, WithdrawCause
+from schedulerd.core.language.facts.fact import AskAdded, ReleaseCause, WithdrawCause
+from schedulerd.core.language.lifecycles import GangState, GangTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.task_groups import DeclaredGroup
 from schedulerd.core.state.actions import allocating, application_states, gone, releases, retries
@@ -41,7 +42,7 @@ def declare(
     """The application is accepted, and declares these task groups."""
     application.gang = gang = Gang()
     gang.declared = {one.name: one for one in groups}
-    gang.is_forming = True
+    gang.state = GangState.FORMING
     gang.first_asked_ns = context.now_ns
     review(context, partition, application)
 
@@ -58,14 +59,17 @@ def least(groups: Iterable[DeclaredGroup]) -> Resources:
 def review(context: StepContext, partition: Partition, application: Application) -> None:
     """Members of the gang were asked for or withdrawn: its slots are those of the members that come first."""
     gang = application.gang
-    if gang is None or not gang.declared or gang.was_complete or gang.is_given_up:
+    if gang is None or gang.state not in (GangState.FORMING, GangState.GATHERING):
         return
     is_formed = all(
         group.resources is not None or _asked(application, name) >= group.min for name, group in gang.declared.items()
     )
-    if gang.is_forming and not is_formed:
-        return
-    gang.is_forming = not is_formed
+    if gang.state is GangState.FORMING:
+        if not is_formed:
+            return
+        gang.enter(GangTrigger.FORM)
+    elif not is_formed:
+        gang.enter(GangTrigger.UNFORM)
     wanted = (
         [slot for name, group in gang.declared.items() for slot in _slots(application, name, group)]
         if is_formed
@@ -215,11 +219,10 @@ def _ask(context: StepContext, partition: Partition, application: Application, s
 def _end(context: StepContext, partition: Partition, application: Application, ask: Ask) -> None:
     """The slots of this ask are not needed any longer; what they hold is given back at once."""
     message = f"{ask.key} is not needed any longer"
-    stopped = TerminationType.STOPPED_BY_RM
     releases.withdraw_ask(context, partition, application, ask, WithdrawCause.UPDATED, None, message)
     held = list(ask.allocations.values())
     for allocation in held:
-        partition.slots_leaving.pop(allocation, None)
-        allocation.releasing = allocation.releasing or stopped
-    gone.finish(context, application, held, stopped, confirm=False, message=message)
+        releases.request_release(context, partition, allocation, ReleaseCause.UNUSED, message)
+        termination, _ = partition.slots_leaving.pop(allocation)
+        gone.finish(context, application, [allocation], termination, confirm=False, message=message)
     application.asks.pop(ask.key, None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.commands import NewApplication
-from schedulerd.core.language.lifecycles import TERMINAL_STATES, ApplicationState
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, ApplicationState, GangState
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import ApplicationOrder
 from schedulerd.core.state.model.allocation import Allocation, Ask
@@ -17,7 +17,7 @@ from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.parent_entity import ParentEntity
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import RequestClass
-from schedulerd.core.state.pending.sort_keys import APPLICATION_ORDERS, application_key
+from schedulerd.core.state.pending.sort_keys import APPLICATION_ORDERS, application_key, short_gang_key
 from schedulerd.core.state.quotas.limit_subject import LimitSubject, group_of, limit_subject_of
 from schedulerd.core.state.quotas.usage import UsageLedger
 
@@ -186,6 +186,8 @@ class Application(ParentEntity):
     def key(self) -> Key:
         """Its position in its leaf queue."""
         queue, priority = self.queue, self.priority
+        if self.gang is not None and self.gang.state is GangState.SHORT:
+            return short_gang_key(queue.properties, self.age)
         if self.priority_max is not None and priority is not None:
             priority = min(priority, self.priority_max)
         used = self.allocated.plus(self.predicate_reserved) if self.predicate_reserved else self.allocated

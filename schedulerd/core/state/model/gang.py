@@ -13,6 +13,8 @@ from itertools import chain, islice
 
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.facts.fact import ReleaseCause
+from schedulerd.core.language.fsm import move
+from schedulerd.core.language.lifecycles import GANG, GangState, GangTrigger
 from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.language.task_groups import DeclaredGroup
 from schedulerd.core.state.model.allocation import Allocation
@@ -29,6 +31,7 @@ class TaskGroup:
         "_idle",
         "awaiting_placeholder",
         "gave_back",
+        "members",
         "name",
         "placed",
         "placeholder_resources",
@@ -50,6 +53,8 @@ class TaskGroup:
         """Placeholders allocated so far, including those that are gone."""
         self.awaiting_placeholder = 0
         """Placeholders being released for a real ask that awaits their room."""
+        self.members = 0
+        """Real allocations of it; only of a gang that declares it."""
         self.replaced = 0
         self.timed_out = 0
         """Placeholders released, or withdrawn while pending, because the time of the gang was over."""
@@ -165,10 +170,9 @@ class Gang:
         "idle_alarm",
         "idle_since_ns",
         "is_check_postponed",
-        "is_forming",
-        "is_given_up",
         "pending",
         "promised",
+        "state",
         "task_groups",
         "together",
         "was_complete",
@@ -178,12 +182,10 @@ class Gang:
         self.task_groups: dict[str, TaskGroup] = {}
         self.declared: dict[str, DeclaredGroup] = {}
         """The task groups that the application declares; empty if its RM asks for placeholders."""
-        self.is_forming = False
-        """Whether a declared task group waits until enough of its members are asked for, so that nothing is held."""
+        self.state: GangState | None = None
+        """None if its RM asks for placeholders."""
         self.together: tuple[tuple[RequestClass, int], ...] = ()
         """Its slots, while room is held for all of them in one step or for none."""
-        self.is_given_up = False
-        """Whether the time of a declared gang was over before it was complete."""
         self.pending = 0
         """Placeholders asked for and not allocated. While there are any, real asks wait (SEMANTICS G3)."""
         self.demands = 0
@@ -226,7 +228,12 @@ class Gang:
     @property
     def waits(self) -> bool:
         """Whether its real asks wait: for placeholders, or for further members."""
-        return self.pending > 0 or self.is_forming
+        return self.pending > 0 or self.state is GangState.FORMING
+
+    def enter(self, trigger: GangTrigger) -> None:
+        """Moves a declared gang to its next state. Raises IllegalMove if the table has no such move."""
+        assert self.state is not None
+        self.state = move(GANG, self.state, trigger)
 
     def still_to_come(self, whole: Resources) -> Resources:
         """What its task groups still lack of the whole `placeholderAsk`."""

@@ -120,6 +120,14 @@ def application_key(
     return (rank, age) if properties.priority_sort else (age, rank)
 
 
+def short_gang_key(properties: QueueProperties, age: tuple[int, str]) -> Key:
+    """Sort key in a leaf of an application whose gang is short: before all that are not."""
+    rank = INT64_MIN
+    if APPLICATION_ORDERS[properties.application_order].share is not None:
+        return (rank, -1, age) if properties.priority_sort else (-1, rank, age)
+    return (rank, age) if properties.priority_sort else ((INT64_MIN, age[1]), rank)
+
+
 _BEFORE_ALL = INT64_MIN, ""
 
 
