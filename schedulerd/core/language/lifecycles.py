@@ -164,6 +164,7 @@ class GangTrigger(StrEnum):
     UNFORM = "members are withdrawn"
     COMPLETE = "every slot has room"
     RECOVER = "members run already"
+    LOSE = "room is lost before a member was allocated"
     FALL_SHORT = "members are gone and asked for again"
     REPAIR = "enough members run again"
     GIVE_UP = "its time is over"
@@ -180,7 +181,7 @@ GANG: Mapping[GangState, Mapping[GangTrigger, GangState]] = {
         _E.RECOVER: _G.COMPLETE,
         _E.GIVE_UP: _G.GIVEN_UP,
     },
-    _G.COMPLETE: {_E.FALL_SHORT: _G.SHORT},
+    _G.COMPLETE: {_E.LOSE: _G.GATHERING, _E.FALL_SHORT: _G.SHORT},
     _G.SHORT: {_E.REPAIR: _G.COMPLETE},
     _G.GIVEN_UP: {},
 }

@@ -23,7 +23,7 @@ MEMBERS_MAX = 100_000
 """Most members that a task group may need, or have."""
 HOST_PORTS_MAX = 100
 _BRACKETS_MAX = 4 * TASK_GROUPS_MAX + 1
-_KEYS = {"name", "min", "max", "resources", "topology", "hostPorts"}
+_KEYS = {"name", "min", "max", "resources", "topology", "hostPorts", "begun"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class DeclaredGroup:
     """The level of which one domain must have all members; '' for none."""
     preferred_topology: str = ""
     """The level of which as few domains as possible should have the members; '' for none."""
+    begun: bool = False
+    """Whether members of the gang were allocated already, as far as the RM knows: the gang is complete or short."""
     host_ports: tuple[int, ...] = ()
     """Ports that each member takes of its node. They matter to the resource manager only."""
 
@@ -75,9 +77,11 @@ def _group(value: object, at: int) -> DeclaredGroup:
     if most is not None and most < least:
         raise Unreadable(f"{where} has max {most}; it must be at least its min {least}")
     required, preferred = _topology(found.get("topology"), where)
-    return DeclaredGroup(
-        name, least, most, _resources(found, where), required, preferred, _ports(found.get("hostPorts", []), where)
-    )
+    begun = found.get("begun", False)
+    if not isinstance(begun, bool):
+        raise Unreadable(f"{where} must have true or false as begun")
+    ports = _ports(found.get("hostPorts", []), where)
+    return DeclaredGroup(name, least, most, _resources(found, where), required, preferred, begun, ports)
 
 
 def _count(found: Mapping[str, object], key: str, where: str) -> int | None:

@@ -196,6 +196,8 @@ def _demand(context: StepContext, partition: Partition, application: Application
         commit.forget_if_done(application, ask)
         application_states.on_fewer_asks(context, application)
         return
+    if ask.placeholder:
+        slots.on_existing(context, partition, application, placeholder=True)
     if application.state is not ApplicationState.RUNNING:
         application_states.on_ask(context, application, placeholder=ask.placeholder)
     commit.demand(partition, application, ask, count)

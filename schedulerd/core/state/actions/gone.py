@@ -8,7 +8,7 @@ from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts.fact import Allocated, Fact, NodeChanged
 from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
 from schedulerd.core.language.fsm import move
-from schedulerd.core.language.lifecycles import NODE, GangState, NodeTrigger
+from schedulerd.core.language.lifecycles import NODE, GangState, GangTrigger, NodeTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.actions import application_states, releases, swaps, unclaimed
 from schedulerd.core.state.ledger import commit
@@ -43,7 +43,7 @@ def finish(
     partition = context.partition_of(application)
     for allocation in gone:
         is_given_back = (
-            allocation.releasing is None and _is_gathering(application)
+            allocation.releasing is None and _is_asked_again(application)
             if allocation.spec.slot
             else allocation.ask_again_when_gone and termination is allocation.releasing
         )
@@ -72,9 +72,13 @@ def finish(
     context.facts.extend(swapped)
 
 
-def _is_gathering(application: Application) -> bool:
-    """Slots that are lost are asked for again."""
-    return application.gang is not None and application.gang.state is GangState.GATHERING
+def _is_asked_again(application: Application) -> bool:
+    """Whether slots that are lost are asked for again: until the first member is allocated."""
+    gang = application.gang
+    assert gang is not None
+    if gang.state is GangState.COMPLETE and not application.has_run:
+        gang.enter(GangTrigger.LOSE)
+    return gang.state is GangState.GATHERING
 
 
 def drop_node(context: StepContext, partition: Partition, node: Node, message: str) -> None:

@@ -26,12 +26,13 @@ from schedulerd.core.state.model.gang import Gang
 from schedulerd.core.state.nodes.packing import rank
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.asks import update_pending_classes
+from schedulerd.core.state.pending.asks import update_groups, update_pending_classes
 from schedulerd.core.state.step_context import StepContext
 
 KEY_PREFIX = "slot of "
 """Keys of slots begin with it; what follows is the name of the task group, or the key of the member."""
 
+_UNBEGUN = (GangState.FORMING, GangState.GATHERING)
 _UNASKED = {PREDICATES_TAG: NO_PREDICATES}
 """The RM is asked about the member, when it takes the room of the slot."""
 
@@ -44,7 +45,10 @@ def declare(
     gang.declared = {one.name: one for one in groups}
     gang.state = GangState.FORMING
     gang.first_asked_ns = context.now_ns
-    review(context, partition, application)
+    if any(one.begun for one in groups):
+        gang.enter(GangTrigger.RECOVER)
+    else:
+        review(context, partition, application)
 
 
 def least(groups: Iterable[DeclaredGroup]) -> Resources:
@@ -59,7 +63,7 @@ def least(groups: Iterable[DeclaredGroup]) -> Resources:
 def review(context: StepContext, partition: Partition, application: Application) -> None:
     """Members of the gang were asked for or withdrawn: its slots are those of the members that come first."""
     gang = application.gang
-    if gang is None or gang.state not in (GangState.FORMING, GangState.GATHERING):
+    if gang is None or gang.state not in _UNBEGUN:
         return
     is_formed = all(
         group.resources is not None or _asked(application, name) >= group.min for name, group in gang.declared.items()
@@ -134,6 +138,24 @@ def hold_singly(partition: Partition, application: Application) -> None:
     application.gang.together = ()
     update_pending_classes(partition, application)
     partition.touch(application.queue)
+
+
+def on_existing(context: StepContext, partition: Partition, application: Application, *, placeholder: bool) -> None:
+    """The RM reports an allocation of a task group, or (`placeholder`) asks for a placeholder or reports one: the gang
+    has begun already, or is one of placeholders after all."""
+    gang = application.gang
+    if gang is None or not gang.declared or (not placeholder and gang.state not in _UNBEGUN):
+        return
+    if placeholder:
+        gang.declared, gang.state, gang.together = {}, None, ()
+        application.gang_total = application.spec.placeholder_ask
+    else:
+        gang.enter(GangTrigger.RECOVER)
+    for ask in [one for one in application.asks.values() if one.spec.slot]:
+        _end(context, partition, application, ask)
+    if not gang.pending:  # they were not admitted while the gang was forming
+        update_groups(partition, application, placeholders=False)
+        partition.touch(application.queue)
 
 
 def finish(context: StepContext, partition: Partition) -> None:

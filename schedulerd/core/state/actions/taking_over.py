@@ -11,6 +11,7 @@ from schedulerd.core.state.actions import (
     application_states,
     releases,
     relief_time,
+    slots,
 )
 from schedulerd.core.state.actions.allocating import allocated
 from schedulerd.core.state.ledger import commit
@@ -75,6 +76,8 @@ def take_over_one(context: StepContext, application: Application, node: Node, ex
         else:  # so a placeholder that is released in a gang deadlock becomes pending again
             ask.spec = replace(ask.spec, max_allocations=ask.placed + 1)
     is_placeholder = existing.placeholder and bool(existing.task_group)
+    if existing.task_group:
+        slots.on_existing(context, partition, application, placeholder=is_placeholder)
     application_states.on_ask(context, application, placeholder=is_placeholder, recovered=True)
     allocation = commit.take_over(
         partition, application, Allocation(existing.uuid, application, ask, node, spec, request_class)

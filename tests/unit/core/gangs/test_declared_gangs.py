@@ -7,8 +7,17 @@ from typing import Any
 
 from schedulerd.core.language.commands import NewAsk
 from schedulerd.core.language.facts.fact import Allocated, Fact
+from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
-from tests.unit.core.builders import a_conversation, a_node, an_app, an_ask, of
+from tests.unit.core.builders import (
+    a_conversation,
+    a_node,
+    a_placeholder,
+    an_app,
+    an_ask,
+    an_existing,
+    of,
+)
 
 
 def declares(*groups: dict[str, Any], **fields: Any) -> Any:
@@ -49,3 +58,33 @@ def test_slots_of_known_size_hold_room_before_members_are_asked_for() -> None:
     assert told(talk.schedule()) == ["x"]
     talk.asks(member("a"), member("b"), member("c"), member("d"))
     assert told(talk.schedule()) == ["a", "b", "c"]
+
+
+def test_a_gang_that_runs_already_holds_nothing() -> None:
+    """After a registration the RM reports the application and what runs of it, in any order."""
+    talk = a_conversation()
+    talk.apps(declares({"name": "w", "min": 3, "resources": {"memory": 10}}))
+    running = [an_existing(f"u{at}", f"m{at}", "gang", task_group="w") for at in range(2)]
+    talk.nodes(a_node("n1", {"memory": 100}, *running))
+    assert held(talk.schedule()) == 0
+    assert talk.model().applications["gang"].gang.state is GangState.COMPLETE
+    talk.asks(member("m3"))
+    assert talk.model().applications["gang"].gang.state is GangState.SHORT
+    assert told(talk.schedule()) == ["m3"]
+    assert talk.model().applications["gang"].gang.state is GangState.COMPLETE
+
+
+def test_a_gang_that_has_begun_is_not_gathered_again() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 10}))
+    talk.apps(declares({"name": "w", "min": 3, "resources": {"memory": 10}, "begun": True}))
+    talk.asks(member("a"))
+    assert told(talk.schedule()) == ["a"]
+
+
+def test_with_placeholders_of_the_resource_manager_nothing_else_is_held() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 20}))
+    talk.apps(declares({"name": "w", "min": 2, "resources": {"memory": 10}}))
+    assert held(talk.schedule()) == 2
+    talk.asks(a_placeholder("p", 10, 1, "gang", task_group="w"))
+    assert told(talk.schedule()) == ["p"]
+    assert talk.model().applications["gang"].placeholders == 1
