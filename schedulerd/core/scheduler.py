@@ -41,7 +41,7 @@ from schedulerd.core.preemption.handlers import quota_preemption
 from schedulerd.core.reactions import ON_ANSWER, after_step
 from schedulerd.core.resource_managers.handlers import resource_managers
 from schedulerd.core.scheduling_states.handlers import scheduling_states
-from schedulerd.core.state.actions import application_states, predicate_checks, reservations
+from schedulerd.core.state.actions import application_states, predicate_checks, reservations, slots
 from schedulerd.core.state.alarm_events import (
     AlarmEvent,
     AllocationExecutionTimeout,
@@ -50,6 +50,7 @@ from schedulerd.core.state.alarm_events import (
     BacklogDue,
     EarlyItemTimeout,
     GangDeadlockTimeout,
+    GangRequeued,
     PlaceholdersIdle,
     PlaceholderTimeout,
     PredicateTimeout,
@@ -180,6 +181,8 @@ def _ring(context: StepContext, event: AlarmEvent) -> None:
             gangs.on_timeout(context, event.application)
         case PlaceholdersIdle():
             gangs.on_idle_timeout(context, event.application)
+        case GangRequeued():
+            slots.on_requeued(context, event.application)
         case GangDeadlockTimeout():
             gangs.on_deadlock_timeout(context, event.application)
         case ApplicationExecutionTimeout():

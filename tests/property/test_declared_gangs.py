@@ -64,7 +64,7 @@ class Gangs:
             }
             for at in range(random.randint(1, 2))
         ]
-        self.groups[name], self.styles[name] = groups, random.choice(("Soft", "Hard"))
+        self.groups[name], self.styles[name] = groups, random.choice(("Soft", "Hard", "Requeue"))
         self.hear(
             self.talk.apps(
                 an_app(
@@ -175,7 +175,7 @@ def test_gangs_start_as_a_whole(seed: int) -> None:
         gangs.schedule()
     gangs.hear(gangs.talk.nodes(a_node("large", {"memory": 10_000})))
     gangs.schedule()
-    gangs.hear(gangs.talk.sleep(10 * SECOND_NS))
+    gangs.hear(gangs.talk.sleep(31 * 60 * SECOND_NS))
     gangs.schedule()
     for name in gangs.alive():
         counts = [sum(one == group["name"] for one in gangs.members[name].values()) for group in gangs.groups[name]]

@@ -157,3 +157,4 @@ def alarms(partition: Partition) -> Iterator[Alarm | None]:
         if app.gang is not None:
             yield app.gang.deadlock_alarm
             yield app.gang.idle_alarm
+            yield app.gang.requeue_alarm

@@ -146,7 +146,7 @@ class GangState(StrEnum):
     """The states of a gang that declares its task groups."""
 
     FORMING = "forming"
-    """Too few members of a task group of unknown size are asked for: nothing is held."""
+    """Too few members of a task group of unknown size are asked for, or it waits to be tried again: nothing is held."""
     GATHERING = "gathering"
     """Room is looked for: for all slots together, or held slot by slot. No member is allocated."""
     COMPLETE = "complete"
@@ -167,6 +167,7 @@ class GangTrigger(StrEnum):
     LOSE = "room is lost before a member was allocated"
     FALL_SHORT = "members are gone and asked for again"
     REPAIR = "enough members run again"
+    REQUEUE = "its time is over, and it is tried again later"
     GIVE_UP = "its time is over"
 
 
@@ -177,6 +178,7 @@ GANG: Mapping[GangState, Mapping[GangTrigger, GangState]] = {
     _G.FORMING: {_E.FORM: _G.GATHERING, _E.RECOVER: _G.COMPLETE},
     _G.GATHERING: {
         _E.UNFORM: _G.FORMING,
+        _E.REQUEUE: _G.FORMING,
         _E.COMPLETE: _G.COMPLETE,
         _E.RECOVER: _G.COMPLETE,
         _E.GIVE_UP: _G.GIVEN_UP,

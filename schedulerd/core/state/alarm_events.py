@@ -46,6 +46,13 @@ class PlaceholdersIdle:
 
 
 @dataclass(slots=True)
+class GangRequeued:
+    """A declared gang of style Requeue gave back what it held, and has waited long enough: it gathers again."""
+
+    application: Application
+
+
+@dataclass(slots=True)
 class GangDeadlockTimeout:
     """The gang is still incomplete: checks whether it is in a gang deadlock."""
 
@@ -158,6 +165,7 @@ AlarmEvent: TypeAlias = (
     | RejectionTimeout
     | PlaceholderTimeout
     | PlaceholdersIdle
+    | GangRequeued
     | GangDeadlockTimeout
     | ApplicationExecutionTimeout
     | AllocationExecutionTimeout

@@ -9,7 +9,7 @@ from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
 from schedulerd.core.language.facts.gangs import GangGaveWay, GangTimedOut
 from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger, GangState, GangTrigger
 from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.state.actions import application_states, gang_time, releases
+from schedulerd.core.state.actions import application_states, gang_time, releases, slots
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.state.model.gang import Gang
@@ -18,6 +18,7 @@ from schedulerd.core.state.pending.asks import set_priority_gang
 from schedulerd.core.state.step_context import StepContext
 
 HARD_STYLE = "hard"
+REQUEUE_STYLE = "requeue"
 DEADLOCK_CHECK_SPACING_NS = 10 * MILLISECOND_NS
 """Minimum time between the deadlock checks of two gangs whose alarms ring together, so that one step does not check all
 of them."""
@@ -69,7 +70,8 @@ def on_deadlock_timeout(context: StepContext, application: Application) -> None:
 def on_timeout(context: StepContext, application: Application) -> None:
     """The gang timed out.
 
-    An application that waited for its gang fails (`Hard`) or resumes without it (`Soft`), also one that was Starting or
+    An application that waited for its gang fails (`Hard`), resumes without it (`Soft`), or, if it declares its task
+    groups, waits and tries again (`Requeue`); also one that was Starting or
     Running because its gang was complete once, and lost placeholders before anything real was allocated. An application
     that has run only loses its unused placeholders.
 
@@ -84,9 +86,14 @@ def on_timeout(context: StepContext, application: Application) -> None:
     )  # before the withdrawal, which removes the reasons
     gang_time.end(context, application)
     releases.cancel_yield(application.allocations.values())
+    style, gang = application.spec.gang_style.strip().lower(), application.gang
+    assert gang is not None
+    if gave_up and style == REQUEUE_STYLE and gang.state is GangState.GATHERING:
+        context.emit(_timed_out(partition, application, gang))
+        slots.requeue(context, partition, application)
+        return
     if gave_up:
-        hard = application.spec.gang_style.strip().lower() == HARD_STYLE
-        trigger = ApplicationTrigger.FAIL if hard else ApplicationTrigger.RESUME
+        trigger = ApplicationTrigger.FAIL if style == HARD_STYLE else ApplicationTrigger.RESUME
         application_states.fire(context, application, trigger, why)
     message = f"placeholders of application {application.application_id} timed out"
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
@@ -98,11 +105,10 @@ def on_timeout(context: StepContext, application: Application) -> None:
     for allocation in application.allocations.values():
         if allocation.placeholder and allocation.releasing is None:
             releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
-    assert application.gang is not None
-    if application.gang.state is GangState.GATHERING:
-        application.gang.enter(GangTrigger.GIVE_UP)
-    application.gang.completion_untold = False
-    context.emit(_timed_out(partition, application, application.gang))
+    if gang.state is GangState.GATHERING:
+        gang.enter(GangTrigger.GIVE_UP)
+    gang.completion_untold = False
+    context.emit(_timed_out(partition, application, gang))
     if application.state is ApplicationState.FAILING:
         for allocation in application.allocations.values():
             releases.end_placeholder_wait(context, allocation)

@@ -108,7 +108,8 @@ def forget(context: StepContext, application: Application) -> None:
     end(context, application)
     if application.gang is not None:
         context.cluster.alarms.cancel(application.gang.idle_alarm)
-        application.gang.idle_alarm = None
+        context.cluster.alarms.cancel(application.gang.requeue_alarm)
+        application.gang.idle_alarm = application.gang.requeue_alarm = None
         context.partition_of(application).gangs_touched.pop(application, None)
 
 

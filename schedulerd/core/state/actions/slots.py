@@ -17,8 +17,10 @@ from schedulerd.core.language.commands import NewAsk, TerminationType
 from schedulerd.core.language.facts.fact import AskAdded, ReleaseCause, WithdrawCause
 from schedulerd.core.language.lifecycles import GangState, GangTrigger
 from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import MINUTE_NS
 from schedulerd.core.language.task_groups import DeclaredGroup
 from schedulerd.core.state.actions import allocating, application_states, gone, releases, retries
+from schedulerd.core.state.alarm_events import GangRequeued
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
@@ -31,6 +33,7 @@ from schedulerd.core.state.step_context import StepContext
 
 KEY_PREFIX = "slot of "
 """Keys of slots begin with it; what follows is the name of the task group, or the key of the member."""
+REQUEUE_FIRST_NS, REQUEUE_MOST_NS = MINUTE_NS, 30 * MINUTE_NS
 
 _UNBEGUN = (GangState.FORMING, GangState.GATHERING)
 _UNASKED = {PREDICATES_TAG: NO_PREDICATES}
@@ -63,7 +66,7 @@ def least(groups: Iterable[DeclaredGroup]) -> Resources:
 def review(context: StepContext, partition: Partition, application: Application) -> None:
     """Members of the gang were asked for or withdrawn: its slots are those of the members that come first."""
     gang = application.gang
-    if gang is None or gang.state not in _UNBEGUN:
+    if gang is None or gang.state not in _UNBEGUN or gang.requeue_alarm is not None:
         return
     is_formed = all(
         group.resources is not None or _asked(application, name) >= group.min for name, group in gang.declared.items()
@@ -138,6 +141,25 @@ def hold_singly(partition: Partition, application: Application) -> None:
     application.gang.together = ()
     update_pending_classes(partition, application)
     partition.touch(application.queue)
+
+
+def requeue(context: StepContext, partition: Partition, application: Application) -> None:
+    """The time of the gang is over: it holds nothing for a while, the longer the more often that happens."""
+    gang = application.gang
+    assert gang is not None
+    gang.enter(GangTrigger.REQUEUE)
+    delay_ns = min(REQUEUE_FIRST_NS << min(gang.requeued, 10), REQUEUE_MOST_NS)
+    gang.requeued += 1
+    gang.requeue_alarm = context.cluster.alarms.set(context.now_ns + delay_ns, GangRequeued(application))
+    for ask in [one for one in application.asks.values() if one.spec.slot]:
+        _end(context, partition, application, ask)
+
+
+def on_requeued(context: StepContext, application: Application) -> None:
+    """The gang has waited long enough."""
+    assert application.gang is not None
+    application.gang.requeue_alarm = None
+    review(context, context.partition_of(application), application)
 
 
 def on_existing(context: StepContext, partition: Partition, application: Application, *, placeholder: bool) -> None:

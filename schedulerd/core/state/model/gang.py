@@ -172,6 +172,8 @@ class Gang:
         "is_check_postponed",
         "pending",
         "promised",
+        "requeue_alarm",
+        "requeued",
         "state",
         "task_groups",
         "together",
@@ -184,6 +186,10 @@ class Gang:
         """The task groups that the application declares; empty if its RM asks for placeholders."""
         self.state: GangState | None = None
         """None if its RM asks for placeholders."""
+        self.requeue_alarm: Alarm | None = None
+        """Rings when it may gather again, after its time was over."""
+        self.requeued = 0
+        """How often its time was over."""
         self.together: tuple[tuple[RequestClass, int], ...] = ()
         """Its slots, while room is held for all of them in one step or for none."""
         self.pending = 0

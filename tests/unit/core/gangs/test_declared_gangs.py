@@ -7,9 +7,11 @@ from typing import Any
 
 from schedulerd.core.language.commands import NewAsk
 from schedulerd.core.language.facts.fact import Allocated, Fact
-from schedulerd.core.language.lifecycles import GangState
+from schedulerd.core.language.lifecycles import ApplicationState, GangState
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
 from tests.unit.core.builders import (
+    Conversation,
     a_conversation,
     a_node,
     a_placeholder,
@@ -17,6 +19,7 @@ from tests.unit.core.builders import (
     an_ask,
     an_existing,
     of,
+    states,
 )
 
 
@@ -88,3 +91,42 @@ def test_with_placeholders_of_the_resource_manager_nothing_else_is_held() -> Non
     talk.asks(a_placeholder("p", 10, 1, "gang", task_group="w"))
     assert told(talk.schedule()) == ["p"]
     assert talk.model().applications["gang"].placeholders == 1
+
+
+def a_gang_out_of_time(style: str) -> tuple[Conversation, list[Fact]]:
+    """A gang of three that held two slots for its whole time of a minute, with three members asked for."""
+    talk = a_conversation(a_node("n1", {"memory": 20}), a_node("n2", {"memory": 10}))
+    talk.asks(an_ask("x", 10, 3))
+    ends = [one.uuid for one in of(Allocated, talk.schedule())][:2]
+    talk.apps(declares({"name": "w", "min": 3}, gang_style=style, execution_timeout_ms=60_000))
+    talk.asks(member("a"), member("b"), member("c"))
+    talk.schedule()
+    talk.sleep(3 * SECOND_NS)
+    for uuid in ends:
+        talk.release(uuid=uuid)
+    facts = talk.schedule()
+    assert (held(facts), told(facts)) == (2, [])
+    return talk, talk.sleep(60 * SECOND_NS) + talk.schedule()
+
+
+def test_a_soft_gang_out_of_time_has_ordinary_members() -> None:
+    _, facts = a_gang_out_of_time("Soft")
+    assert told(facts) == ["a", "b"]
+
+
+def test_a_hard_gang_out_of_time_fails() -> None:
+    talk, facts = a_gang_out_of_time("Hard")
+    assert (told(facts), states(facts, "gang")[-1]) == ([], ApplicationState.FAILED)
+    assert not [one for one in talk.model().allocations.values() if one.spec.slot]
+
+
+def test_a_gang_that_is_requeued_lets_others_go_before_and_gathers_again() -> None:
+    talk, facts = a_gang_out_of_time("Requeue")
+    assert told(facts) == []
+    talk.asks(an_ask("y", 10, 2))
+    assert told(talk.schedule()) == ["y", "y"]
+    for one in list(talk.model().allocations.values()):
+        talk.release(uuid=one.uuid)
+    assert told(talk.schedule()) == []
+    talk.sleep(60 * SECOND_NS)
+    assert told(talk.schedule()) == ["a", "b", "c"]
