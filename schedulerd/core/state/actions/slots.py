@@ -96,6 +96,9 @@ def review(context: StepContext, partition: Partition, application: Application)
             partition.touch(application.queue)
     for slot in wanted:
         _ask(context, partition, application, slot)
+    if application.gang_alarm is not None:  # what was promised was for the slots of before
+        commit.end_promise(partition, application)
+        commit.promise(partition, application)
 
 
 def are_held_together(application: Application) -> bool:
