@@ -68,12 +68,12 @@ def needs_time(application: Application) -> bool:
 
 
 def is_complete(application: Application) -> bool:
-    """Whether no placeholder is pending, and the application holds the whole of its `placeholderAsk` or once held it
+    """Whether no placeholder is pending, and, if they are its RM's, the application holds the whole of its `placeholderAsk` or once held it
     and has run since."""
     gang = application.gang
     if gang is None or gang.waits:
         return False
-    if application.gang_total.is_zero() or has_whole_gang(application):
+    if gang.declared or application.gang_total.is_zero() or has_whole_gang(application):
         return True
     return gang.was_complete and application.has_run
 
