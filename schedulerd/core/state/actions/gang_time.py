@@ -68,8 +68,8 @@ def needs_time(application: Application) -> bool:
 
 
 def is_complete(application: Application) -> bool:
-    """Whether no placeholder is pending, and, if they are its RM's, the application holds the whole of its `placeholderAsk` or once held it
-    and has run since."""
+    """Whether no placeholder is pending, and the application holds the whole of its `placeholderAsk`, if it has one, or
+    once held it and has run since."""
     gang = application.gang
     if gang is None or gang.waits:
         return False

@@ -42,10 +42,8 @@ def finish(
     swapped: list[Fact] = []
     partition = context.partition_of(application)
     for allocation in gone:
-        is_given_back = (
-            allocation.releasing is None and _is_asked_again(application)
-            if allocation.spec.slot
-            else allocation.ask_again_when_gone and termination is allocation.releasing
+        is_given_back = (allocation.ask_again_when_gone and termination is allocation.releasing) or (
+            allocation.spec.slot and allocation.releasing is None and _is_asked_again(application)
         )
         if (
             is_given_back
