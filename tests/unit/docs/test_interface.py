@@ -66,7 +66,8 @@ CONSTANTS = {
 """Of all three specifications, which no descriptor has."""
 
 
-SECTIONS = {match["title"]: match["body"] for match in HEADING.finditer(TEXT)}
+SECTIONS = {match["title"]: re.sub(r"\n  +", " ", match["body"]) for match in HEADING.finditer(TEXT)}
+"""Each entry of a list in one line."""
 
 
 def described() -> dict[str, list[str]]:
