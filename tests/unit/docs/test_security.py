@@ -48,10 +48,3 @@ def test_the_example_for_the_command_line_can_be_read() -> None:
     tls = dict.fromkeys(("tls_cert_file", "tls_key_file", "tls_client_ca_file"), TLS / "ca.pem")
     wanted = {"shim.prod.svc": ("prod",), "operator": ("*",)}
     assert load_settings(tls, {"SCHEDULERD_RM_IDENTITIES": pairs}).rm_identities == wanted
-
-
-def test_every_reader_of_a_text_from_outside_has_a_bound_and_a_time() -> None:
-    table = TEXT[TEXT.index("| text | reader | bound | time |") :].splitlines()[2:]
-    rows = [line.strip("| ").split(" | ") for line in table if line.startswith("|")]
-    assert len(rows) > 10
-    assert [row for row in rows if len(row) != 4 or not all(row)] == []
