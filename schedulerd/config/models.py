@@ -21,6 +21,8 @@ from schedulerd.core.language.specs import Acl, NodeOrder, OptOut, RuleKind
 QUEUE_NAME = re.compile(rf"(?!@recovery@$){specs.QUEUE_NAME.pattern}", re.IGNORECASE | re.ASCII)
 """`@recovery@` is created when it is needed, and cannot be configured."""
 PARTITION_NAME = re.compile(r"[^\s\[\]]{1,64}")
+LEVEL_TEXT = re.compile(r"[^\s,()=!<>]{1,253}")
+TOPOLOGY_LEVELS_MAX = 8
 CHECKSUM = re.compile(r"[0-9a-fA-F]{64}")
 
 _Parsed = TypeVar("_Parsed")
@@ -189,6 +191,13 @@ class Preemption(_Mapping):
     optout: Annotated[OptOut, _from_text(one_of(OptOut))] = OptOut.NEVER
 
 
+class TopologyLevel(_Mapping):
+    """A level of the topology of the nodes: nodes with the same value of the attribute are one domain of it."""
+
+    name: Annotated[str, _matching(LEVEL_TEXT, "a level has a name of 1 to 253 characters without space")]
+    attribute: Annotated[str, _matching(LEVEL_TEXT, "a node attribute has 1 to 253 characters without space")]
+
+
 class UserGroupResolver(_Mapping):
     """How the groups of a user are found."""
 
@@ -204,6 +213,7 @@ class Partition(_Mapping):
     limits: tuple[Limit, ...] = ()
     preemption: Preemption = Preemption()
     nodesortpolicy: NodeSortPolicy = NodeSortPolicy()
+    topology: Annotated[tuple[TopologyLevel, ...], Field(max_length=TOPOLOGY_LEVELS_MAX)] = ()
     usergroupresolver: UserGroupResolver = UserGroupResolver()
 
 

@@ -48,6 +48,7 @@ def partition_spec(partition: Partition) -> PartitionSpec:
         preemption_enabled=partition.preemption.enabled,
         quota_preemption_enabled=partition.preemption.quotapreemptionenabled,
         preemption_optout=partition.preemption.optout,
+        topology=tuple((level.name, level.attribute) for level in partition.topology),
     )
     return replace(spec, node_weights=policy.resourceweights) if policy.resourceweights else spec
 

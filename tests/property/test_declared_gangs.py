@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -16,7 +17,7 @@ from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
 from tests.loops import each_seed
-from tests.unit.core.builders import Conversation, a_conversation, a_node, an_app, an_ask, of
+from tests.unit.core.builders import Conversation, a_node, a_partition_spec, a_scheduler, an_app, an_ask, of
 
 STEPS = 60
 
@@ -26,8 +27,12 @@ class Gangs:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
-        self.talk: Conversation = a_conversation()
+        self.talk = Conversation(a_scheduler())
+        self.talk.register(replace(a_partition_spec(), topology=(("rack", "r"),)))
+        self.talk.connect()
+        self.talk.apps(an_app())
         self.nodes: dict[str, int] = {}
+        self.rack_of: dict[str, str] = {}
         self.groups: dict[str, list[dict[str, Any]]] = {}
         self.styles: dict[str, str] = {}
         self.members: dict[str, dict[str, str]] = defaultdict(dict)
@@ -46,7 +51,8 @@ class Gangs:
     def add_node(self) -> None:
         name = self.next("n")
         self.nodes[name] = self.random.choice((10, 20, 30, 50))
-        self.hear(self.talk.nodes(a_node(name, {"memory": self.nodes[name]})))
+        self.rack_of[name] = self.random.choice("abc")
+        self.hear(self.talk.nodes(a_node(name, {"memory": self.nodes[name]}, attributes={"r": self.rack_of[name]})))
 
     def remove_node(self) -> None:
         if len(self.nodes) > 1:
@@ -61,6 +67,7 @@ class Gangs:
                 "name": f"g{at}",
                 "min": random.randint(1, 4),
                 **({"resources": {"memory": 10}} if random.random() < 0.4 else {}),
+                **({"topology": {random.choice(("required", "preferred")): "rack"}} if random.random() < 0.4 else {}),
             }
             for at in range(random.randint(1, 2))
         ]
@@ -126,6 +133,15 @@ class Gangs:
         while self.talk.scheduler.wants_cycle():
             self.hear(self.talk.cycle())
 
+    def check_topology(self, fact: Allocated) -> None:
+        """All members of a task group that are there are in one rack, if it requires that, but for those of a gang that
+        resumed without it."""
+        for group in self.groups.get(fact.application_id, ()):
+            if group["name"] == fact.task_group and "required" in group.get("topology", {}):
+                there = self.talk.model().applications[fact.application_id].allocations.values()
+                racks = {one.node.attributes["r"] for one in there if one.spec.task_group == fact.task_group}
+                assert len(racks) == 1 or fact.application_id in self.resumed, f"{fact} in {racks}"
+
     def hear(self, facts: list[Fact]) -> None:
         """Facts of one step, or of several alarms."""
         asked = of(ReleaseRequested, facts)
@@ -139,6 +155,7 @@ class Gangs:
                 case Allocated(slot=False):
                     new[fact.application_id].append(fact.allocation_key)
                     self.allocated[fact.application_id][fact.uuid] = fact.allocation_key
+                    self.check_topology(fact)
                 case Released(slot=False):
                     self.allocated[fact.application_id].pop(fact.uuid, None)
         for name, keys in new.items():
@@ -173,7 +190,7 @@ def test_gangs_start_as_a_whole(seed: int) -> None:
     for _ in range(STEPS):
         gangs.random.choice(actions)()
         gangs.schedule()
-    gangs.hear(gangs.talk.nodes(a_node("large", {"memory": 10_000})))
+    gangs.hear(gangs.talk.nodes(a_node("large", {"memory": 10_000}, attributes={"r": "d"})))
     gangs.schedule()
     gangs.hear(gangs.talk.sleep(31 * 60 * SECOND_NS))
     gangs.schedule()

@@ -261,6 +261,14 @@ class PartitionSpec:
     preemption_enabled: bool = True
     quota_preemption_enabled: bool = False
     preemption_optout: OptOut = OptOut.NEVER
+    topology: tuple[tuple[str, str], ...] = ()
+    """The levels of the nodes' topology, largest domains first: their names, and the node attributes whose values are
+    their domains."""
+
+    def topology_attribute(self, level: str) -> str | None:
+        """The node attribute of a level, which is given by its name or by the attribute; None if there is no such
+        level."""
+        return next((attribute for name, attribute in self.topology if level in (name, attribute)), None)
 
 
 @dataclass(frozen=True, slots=True)

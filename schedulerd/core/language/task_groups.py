@@ -46,6 +46,11 @@ class DeclaredGroup:
     host_ports: tuple[int, ...] = ()
     """Ports that each member takes of its node. They matter to the resource manager only."""
 
+    @property
+    def level(self) -> str:
+        """The level of its topology, required or preferred; '' for none."""
+        return self.required_topology or self.preferred_topology
+
 
 def declared(tags: Mapping[str, str]) -> tuple[DeclaredGroup, ...]:
     """The task groups that the tag declares; empty without the tag. Raises Unreadable."""

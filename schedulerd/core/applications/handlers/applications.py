@@ -80,6 +80,13 @@ def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Ch
     except Unreadable as error:
         reason = f"tags[{TASK_GROUPS_TAG}] is {shown(spec.tags[TASK_GROUPS_TAG])}: {error}"
         return partial(_refuse, context, rm, partition, spec, Mistake(RejectCode.INVALID_FIELD, reason))
+    unknown = next(
+        (level for one in groups if (level := one.level) and partition.spec.topology_attribute(level) is None), ""
+    )
+    if unknown:
+        levels = checks.some([name for name, _ in partition.spec.topology]) or "none"
+        reason = f"tags[{TASK_GROUPS_TAG}] names the topology level {shown(unknown)}; levels of the partition: {levels}"
+        return partial(_refuse, context, rm, partition, spec, Mistake(RejectCode.INVALID_FIELD, reason))
     placement = place_application(partition.root, partition.spec.rules, spec, context.cluster.matches)
     if isinstance(placement, Mistake):
         return partial(_refuse, context, rm, partition, spec, placement)

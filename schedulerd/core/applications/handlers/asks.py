@@ -86,13 +86,13 @@ def _resize(context: StepContext, partition: Partition, application: Application
 def _take(context: StepContext, partition: Partition, application: Application, spec: NewAsk) -> None:
     ask = application.asks.get(spec.allocation_key)
     if ask is None:
-        request_class = partition.request_class_of(spec)
+        request_class = slots.request_class(partition, application, spec)
         asked_at_ns = context.now_ns if spec.asked_at_ns is None else _asked_at_ns(context, spec.asked_at_ns)
         ask = application.asks[spec.allocation_key] = Ask(spec, request_class, partition.next_serial(), asked_at_ns)
     else:
         if ask.request_class.refused:
             reclassify(partition, application, ask, refused=False)
-        wanted = partition.request_class_of(spec).identity, spec.task_group, spec.placeholder
+        wanted = slots.request_class(partition, application, spec).identity, spec.task_group, spec.placeholder
         is_other = wanted != (ask.request_class.identity, ask.spec.task_group, ask.placeholder)
         releases.forget_swaps(context, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))
         releases.withdraw_ask(
@@ -100,7 +100,7 @@ def _take(context: StepContext, partition: Partition, application: Application, 
         )
         if is_other:
             ask.task_group = spec.task_group
-        ask.renew(spec, partition.request_class_of(spec))
+        ask.renew(spec, slots.request_class(partition, application, spec))
         if spec.asked_at_ns is not None:
             ask.asked_at_ns = _asked_at_ns(context, spec.asked_at_ns)
     _demand(context, partition, application, ask)

@@ -127,7 +127,11 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
                 timers.unreservable[pending_class] = None
             continue
         if slots.are_held_together(application) and ask.placeholder:
-            slots.hold_singly(partition, application)
+            if not slots.hold_singly(partition, application):
+                timers.unreservable[pending_class] = None
+                continue
+            return True
+        if ask.spec.slot and ask.no_reservation_before_ns and slots.hold_together(partition, application):
             return True
         if ask.unreserved > 1 and not partition.wants_predicates(ask.request_class):
             timers.to_reserve.appendleft((application, ask))

@@ -164,6 +164,7 @@ class Gang:
         "deadlock_alarm",
         "declared",
         "demands",
+        "domains",
         "first_asked_ns",
         "fits",
         "held",
@@ -184,6 +185,8 @@ class Gang:
         self.task_groups: dict[str, TaskGroup] = {}
         self.declared: dict[str, DeclaredGroup] = {}
         """The task groups that the application declares; empty if its RM asks for placeholders."""
+        self.domains: dict[str, str] = {}
+        """By task group with a required topology: the node selector of the domain that was chosen for it."""
         self.state: GangState | None = None
         """None if its RM asks for placeholders."""
         self.requeue_alarm: Alarm | None = None

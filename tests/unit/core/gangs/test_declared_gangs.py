@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
+from schedulerd.core.language.checks import shown
 from schedulerd.core.language.commands import NewAsk
-from schedulerd.core.language.facts.fact import Allocated, Fact
+from schedulerd.core.language.facts.fact import Allocated, ApplicationRejected, Fact
 from schedulerd.core.language.lifecycles import ApplicationState, GangState
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
+from tests.loops import each_row
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
     a_node,
+    a_partition_spec,
     a_placeholder,
+    a_scheduler,
     an_app,
     an_ask,
     an_existing,
     of,
+    only,
     states,
 )
 
@@ -130,3 +136,108 @@ def test_a_gang_that_is_requeued_lets_others_go_before_and_gathers_again() -> No
     assert told(talk.schedule()) == []
     talk.sleep(60 * SECOND_NS)
     assert told(talk.schedule()) == ["a", "b", "c"]
+
+
+RACKS = (("rack", "r"),)
+
+
+def racks(*free: tuple[str, int]) -> Conversation:
+    """A partition with the level `rack`, and a node with so much memory for each of these, in its rack."""
+    talk = Conversation(a_scheduler())
+    talk.register(replace(a_partition_spec(), topology=RACKS))
+    talk.connect()
+    nodes = [a_node(f"n{at}", {"memory": memory}, attributes={"r": rack}) for at, (rack, memory) in enumerate(free)]
+    talk.nodes(*nodes)
+    return talk
+
+
+def in_racks(talk: Conversation) -> list[str]:
+    """The racks of the gang's members."""
+    return sorted(one.node.attributes["r"] for one in talk.model().applications["gang"].allocations.values())
+
+
+def test_a_required_topology_takes_the_domain_that_has_least_left() -> None:
+    talk = racks(("a", 20), ("b", 20), ("b", 10), ("c", 20), ("c", 20), ("a", 9))
+    talk.apps(declares({"name": "w", "min": 3, "topology": {"required": "rack"}}))
+    talk.asks(member("x"), member("y"), member("z"))
+    assert told(talk.schedule()) == ["x", "y", "z"]
+    assert in_racks(talk) == ["b", "b", "b"]
+
+
+def test_later_members_of_a_required_topology_stay_in_its_domain() -> None:
+    talk = racks(("a", 30), ("b", 100))
+    talk.apps(declares({"name": "w", "min": 2, "topology": {"required": "r"}}))
+    talk.asks(member("x"), member("y"))
+    talk.schedule()
+    talk.asks(member("z"), member("late"))
+    assert told(talk.schedule()) == ["z"]
+    assert in_racks(talk) == ["a", "a", "a"]
+
+
+def test_no_domain_has_room_for_a_required_topology() -> None:
+    talk = racks(("a", 20), ("b", 20))
+    talk.apps(declares({"name": "w", "min": 3, "topology": {"required": "rack"}}))
+    talk.asks(member("x"), member("y"), member("z"))
+    assert (told(talk.schedule()), talk.sleep(10 * SECOND_NS) and [], told(talk.schedule())) == ([], [], [])
+    talk.nodes(a_node("n9", {"memory": 10}, attributes={"r": "b"}))
+    assert told(talk.schedule()) == ["x", "y", "z"]
+    assert in_racks(talk) == ["b", "b", "b"]
+
+
+def test_a_preferred_topology_is_one_domain_if_there_is_one_with_room() -> None:
+    talk = racks(("a", 20), ("b", 30), ("c", 10))
+    talk.apps(declares({"name": "w", "min": 3, "topology": {"preferred": "rack"}}))
+    talk.asks(member("x"), member("y"), member("z"))
+    talk.schedule()
+    assert in_racks(talk) == ["b", "b", "b"]
+
+
+def test_a_preferred_topology_does_without() -> None:
+    talk = racks(("a", 20), ("b", 20))
+    talk.apps(declares({"name": "w", "min": 4, "topology": {"preferred": "rack"}}))
+    talk.asks(*[member(key) for key in "wxyz"])
+    talk.schedule()
+    assert in_racks(talk) == ["a", "a", "b", "b"]
+
+
+def test_a_level_that_the_partition_does_not_have_is_told() -> None:
+    facts = racks().apps(declares({"name": "w", "min": 1, "topology": {"required": "zone"}}))
+    assert only(ApplicationRejected, facts).reason == (
+        "tags[schedulerd.io/task-groups] names the topology level 'zone'; levels of the partition: rack"
+    )
+
+
+@each_row(
+    ("text", "why"),
+    [
+        ("x", "the text must be JSON; Expecting value at character 0"),
+        ("[]", "must be a JSON list of 1 to 100 task groups"),
+        ('[{"name": "w"}]', "task group 0 must have min, a whole number from 1 to 100000"),
+        ('[{"name": "w", "min": 0}]', "task group 0 must have as min a whole number from 1 to 100000"),
+        ('[{"name": "w", "min": 2, "max": 1}]', "task group 0 has max 1; it must be at least its min 2"),
+        ('[{"name": "w", "min": 1}, {"name": "w", "min": 1}]', "the names of task groups must differ"),
+        ('[{"name": "", "min": 1}]', "task group 0 must have a name of 1 to 1024 characters"),
+        (
+            '[{"name": "w", "min": 1, "resources": {"memory": -1}}]',
+            "resources of task group 0['memory'] is -1; it must be 0 or more",
+        ),
+        (
+            '[{"name": "w", "min": 1, "topology": {}}]',
+            "topology of task group 0 must have either required or preferred, with the name of a level",
+        ),
+        (
+            '[{"name": "w", "min": 1, "hostPorts": [0]}]',
+            "hostPorts of task group 0 must be whole numbers from 1 to 65535",
+        ),
+        (
+            '[{"name": "w", "min": 1, "size": 1}]',
+            (
+                "task group 0 must have no other key than 'begun', 'hostPorts', 'max', 'min', 'name', 'resources', "
+                "'topology'"
+            ),
+        ),
+    ],
+)
+def test_task_groups_that_cannot_be_read_reject_the_application(text: str, why: str) -> None:
+    facts = a_conversation().apps(an_app("gang", "root.a", tags={TASK_GROUPS_TAG: text}))
+    assert only(ApplicationRejected, facts).reason == f"tags[{TASK_GROUPS_TAG}] is {shown(text)}: {why}"
