@@ -38,9 +38,8 @@ ON_ANSWER: Mapping[Purpose, OnAnswer] = {
 def after_step(context: StepContext) -> None:
     """Whatever the command was: gangs that changed, asks that may be tried again, retries, and what RMs are told."""
     for partition in context.cluster.partitions():
-        if partition.slots_leaving:
+        if partition.gangs_touched or partition.open_gangs:
             slots.finish(context, partition)
-        if partition.gangs_touched:
             gang_time.review(context, partition)
         end_of_step(partition)
         timers = partition.retry_timers

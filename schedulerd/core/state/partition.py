@@ -59,6 +59,7 @@ class Partition:
         "constraints",
         "deadlock_checked_ns",
         "denied",
+        "domains_looked_at",
         "freed_nodes",
         "freed_queues",
         "gangs_changed",
@@ -176,6 +177,8 @@ class Partition:
         blocked."""
         self.start_check_due = False
         """Whether one was added to `start_checks` since the last cycle that tried all asks."""
+        self.domains_looked_at = 0
+        """`capacity_changes` when gangs were last let look in other domains."""
         self.slots_leaving: dict[Allocation, tuple[TerminationType, str]] = {}
         """Slots of gangs to be released at the end of this step, with how and why."""
         self.swaps: dict[Application, None] = {}

@@ -131,7 +131,7 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
                 timers.unreservable[pending_class] = None
                 continue
             return True
-        if ask.spec.slot and ask.no_reservation_before_ns and slots.hold_together(partition, application):
+        if ask.spec.slot and ask.no_reservation_before_ns and slots.hold_together(context, partition, application):
             return True
         if ask.unreserved > 1 and not partition.wants_predicates(ask.request_class):
             timers.to_reserve.appendleft((application, ask))

@@ -15,11 +15,12 @@ from itertools import islice
 from schedulerd.core.language.ask_tags import NO_PREDICATES, PREDICATES_TAG
 from schedulerd.core.language.commands import Expression, NewAsk, Operator, TerminationType
 from schedulerd.core.language.facts.fact import AskAdded, ReleaseCause, WithdrawCause
+from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.language.lifecycles import GangState, GangTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import MINUTE_NS
 from schedulerd.core.language.task_groups import DeclaredGroup
-from schedulerd.core.state.actions import allocating, application_states, gone, releases, retries
+from schedulerd.core.state.actions import allocating, application_states, gone, releases, reservations, retries
 from schedulerd.core.state.alarm_events import GangRequeued
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG, selector
 from schedulerd.core.state.ledger import commit
@@ -291,12 +292,14 @@ def hold_singly(partition: Partition, application: Application) -> bool:
     return True
 
 
-def hold_together(partition: Partition, application: Application) -> bool:
+def hold_together(context: StepContext, partition: Partition, application: Application) -> bool:
     """A reservation for a slot was in vain: the gang is tried as a whole again, in any domain, if it holds nothing."""
     gang = application.gang
     assert gang is not None
-    if application.placeholders:
+    if application.allocations:
         return False
+    for reservation in list(application.reservations):
+        reservations.end(context, reservation, ReservationEnd.NOT_NEEDED)
     gang.domains.clear()
     asks = [ask for ask in application.asks.values() if ask.spec.slot]
     gang.together = tuple((partition.request_class_of(ask.spec), ask.pending) for ask in asks)
@@ -348,7 +351,8 @@ def on_existing(context: StepContext, partition: Partition, application: Applica
 
 
 def finish(context: StepContext, partition: Partition) -> None:
-    """At the end of a step: slots that were to be released in it are gone, and their members are allocated."""
+    """At the end of a step: slots that were to be released in it are gone, and their members are allocated. A gang that
+    holds nothing may look in any domain again if it has just lost what it held, or nodes came or went."""
     while partition.slots_leaving:
         leaving, partition.slots_leaving = partition.slots_leaving, {}
         batches: dict[tuple[Application, TerminationType, str], list[Allocation]] = {}
@@ -357,6 +361,13 @@ def finish(context: StepContext, partition: Partition) -> None:
                 batches.setdefault((slot.application, termination, message), []).append(slot)
         for (application, termination, message), slots in batches.items():
             gone.finish(context, application, slots, termination, confirm=False, message=message)
+    is_other = partition.capacity_changes != partition.domains_looked_at
+    partition.domains_looked_at = partition.capacity_changes
+    for application in partition.open_gangs if is_other else partition.gangs_touched:
+        gang = application.gang
+        is_free = gang is not None and bool(gang.domains) and gang.state is GangState.GATHERING
+        if gang is not None and is_free and (is_other or gang.together):
+            hold_together(context, partition, application)
 
 
 def _asked(application: Application, name: str) -> int:
