@@ -251,9 +251,11 @@ def _owned(node: Node) -> Resources:
 
 def _keep_in_domain(partition: Partition, application: Application, name: str) -> None:
     """Slots and members that are asked for already are in the domain of their task group."""
-    for group in [one for one in application.groups.values() if one.task_group == name]:
-        for ask in list(group):
-            requeue_ask(partition, application, ask, request_class(partition, application, ask.spec), ask.task_group)
+    for ask in [one for one in application.asks.values() if one.task_group == name]:
+        if ask.pending:
+            requeue_ask(partition, application, ask, request_class(partition, application, ask.spec), name)
+        else:  # so it is there too if it is pending again
+            ask.request_class = request_class(partition, application, ask.spec)
 
 
 def request_class(partition: Partition, application: Application, spec: NewAsk) -> RequestClass:
