@@ -33,7 +33,9 @@ def walk(queue: Queue, at: Path) -> Iterator[tuple[Queue, Path]]:
 
 
 def check_structure(partition: Partition, at: Path) -> Iterator[Finding]:
-    """Checks that queues have different names, and that the root queue has no resources: its nodes define them."""
+    """Checks that queues have different names, that the root queue has no resources, which its nodes define, and that
+    levels of the topology are told apart."""
+    yield from _check_levels(partition, at)
     if partition.queues is None:
         yield (*at, "queues"), "missing; list the queues, at least one named root"
         return
@@ -46,6 +48,17 @@ def check_structure(partition: Partition, at: Path) -> Iterator[Finding]:
             )
     for queue, queue_at in walk(root, root_at):
         yield from _check_child_names(queue, queue_at)
+
+
+def _check_levels(partition: Partition, at: Path) -> Iterator[Finding]:
+    known: set[str] = set()
+    for index, level in enumerate(partition.topology):
+        for key, text in (("name", level.name), ("attribute", level.attribute)):
+            if not text:
+                yield (*at, "topology", index, key), "missing; every level needs a name and a node attribute"
+        if {level.name, level.attribute} & known - {""}:
+            yield (*at, "topology", index), "its name or attribute is that of a level before it; they must differ"
+        known |= {level.name, level.attribute}
 
 
 def _check_child_names(queue: Queue, at: Path) -> Iterator[Finding]:

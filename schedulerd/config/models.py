@@ -194,8 +194,8 @@ class Preemption(_Mapping):
 class TopologyLevel(_Mapping):
     """A level of the topology of the nodes: nodes with the same value of the attribute are one domain of it."""
 
-    name: Annotated[str, _matching(LEVEL_TEXT, "a level has a name of 1 to 253 characters without space")]
-    attribute: Annotated[str, _matching(LEVEL_TEXT, "a node attribute has 1 to 253 characters without space")]
+    name: Annotated[str, _matching(LEVEL_TEXT, "a level has a name of 1 to 253 characters without space")] = ""
+    attribute: Annotated[str, _matching(LEVEL_TEXT, "a node attribute has 1 to 253 characters without space")] = ""
 
 
 class UserGroupResolver(_Mapping):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -193,3 +194,11 @@ def test_a_tree_that_loads_can_keep_its_promises(tree: dict[str, Any]) -> None:
         return
     event("loaded")
     within_bounds(spec.root, 10**9)
+
+
+def test_levels_of_the_topology_are_told_apart() -> None:
+    levels = [{"name": "rack", "attribute": "r"}, {"name": "r", "attribute": "x"}]
+    partition = {**a_partition({"name": "a"}), "topology": levels}
+    assert problems_of(json.dumps({"partitions": [partition]})) == [
+        ("partitions[0].topology[1]", "its name or attribute is that of a level before it; they must differ")
+    ]

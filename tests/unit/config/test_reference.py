@@ -36,6 +36,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "placementrules[]": models.PlacementRule,
     "filter": models.Filter,
     "nodesortpolicy": models.NodeSortPolicy,
+    "topology[]": models.TopologyLevel,
     "preemption": models.Preemption,
     "usergroupresolver": models.UserGroupResolver,
 }
@@ -126,11 +127,14 @@ def a_file_with(section: str, written: dict[str, Any]) -> str:
     queue: dict[str, Any] = partition["queues"][0]["queues"][0]
     rule: dict[str, Any] = {"name": "user"}
     limit: dict[str, Any] = {"users": ["bob"], "groups": ["dev"], "maxapplications": 1, "maxresources": {"memory": 1}}
+    level = {"name": "rack", "attribute": "r"}
     match section:
         case "placementrules[]" | "filter":
             partition["placementrules"] = [rule]
         case "limits[]":
             queue["limits"] = [limit]
+        case "topology[]":
+            partition["topology"] = [level]
     mapping: dict[str, dict[str, Any]] = {
         "": data,
         "partitions[]": partition,
@@ -141,6 +145,7 @@ def a_file_with(section: str, written: dict[str, Any]) -> str:
         "placementrules[]": rule,
         "filter": rule.setdefault("filter", {}),
         "nodesortpolicy": partition.setdefault("nodesortpolicy", {}),
+        "topology[]": level,
         "preemption": partition.setdefault("preemption", {}),
         "usergroupresolver": partition.setdefault("usergroupresolver", {}),
     }

@@ -217,9 +217,12 @@ def test_a_response_has_a_bounded_number_of_items(count: int) -> None:
 
 
 def placed(number: int, tags: dict[str, str]) -> facts.Allocated:
-    ids = dict.fromkeys(("partition", "queue", "application_id", "allocation_key", "node_id"), "")
     return facts.Allocated(
-        **ids,
+        partition="",
+        queue="",
+        application_id="",
+        allocation_key="",
+        node_id="",
         uuid=str(number),
         rm_id="rm-1",
         resources=Resources(),

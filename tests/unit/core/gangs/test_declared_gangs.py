@@ -44,6 +44,12 @@ def told(facts: list[Fact]) -> list[str]:
     return [one.allocation_key for one in of(Allocated, facts) if not one.slot]
 
 
+def state_of_gang(talk: Conversation) -> GangState | None:
+    gang = talk.model().applications["gang"].gang
+    assert gang is not None
+    return gang.state
+
+
 def held(facts: list[Fact]) -> int:
     return sum(one.slot for one in of(Allocated, facts))
 
@@ -76,11 +82,11 @@ def test_a_gang_that_runs_already_holds_nothing() -> None:
     running = [an_existing(f"u{at}", f"m{at}", "gang", task_group="w") for at in range(2)]
     talk.nodes(a_node("n1", {"memory": 100}, *running))
     assert held(talk.schedule()) == 0
-    assert talk.model().applications["gang"].gang.state is GangState.COMPLETE
+    assert state_of_gang(talk) is GangState.COMPLETE
     talk.asks(member("m3"))
-    assert talk.model().applications["gang"].gang.state is GangState.SHORT
+    assert state_of_gang(talk) is GangState.SHORT
     assert told(talk.schedule()) == ["m3"]
-    assert talk.model().applications["gang"].gang.state is GangState.COMPLETE
+    assert state_of_gang(talk) is GangState.COMPLETE
 
 
 def test_a_gang_that_has_begun_is_not_gathered_again() -> None:

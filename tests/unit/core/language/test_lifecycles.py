@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from schedulerd.core.language.lifecycles import APPLICATION, TERMINAL_STATES, ApplicationState, ApplicationTrigger
+from schedulerd.core.language.lifecycles import (
+    APPLICATION,
+    GANG,
+    TERMINAL_STATES,
+    ApplicationState,
+    ApplicationTrigger,
+    GangState,
+    GangTrigger,
+)
 from schedulerd.core.state.actions.application_states import TIMED_STATES
 
 S = ApplicationState
@@ -61,3 +69,16 @@ def test_states_are_spelled_as_on_the_wire() -> None:
         "Resuming",
         "Expired",
     ]
+
+
+def test_every_state_of_a_gang_has_a_row_and_can_be_reached() -> None:
+    assert set(GANG) == set(GangState)
+    reached: set[GangState] = set()
+    ahead = [GangState.FORMING]
+    while ahead:
+        state = ahead.pop()
+        if state not in reached:
+            reached.add(state)
+            ahead.extend(GANG[state].values())
+    assert reached == set(GangState)
+    assert {trigger for row in GANG.values() for trigger in row} == set(GangTrigger)
