@@ -65,7 +65,8 @@ class Gangs:
         groups = [
             {
                 "name": f"g{at}",
-                "min": random.randint(1, 4),
+                "min": (least := random.randint(1, 4)),
+                **({"max": random.randint(least, 6)} if random.random() < 0.3 else {}),
                 **({"resources": {"memory": 10}} if random.random() < 0.4 else {}),
                 **({"topology": {random.choice(("required", "preferred")): "rack"}} if random.random() < 0.4 else {}),
             }

@@ -74,8 +74,10 @@ def _is_unschedulable(partition: Partition, _app: Application, ask: Ask, _cause:
     return is_of_gang or partition.first_fit(ask.request_class) is None
 
 
-def _awaits_gang(_partition: Partition, _app: Application, _ask: Ask, cause: Cause) -> bool:
-    return isinstance(cause, Application) and cause.gang is not None and cause.gang.waits
+def _awaits_gang(_partition: Partition, app: Application, ask: Ask, cause: Cause) -> bool:
+    if not isinstance(cause, Application) or cause.gang is None:
+        return False
+    return cause.gang.waits or (cause is app and cause.gang.is_full(ask.task_group))
 
 
 def _awaits_placeholder(_partition: Partition, app: Application, ask: Ask, cause: Cause) -> bool:

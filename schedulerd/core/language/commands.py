@@ -190,9 +190,6 @@ class NewAsk:
     task_group: str = ""
     placeholder: bool = False
     originator: bool = False
-    slot: bool = False
-    """A placeholder that the scheduler itself asks for, for a gang that declares its task groups: the RM is not told of
-    it, and is not asked to release it. No request has this."""
     allow_preempt_self: bool = True
     allow_preempt_other: bool = False
     constraint: PlacementConstraint | None = None
@@ -201,6 +198,9 @@ class NewAsk:
     unreadable: str = ""
     """Why the ask must be rejected for content that no field here can express: the field, its value and what would be
     right. '' if there is none."""
+    slot: bool = False
+    """A placeholder that the scheduler itself asks for, for a gang that declares its task groups: the RM is not told of
+    it, and is not asked to release it. No request has this."""
 
 
 @dataclass(slots=True)

@@ -19,7 +19,7 @@ from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.predicate_check import PredicateCheck
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.asks import admits_group, requeue
+from schedulerd.core.state.pending.asks import admits_group, requeue, update_groups
 from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.step_context import StepContext
 
@@ -82,6 +82,8 @@ def _swap(
         count=1,
     )
     commit.await_placeholder(application, ask, placeholder)
+    if application.gang is not None and application.gang.is_full(ask.task_group):
+        update_groups(partition, application, placeholders=False)
     if application.gang is not None and application.gang.idle_since_ns is not None:
         application.gang.idle_since_ns = context.now_ns
     message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
@@ -206,6 +208,7 @@ def complete_swap(context: StepContext, partition: Partition, placeholder: Alloc
         )
         if other is None:
             commit.demand(partition, application, ask, 1)
+            update_groups(partition, application, placeholders=False)
             return releases.pending_again(application, ask, awaited_placeholder=True)
         node = other
     allocation = commit.allocate_swapped(partition, application, ask, node, context.cluster.new_uuid())

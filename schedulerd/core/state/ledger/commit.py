@@ -13,10 +13,9 @@ from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.ledger import commit_room, placeholders
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.gang import Gang
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.asks import dequeue, enqueue, update_pending_classes
+from schedulerd.core.state.pending.asks import dequeue, enqueue, update_groups, update_pending_classes
 
 
 def demand(partition: Partition, application: Application, ask: Ask, count: int) -> None:
@@ -218,7 +217,7 @@ def free(partition: Partition, allocation: Allocation) -> None:
         if partition.retry_timers.not_helped_by_reservation:
             partition.retry_timers.retry_application(application)
     if application.gang is not None:
-        _count_member(application.gang, allocation, -1)
+        _count_member(partition, allocation, -1)
         partition.gangs_touched[application] = None
         if allocation.spec.task_group and application.gang.pending and application.gang_alarm is None:
             update_pending_classes(partition, application)
@@ -316,7 +315,7 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
     else:
         application.has_run = True
     if application.gang is not None:
-        _count_member(application.gang, allocation, 1)
+        _count_member(partition, allocation, 1)
         partition.gangs_touched[application] = None
         application.blocked_since_ns = None
     if application.footprint is not None:
@@ -335,9 +334,14 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
         partition.constraints.placed(allocation)
 
 
-def _count_member(gang: Gang, allocation: Allocation, change: int) -> None:
-    if not allocation.placeholder and allocation.spec.task_group in gang.declared:
-        gang.task_group(allocation.spec.task_group).members += change
+def _count_member(partition: Partition, allocation: Allocation, change: int) -> None:
+    gang, name = allocation.application.gang, allocation.spec.task_group
+    if gang is None or allocation.placeholder or name not in gang.declared:
+        return
+    was_full = gang.is_full(name)
+    gang.task_group(name).members += change
+    if gang.is_full(name) is not was_full:
+        update_groups(partition, allocation.application, placeholders=False)
 
 
 def book(items: Items, count: int, grows: Iterable[Resources], shrinks: Iterable[Resources]) -> None:

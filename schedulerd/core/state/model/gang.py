@@ -239,6 +239,14 @@ class Gang:
         """Whether its real asks wait: for placeholders, or for further members."""
         return self.pending > 0 or self.state is GangState.FORMING
 
+    def is_full(self, name: str) -> bool:
+        """Whether a task group has as many members as it may have, with those that are about to take a slot."""
+        group = self.declared.get(name)
+        if group is None or group.max is None:
+            return False
+        task_group = self.task_group(name)
+        return task_group.members + task_group.awaiting_placeholder >= group.max
+
     def enter(self, trigger: GangTrigger) -> None:
         """Moves a declared gang to its next state. Raises IllegalMove if the table has no such move."""
         assert self.state is not None

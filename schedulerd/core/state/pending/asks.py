@@ -177,11 +177,12 @@ def is_schedulable(partition: Partition, application: Application, group: AskGro
 
 
 def admits_group(partition: Partition, application: Application, group: AskGroup) -> bool:
-    """Real asks wait while placeholders of their gang are pending (SEMANTICS G3); placeholders wait for an earlier
-    priority gang."""
+    """Real asks wait while placeholders of their gang are pending (SEMANTICS G3), and while their task group has all
+    members that it may have; placeholders wait for an earlier priority gang."""
     if group.placeholder:
         return gang_ahead(partition, application) is None
-    return application.gang is None or not application.gang.waits
+    gang = application.gang
+    return gang is None or not (gang.waits or (gang.declared and gang.is_full(group.task_group)))
 
 
 def gang_ahead(partition: Partition, application: Application) -> Application | None:

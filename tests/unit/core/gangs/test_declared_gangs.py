@@ -144,6 +144,16 @@ def test_a_gang_that_is_requeued_lets_others_go_before_and_gathers_again() -> No
     assert told(talk.schedule()) == ["a", "b", "c"]
 
 
+def test_members_above_the_max_of_their_task_group_wait() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 100}))
+    talk.apps(declares({"name": "w", "min": 2, "max": 3, "resources": {"memory": 10}}))
+    talk.asks(member("many", count=5))
+    facts = talk.schedule()
+    assert told(facts) == ["many"] * 3
+    talk.release(application_id="gang", uuid=next(one.uuid for one in of(Allocated, facts) if not one.slot))
+    assert told(talk.schedule()) == ["many"]
+
+
 RACKS = (("rack", "r"),)
 
 
