@@ -7,7 +7,7 @@ import time
 import grpc
 
 from schedulerd.config import Settings
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import Admission
 from schedulerd.daemon.admin.admin_service import ADMIN_SERVICE, AdminService
 from schedulerd.daemon.admin.event_service import EventService
 from schedulerd.daemon.admin.standby import Standby

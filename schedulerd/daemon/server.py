@@ -29,7 +29,7 @@ from schedulerd.config import (
     queue_file_source,
     read_policy_group,
 )
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import Admission
 from schedulerd.daemon.access.identity import Identities
 from schedulerd.daemon.access.refusals import Refusals
 from schedulerd.daemon.access.tls import ServerTls, tls_files

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.plugins import ALL
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 
 

@@ -14,8 +14,8 @@ from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.pod_resources import pod_requests, read_quantities
 from schedulerd.kubernetes.predicates import plugins
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.pod_info import read_info, read_pending
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.quantity import MalformedQuantity
 
 LINES_MAX = 1_000_000

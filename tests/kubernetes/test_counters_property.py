@@ -10,9 +10,9 @@ import pytest
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates import counters as counters_module
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.plugins import ALL
 from schedulerd.kubernetes.predicates.pod_info import PodInfo
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.refusal import Code, Refusal, Refusals
 from schedulerd.kubernetes.predicates.topology_counts import SpreadCounter, TopologyCounter, counts_node
 from tests.kubernetes import builders

@@ -18,7 +18,7 @@ from schedulerd.kubernetes.predicates import (
     pod_topology_spread,
     taint_toleration,
 )
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.refusal import Code, Refusals
 from tests.kubernetes import builders, oracle, oracle_file
 from tests.kubernetes.oracle_file import PASSED, Answer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.plugins import ALL
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from tests.kubernetes.builders import JSON, bound, containers, node, pod, ports
 from tests.kubernetes.judging import code, refusal, view_of

@@ -6,8 +6,8 @@ import pytest
 
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.cluster_state import JudgedPod
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.pod_info import read_info, read_pending
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.queueing_hints import lifting
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from tests.kubernetes.builders import affinity, anti_affinity, bound, node, pod, selector, spread, term

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.pod_info import read_info
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from schedulerd.kubernetes.predicates.storage import SELECTED_NODE_ANNOTATION
 from schedulerd.kubernetes.predicates.volume_binding import VolumePlan, plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from tests.kubernetes.builders import JSON, bound, node, pod
 from tests.kubernetes.judging import code, refusal, view_of

@@ -21,12 +21,12 @@ from schedulerd.kubernetes.cluster import (
     refused,
 )
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
-from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
+from schedulerd.kubernetes.cluster.node_class_attributes import NodeClassesInUse
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.metadata.pods import is_placed
 from schedulerd.kubernetes.predicates import pod_changes
 from schedulerd.kubernetes.predicates.callbacks import callback_plugins
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.reasons import node_counts
 from schedulerd.kubernetes.reasons.backlog import Backlog
 from tests.kubernetes.cluster import (

@@ -12,7 +12,7 @@ from typing import Any
 
 import grpc
 
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import Admission
 from schedulerd.daemon.runtime.shares import NoneLeft
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import grpc
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import Admission
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.rm_sessions import RmSessions
 from schedulerd.daemon.transport.callback_stream import METHOD, CallbackStream

@@ -18,7 +18,7 @@ import grpc
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd.core.language.commands import GivePredicateResults
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import Admission
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.open_calls import CloseReason, Refused
 from schedulerd.daemon.sessions.rm_session import RmSession

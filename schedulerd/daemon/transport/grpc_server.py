@@ -23,7 +23,7 @@ from grpc_reflection.v1alpha import reflection
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd.address import split_address, unix_path
 from schedulerd.config import Settings
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import Admission
 from schedulerd.daemon.access.identity import IdentityInterceptor
 from schedulerd.daemon.access.request_reading import RequestReader
 from schedulerd.daemon.access.standard_streams import StandardStreams

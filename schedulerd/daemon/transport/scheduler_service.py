@@ -27,7 +27,7 @@ from schedulerd.core.language.commands import (
 )
 from schedulerd.core.language.facts.fact import ItemIgnored
 from schedulerd.core.state.step_context import ResourceManager
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import Admission
 from schedulerd.daemon.access.methods import UnaryContext, bounded, unary
 from schedulerd.daemon.access.rm_ids import rm_id_problem
 from schedulerd.daemon.files.queue_files import QueueFiles, reasons_of

@@ -17,7 +17,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from schedulerd.core.language.commands import Command
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import Admission
 from schedulerd.daemon.access.rm_ids import rm_id_problem
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.runtime.shares import NoneLeft

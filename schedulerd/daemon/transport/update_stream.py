@@ -27,7 +27,7 @@ import grpc
 import structlog
 
 from schedulerd.core.language.commands import AbsenceCause, Command
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import Admission
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.open_calls import CloseReason, Refused
 from schedulerd.daemon.sessions.resumption import RESUMES, Position, Taken, position, takes_part

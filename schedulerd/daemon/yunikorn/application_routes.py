@@ -10,7 +10,7 @@ from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.state.partition import Partition
 from schedulerd.daemon.yunikorn import lookup
-from schedulerd.daemon.yunikorn.application_objects import ApplicationObjects, shown_state
+from schedulerd.daemon.yunikorn.application_projections import ApplicationObjects, shown_state
 from schedulerd.daemon.yunikorn.call import Call
 from schedulerd.daemon.yunikorn.errors import (
     INVALID_APPLICATION_STATE,

@@ -11,7 +11,7 @@ from schedulerd.daemon.runtime.workers import Busy
 from schedulerd.daemon.yunikorn import lookup
 from schedulerd.daemon.yunikorn.answers import CHUNK_BYTES, JSON_TYPE, Text, busy
 from schedulerd.daemon.yunikorn.call import Call
-from schedulerd.daemon.yunikorn.configuration_objects import configuration_json, configuration_yaml
+from schedulerd.daemon.yunikorn.configuration_projections import configuration_json, configuration_yaml
 from schedulerd.daemon.yunikorn.errors import PeerError
 from schedulerd.daemon.yunikorn.go_json import pieces
 from schedulerd.settings.document import TEXT_BYTES_MAX

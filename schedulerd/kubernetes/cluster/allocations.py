@@ -32,7 +32,7 @@ from schedulerd.kubernetes.cluster.events import (
     VolumeWritten,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
-from schedulerd.kubernetes.cluster.gangs import held_rooms, members, slots
+from schedulerd.kubernetes.cluster.gangs import held_rooms, slots, surplus
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, AllocatedBy, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running, withdraw_resize
@@ -96,7 +96,7 @@ def allocated(model: Model, event: Allocated) -> None:
     if own.is_placeholder:
         gang_answers.note_placed(model, own)
     elif own.gang is not None:
-        members.allocated(model, own)
+        surplus.allocated(model, own)
     plan = model.view.volume_plan(own.pod, event.node) if own.pod.spec.volumes else None
     model.view.assume(own.judged, event.node)
     if plan is not None and (plan.to_bind or plan.to_provision):

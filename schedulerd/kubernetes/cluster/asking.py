@@ -24,7 +24,7 @@ from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.predicates import demands
-from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
+from schedulerd.kubernetes.predicates.node_class import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
 from schedulerd.kubernetes.resources import amounts_asked, scheduler_names

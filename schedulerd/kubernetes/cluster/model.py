@@ -34,8 +34,8 @@ from schedulerd.kubernetes.metadata.namespaces import NamespaceTags
 from schedulerd.kubernetes.metadata.pods import PodMetadata, User
 from schedulerd.kubernetes.objects.cluster import PriorityClass
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.daemon_sets import DaemonSets
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.storage import ClaimKey
 from schedulerd.kubernetes.reasons.pod_reason import PodReason, PodReasons
 from schedulerd.kubernetes.reasons.waiting import Waiting

@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schedulerd.kubernetes.cluster.effects import Amounts, ExistingAllocation, UpdateNode
-from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
+from schedulerd.kubernetes.cluster.node_class_attributes import NodeClassesInUse
 from schedulerd.kubernetes.objects.node import Node
-from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, is_attribute
+from schedulerd.kubernetes.predicates.node_class import HOST_NAME_ATTRIBUTE, is_attribute
 from schedulerd.kubernetes.predicates.node_state import NodeFacts
 from schedulerd.kubernetes.resources import scheduler_names
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import allocations, applications
 from schedulerd.kubernetes.cluster.asking import resize, task_group_of
 from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, RemoveNode
-from schedulerd.kubernetes.cluster.gangs import life, members
+from schedulerd.kubernetes.cluster.gangs import life, surplus
 from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
 from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, UNALLOCATED, AllocatedBy, PodState, PodTrigger
@@ -162,7 +162,7 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
     if not own.uuid:
         own.task_group = task_group_of(model, own)
         if own.gang is not None:
-            members.runs_elsewhere(model, own)
+            surplus.runs_elsewhere(model, own)
         own.adoptions += 1
         own.uuid = own.uuid_of_report(own.adoptions)
         own.enter(PodTrigger.REPORT)

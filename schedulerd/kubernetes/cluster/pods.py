@@ -15,7 +15,7 @@ from schedulerd.kubernetes.cluster import applications, claims, daemon_sets, vol
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause, DaemonSetsListed
-from schedulerd.kubernetes.cluster.gangs import door, held_rooms, members, slots
+from schedulerd.kubernetes.cluster.gangs import door, held_rooms, slots, surplus
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, AllocatedBy, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -94,7 +94,7 @@ def gone(model: Model, pod: Pod) -> None:
             and not own.node
             and pod.status.phase == "Succeeded"
         ):
-            members.runs_elsewhere(model, own)  # somebody else had bound it, and it has ended since
+            surplus.runs_elsewhere(model, own)  # somebody else had bound it, and it has ended since
         _end(model, own)
 
 

@@ -1,4 +1,4 @@
-"""What the plugins read: nodes with their pods, counters, volumes. `cluster_contents` keeps it up to date."""
+"""What the plugins read: nodes with their pods, counters, volumes. `cluster_cache` keeps it up to date."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.pod_resources import pod_requests
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal, Refusals
 from schedulerd.kubernetes.predicates.words import Words, reasons, todays_words
 from schedulerd.kubernetes.quantity import MalformedQuantity

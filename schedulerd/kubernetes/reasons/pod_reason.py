@@ -7,7 +7,7 @@ from collections import OrderedDict
 import msgspec
 
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.reasons.backlog import Backlog
 from schedulerd.kubernetes.reasons.node_counts import NodeCounts
 from schedulerd.kubernetes.reasons.waiting import Waiting

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedulerd.kubernetes.cluster.effects import ReleaseAsk
-from schedulerd.kubernetes.cluster.gangs import answers, life, members, membership, slots
+from schedulerd.kubernetes.cluster.gangs import answers, life, membership, slots, surplus
 from schedulerd.kubernetes.cluster.gangs.model import GangStage, SlotState
 from schedulerd.kubernetes.cluster.model import ApplicationState
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
@@ -161,7 +161,7 @@ BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
     "placeholders that nobody wants are left at a start": (life, "remove_unwanted", lambda _: _nothing),
     "placeholders are kept when the last pod leaves": (slots, "clear", lambda _: _nothing),
     "asks of virtual placeholders are not withdrawn": (slots, "_end_virtual", _keeps_asks),
-    "members that somebody else binds keep their placeholders": (members, "runs_elsewhere", lambda _: _nothing),
+    "members that somebody else binds keep their placeholders": (surplus, "runs_elsewhere", lambda _: _nothing),
     "releases of virtual placeholders are not confirmed": (answers, "release_wanted", lambda _: lambda *_: True),
     "asks that stand in for placeholders stay": (slots, "end_stand_ins", lambda _: _nothing),
     "nothing stands in for evicted placeholders": (slots, "_stand_in", lambda _: _nothing),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster.events import Put
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.words import sentence, words_of_1_20
 from schedulerd.kubernetes.reasons.backlog import BURST_MAX
 from schedulerd.kubernetes.reasons.node_counts import NodeCounts

@@ -30,6 +30,13 @@ from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.pending_index import ClassOrder
 from schedulerd.core.state.pending.request_class import PendingClass
+from schedulerd.core.state.pending.rules.pending_allocations import (
+    Applications,
+    counted,
+    member_of,
+    not_counted,
+    with_others,
+)
 from schedulerd.core.state.pending.rules.states import (
     STATES,
     PendingState,
@@ -40,7 +47,6 @@ from schedulerd.core.state.pending.rules.states import (
     states_of,
 )
 from schedulerd.core.state.pending.rules.states import Cause as StateCause
-from schedulerd.core.state.pending.rules.waiting import Applications, counted, member_of, not_counted, with_others
 from schedulerd.core.state.quotas.rules import Blocked
 from schedulerd.core.state.step_context import ResourceManager
 

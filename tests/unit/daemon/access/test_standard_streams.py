@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import Admission
 from schedulerd.daemon.access.refusals import Refusals
 from schedulerd.daemon.access.standard_streams import StandardStreams
 

@@ -10,7 +10,7 @@ import pytest
 
 from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core.language.commands import StopCause, StopResourceManager
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import Admission
 from schedulerd.daemon.transport import update_stream as module
 from schedulerd.daemon.transport.stream_call import ServicerContext
 from schedulerd.daemon.transport.update_stream import UpdateMethod, UpdateStream

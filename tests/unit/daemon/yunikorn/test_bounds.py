@@ -13,7 +13,7 @@ from schedulerd.config import QueueFileInvalid, Settings, ShownConfiguration, sh
 from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.daemon.runtime.workers import Busy
 from schedulerd.daemon.yunikorn import configuration_routes, dumps
-from schedulerd.daemon.yunikorn.configuration_objects import EXTRA_MAX, configuration_json
+from schedulerd.daemon.yunikorn.configuration_projections import EXTRA_MAX, configuration_json
 from schedulerd.daemon.yunikorn.configurations import KEPT_MAX, Configurations
 from schedulerd.daemon.yunikorn.errors import PeerError
 from schedulerd.daemon.yunikorn.go_json import pieces

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
-from schedulerd.daemon.yunikorn.application_objects import ApplicationObjects
+from schedulerd.daemon.yunikorn.application_projections import ApplicationObjects
 from schedulerd.daemon.yunikorn.go_json import Fields, Listed, amounts, go_object, percentages
 
 HOSTNAME_ATTRIBUTE = "si/hostname"

@@ -12,7 +12,7 @@ from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.sort_keys import INT32_MIN
 from schedulerd.core.state.step_context import ResourceManager
-from schedulerd.daemon.yunikorn.application_objects import highest_priority
+from schedulerd.daemon.yunikorn.application_projections import highest_priority
 from schedulerd.daemon.yunikorn.call import Call
 from schedulerd.daemon.yunikorn.go_json import Fields, Listed, amounts, duration, go_object, percentages, quota
 

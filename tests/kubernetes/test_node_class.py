@@ -6,10 +6,10 @@ from typing import Any
 
 from schedulerd.core.state.constraints.node_selector import parse
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
-from schedulerd.kubernetes.predicates.node_classes import NodeClass, split
+from schedulerd.kubernetes.predicates.node_class import NodeClass, split
 from schedulerd.kubernetes.predicates.node_requirement import ANY_NODE
 from schedulerd.kubernetes.predicates.plugins import ALL
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from tests.kubernetes.builders import (
     JSON,
     affinity,

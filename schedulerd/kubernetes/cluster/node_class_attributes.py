@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from schedulerd.kubernetes.predicates.node_classes import NodeClass, refusal_attribute
+from schedulerd.kubernetes.predicates.node_class import NodeClass, refusal_attribute
 from schedulerd.kubernetes.predicates.node_state import NodeFacts
 
 PASS_EVERY_NS = SECOND_NS

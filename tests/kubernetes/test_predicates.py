@@ -13,10 +13,10 @@ from msgspec import to_builtins
 
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates import cluster_contents, cluster_view
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates import cluster_cache, predicates
 from schedulerd.kubernetes.predicates.plugins import ALL, DELEGATED, RESERVE
 from schedulerd.kubernetes.predicates.pod_info import PodInfo, read_info
+from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.refusal import Code
 from tests.kubernetes.builders import (
     affinity,
@@ -165,9 +165,9 @@ def test_events_that_change_nothing_keep_what_was_read(monkeypatch: pytest.Monke
         pytest.fail("the pod was read again")
 
     for module, name in (
-        (cluster_contents, "read_info"),
-        (cluster_view, "read_info"),
-        (cluster_view, "read_pending"),
+        (cluster_cache, "read_info"),
+        (predicates, "read_info"),
+        (predicates, "read_pending"),
     ):
         monkeypatch.setattr(module, name, unread)
     view.put_pod(later)
@@ -196,7 +196,7 @@ def test_events_that_change_anything_are_read(changed: Pod, monkeypatch: pytest.
         reads.append(one)
         return read_info(one)
 
-    monkeypatch.setattr(cluster_contents, "read_info", read)
+    monkeypatch.setattr(cluster_cache, "read_info", read)
     view.put_pod(changed)
     assert reads == [changed]
 
