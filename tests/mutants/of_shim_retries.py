@@ -6,9 +6,9 @@ from schedulerd.kubernetes.cluster import answers, asking, conditions, refused
 from schedulerd.kubernetes.cluster.model import OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.meta import epoch_seconds
+from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
 from schedulerd.kubernetes.predicates.counters import Counters
 from schedulerd.kubernetes.predicates.daemon_sets import DaemonSets
-from schedulerd.kubernetes.predicates.predicates import ClusterView
 from schedulerd.kubernetes.predicates.refused_pods import Change, RefusedPods, What
 from schedulerd.kubernetes.predicates.topology_counts import TopologyCounter
 from tests.kubernetes import test_refused_pods_property
@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         "what a pod leaves on its node lifts no refusals",
         Rule.SHIM_ASKS,
-        Replaced(ClusterView._freed, nothing),
+        Replaced(ClusterCache._freed, nothing),
         (TestsOf(test_wakes),),
     ),
     Mutant(

@@ -95,7 +95,7 @@ def _waits_after_failure(model: Model, own: OwnPod) -> bool:
     """The pod could not be put on a node, and is tried again a little later."""
     if own.volumes is not None and own.volumes.again_ns > model.now_ns:
         return True  # what has failed with its volumes says why
-    node = model.view.daemon_sets.required_node(own.pod)
+    node = model.cache.daemon_sets.required_node(own.pod)
     if node in own.avoided_nodes:
         conditions.waits(model, own, held(f"node {node} has refused the pod, which is tried again soon"))
         return True
@@ -144,7 +144,7 @@ def withdraw(model: Model, own: OwnPod, trigger: PodTrigger) -> None:
 def repeat(model: Model, own: OwnPod) -> None:
     """Sends the ask of a virtual placeholder once more, as it is."""
     if own.state is PodState.ASKED and own.ask is not None:
-        model.view.refused.forget(own.uid)
+        model.cache.refused.forget(own.uid)
         own.asks_sent += 1
         model.effects.append(own.ask)
 
@@ -195,7 +195,7 @@ def _send(model: Model, own: OwnPod, resources: Amounts, *, again: bool) -> None
         conditions.asked(model, own)
     if is_new and own.metadata.problems:
         model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
-    model.view.refused.forget(own.uid)  # the daemon asks about all nodes anew
+    model.cache.refused.forget(own.uid)  # the daemon asks about all nodes anew
     own.asks_sent += 1
     own.asked_at_ns = own.asked_at_ns or model.epoch_ns + model.now_ns
     if own.is_ask_rejected and own.application is not None and own.gang is not None:
@@ -246,7 +246,7 @@ def task_group_of(model: Model, own: OwnPod) -> str:
 
 
 def class_key(model: Model, own: OwnPod) -> ClassKey:
-    return frozenset(scheduler_names(pod_requests(own.pod)).items()), model.view.node_class(own.pod)
+    return frozenset(scheduler_names(pod_requests(own.pod)).items()), model.predicates.node_class(own.pod)
 
 
 def _own_tags(pod: Pod) -> dict[str, str]:
@@ -265,8 +265,8 @@ def _own_tags(pod: Pod) -> dict[str, str]:
 def _tags(model: Model, own: OwnPod) -> dict[str, str]:
     pod = own.pod
     tags = _own_tags(pod)
-    node = model.view.daemon_sets.required_node(pod)
-    needs_callback = bool(node) or own.needs_callback or bool(model.view.callback_plugins(own.judged))
+    node = model.cache.daemon_sets.required_node(pod)
+    needs_callback = bool(node) or own.needs_callback or bool(model.predicates.callback_plugins(own.judged))
     if node:
         tags[REQUIRED_NODE_TAG] = node  # one class per node would be too many, so the node is asked about
         if pod.metadata.namespace not in model.settings.daemon_set_namespaces:
@@ -284,7 +284,7 @@ def _tags(model: Model, own: OwnPod) -> dict[str, str]:
 
 def _selector(model: Model, own: OwnPod) -> tuple[str, bool]:
     """The node selector of the ask, and whether it covers everything that nodes decide by themselves."""
-    parts, attribute = _split(model.view.node_class(own.judged))
+    parts, attribute = _split(model.predicates.node_class(own.judged))
     classes = model.nodes.classes
     if attribute != own.class_attribute:
         model.stop_using_class(own)

@@ -97,7 +97,7 @@ class Cluster:
     @property
     def work(self) -> int:
         """What judgements have cost so far, in judgements of pods that say nothing of nodes."""
-        return self.model.view.state.work
+        return self.model.cache.state.work
 
     def prepare(self, key: str) -> bool:
         """One step of the work before a question about the pod of this ask can be answered; False if nothing is left

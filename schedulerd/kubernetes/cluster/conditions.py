@@ -194,7 +194,7 @@ def _write_condition(model: Model, own: OwnPod) -> None:
         backlog.later(reason.condition_ns + EVERY_NS, own.uid)
         return
     reason.condition, reason.condition_ns, reason.is_lost = found, model.now_ns, False
-    if not model.view.daemon_sets.required_node(own.pod) and not _has_condition(own, *found):
+    if not model.cache.daemon_sets.required_node(own.pod) and not _has_condition(own, *found):
         # It tells the next process how long the pod waits. The API server writes one without a time for gates.
         has_time = any(
             one.type == POD_SCHEDULED and one.status == "False" and one.last_transition_time

@@ -21,15 +21,15 @@ _OPT_OUT_TAG = YUNIKORN_PREFIX + ALLOW_PREEMPTION
 
 
 def put(model: Model, node: Node) -> None:
-    model.view.put_node(node)
-    facts = model.view.node_facts(node.metadata.name)
+    model.cache.put_node(node)
+    facts = model.cache.node_facts(node.metadata.name)
     assert facts is not None
     model.nodes.put(node, facts)
 
 
 def gone(model: Model, node: Node) -> None:
     name = node.metadata.name
-    model.view.remove_node(name)
+    model.cache.remove_node(name)
     report = model.nodes.remove(name)
     for own in pods_on(model, name):
         model.nodes.vacate(own.uid)
@@ -119,7 +119,7 @@ def new_classes(model: Model) -> None:
     """Classes that were wanted come now."""
     classes = model.nodes.classes
     due_ns = classes.next_pass_ns
-    if due_ns is not None and model.now_ns >= due_ns and classes.admit_wanted(model.now_ns):
+    if due_ns is not None and model.now_ns >= due_ns and classes.add_wanted(model.now_ns):
         classes.passed(model.now_ns)
         model.nodes.all_changed()
 
@@ -131,7 +131,7 @@ def idle_classes(model: Model) -> None:
 
 def pods_on(model: Model, name: str) -> list[OwnPod]:
     """Own pods of the node, assumed ones included."""
-    state = model.view.state.nodes.get(name)
+    state = model.cache.state.nodes.get(name)
     if state is None:
         return []
     return [own for uid in state.pods if (own := model.pods.get(uid)) is not None]

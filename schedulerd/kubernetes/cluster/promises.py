@@ -20,7 +20,7 @@ KEPT_NS = 5 * SECOND_NS
 def make(model: Model, own: OwnPod, node: str) -> None:
     """The daemon is told that the node suits the pod, which it has asked for."""
     if own.state is PodState.ASKED:
-        model.view.assume(own.judged, node, for_now=True)
+        model.cache.assume(own.judged, node, for_now=True)
         model.promised[own.uid] = model.now_ns + KEPT_NS
         model.timers.set(model.now_ns + KEPT_NS, Due.PROMISE, own.uid)
 
@@ -28,7 +28,7 @@ def make(model: Model, own: OwnPod, node: str) -> None:
 def withdraw(model: Model, uid: str) -> None:
     """The pod is allocated elsewhere, or nowhere."""
     if model.promised.pop(uid, None) is not None:
-        model.view.forget_assumed(uid)
+        model.cache.forget_assumed(uid)
 
 
 def expired(model: Model, uid: str) -> None:

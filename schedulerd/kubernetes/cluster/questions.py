@@ -19,7 +19,7 @@ def prepare(model: Model, key: str) -> bool:
     """One step of what has to be done before a question about the pod can be answered; False if nothing is left of
     that. It changes no answer."""
     own = model.pods.get(key) or model.virtual.get(key)
-    return own is not None and model.view.prepare(own.judged)
+    return own is not None and model.predicates.prepare(own.judged)
 
 
 def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | None:
@@ -35,17 +35,17 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
         plugins = ALL_IN_PLACE if own.needs_callback else DELEGATED_IN_PLACE
     else:
         plugins = ALL if own.needs_callback else DELEGATED
-    refusals = model.view.judge(own.judged, node, plugins, gone, first_only=True)
+    refusals = model.predicates.judge(own.judged, node, plugins, gone, first_only=True)
     if not refusals:
         if allocate and not gone:
             if own.gang is not None and leaving.strands_another(model, own, node):
-                model.view.refused.add(key, (NODES, Change(What.ROOM, node)))
+                model.cache.refused.add(key, (NODES, Change(What.ROOM, node)))
                 return leaving.STRANDS
             promises.make(model, own, node)
         return None
     if own.is_placeholder:
         giving_way.schedule_check(model)
-    model.view.note_refused(key, own.judged, node, refusals, ignores_pods=bool(gone))
+    model.predicates.note_refused(key, own.judged, node, refusals, ignores_pods=bool(gone))
     return ", ".join(reasons(refusals))
 
 
@@ -54,15 +54,15 @@ def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[s
     own = model.pods.get(key) or model.virtual.get(key)
     if own is None:
         return None
-    index = model.view.sufficient_victims(own.judged, node, victims, max(0, start))
+    index = model.predicates.sufficient_victims(own.judged, node, victims, max(0, start))
     if index is None:
         return None
     if model.settings.respects_budgets:
         chosen = [key for key in victims[: index + 1] if not _is_placeholder(model, key)]  # those disrupt nothing
-        if model.view.exceeded_budgets(chosen, model.now_ns):
-            model.view.note_budgets_exceeded(key, node)
+        if model.predicates.exceeded_budgets(chosen, model.now_ns):
+            model.predicates.note_budgets_exceeded(key, node)
             return None
-        model.view.expect_disruptions(chosen, model.now_ns)
+        model.predicates.expect_disruptions(chosen, model.now_ns)
     return index
 
 

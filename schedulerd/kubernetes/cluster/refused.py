@@ -22,7 +22,7 @@ ASKS_AGAIN_EVERY_NS = SECOND_NS
 
 def wake(model: Model) -> None:
     """At the end of a step: the pods that wait for what has changed in it are asked for again soon."""
-    refused, times = model.view.refused, model.wake_times
+    refused, times = model.cache.refused, model.wake_times
     refused.settle()
     if refused.woken and times.due_ns is None:
         times.due_ns = max(model.now_ns + WAKE_AFTER_NS, times.not_before_ns)
@@ -33,7 +33,7 @@ def ask_refused_again(model: Model) -> None:
     """The timer rang. What is left is asked for after the next one."""
     times = model.wake_times
     times.due_ns, times.not_before_ns = None, model.now_ns + ASKS_AGAIN_EVERY_NS
-    for uid in model.view.refused.take_woken(ASKS_AGAIN_MAX):
+    for uid in model.cache.refused.take_woken(ASKS_AGAIN_MAX):
         own = model.pods.get(uid)
         if own is not None and own.state is PodState.ASKED:
             asking.consider(model, own, again=True)

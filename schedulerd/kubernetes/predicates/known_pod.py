@@ -1,4 +1,4 @@
-"""A pod that the view knows, with what was read of it: questions about it come many times, with its node unknown."""
+"""A pod of the cluster cache, with what was read of it: questions about it come many times, with its node unknown."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from collections import OrderedDict
 import msgspec
 
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates.predicates import ClusterView
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.reasons.backlog import Backlog
 from schedulerd.kubernetes.reasons.node_counts import NodeCounts
 from schedulerd.kubernetes.reasons.waiting import Waiting
@@ -36,8 +36,8 @@ class PodReason(msgspec.Struct, eq=False):
 
 
 class PodReasons:
-    def __init__(self, view: ClusterView, writes_per_s: float) -> None:
-        self.counts = NodeCounts(view)
+    def __init__(self, predicates: Predicates, writes_per_s: float) -> None:
+        self.counts = NodeCounts(predicates)
         self.backlog = Backlog(writes_per_s)
         self.silent: OrderedDict[str, int] = OrderedDict()
         """Pods that were asked for and of which nothing was said: when something has to be written."""

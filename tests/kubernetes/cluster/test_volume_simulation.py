@@ -21,7 +21,7 @@ TURNS = 400
 def check(world: VolumeWorld) -> None:
     test_simulation.check(world)
     model = world.cluster.model
-    storage = model.view.storage
+    storage = model.cache.storage
     assert not model.awaiting_volumes, "somebody still waits for volumes"
     assert not len(storage.reservations), "something is still promised"
     owners = Counter(one.spec.volume_name for one in world.claims.values() if one.spec.volume_name)

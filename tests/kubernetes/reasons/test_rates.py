@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster.events import Put
-from schedulerd.kubernetes.predicates.predicates import ClusterView
+from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.words import sentence, words_of_1_20
 from schedulerd.kubernetes.reasons.backlog import BURST_MAX
 from schedulerd.kubernetes.reasons.node_counts import NodeCounts
@@ -148,12 +149,12 @@ def test_a_pod_that_changes_in_the_api_costs_no_write() -> None:
 
 
 def test_the_words_of_older_versions_can_be_counted_too() -> None:
-    view = ClusterView()
+    view = Predicates(ClusterCache())
     for number in range(3):
-        view.put_node(node(f"n{number}", taints=[{"key": "a", "value": "b", "effect": "NoSchedule"}]))
+        view.cache.put_node(node(f"n{number}", taints=[{"key": "a", "value": "b", "effect": "NoSchedule"}]))
     counts = NodeCounts(view, words_of_1_20)
     pod = own("p")
-    view.put_pod(pod)
+    view.cache.put_pod(pod)
     assert counts.get(pod) is None
     assert counts.count_due(0, lambda uid: True) == ["p"]
     found = counts.get(pod)

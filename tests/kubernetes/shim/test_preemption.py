@@ -112,7 +112,7 @@ async def until_refused(world: World, name: str) -> None:
     assert world.shim is not None
     uid = world.pods[name]["metadata"]["uid"]
     async with asyncio.timeout(LIMIT_SECONDS):
-        while uid not in world.shim.cluster.model.view.refused:  # noqa: ASYNC110 - nobody is told
+        while uid not in world.shim.cluster.model.cache.refused:  # noqa: ASYNC110 - nobody is told
             await asyncio.sleep(0.05)
 
 
