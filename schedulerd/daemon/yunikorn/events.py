@@ -11,11 +11,12 @@ from starlette.responses import Response
 
 from schedulerd.daemon.admin.endless import EndlessResponse, Write
 from schedulerd.daemon.runtime.event_feed import EventFeed, Follower
+from schedulerd.daemon.runtime.json_stream import Listed
 from schedulerd.daemon.runtime.shares import NoneLeft
 from schedulerd.daemon.yunikorn.answers import JSON_TYPE
 from schedulerd.daemon.yunikorn.call import Call
 from schedulerd.daemon.yunikorn.errors import EVENTS_DISABLED, TOO_MANY_STREAMS, PeerError
-from schedulerd.daemon.yunikorn.go_json import Fields, Listed, amounts, encode, go_object
+from schedulerd.daemon.yunikorn.go_json import Fields, amounts, encode, go_object
 from schedulerd.daemon.yunikorn.lookup import whole_number
 from schedulerd.observe.event_record import Event
 

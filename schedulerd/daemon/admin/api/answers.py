@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from pydantic import TypeAdapter
 from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
 from schedulerd.daemon.admin.api.problems import too_busy
 from schedulerd.daemon.admin.api.sources import ApiSources
+from schedulerd.daemon.runtime.json_stream import JsonWriter
 from schedulerd.daemon.runtime.shares import NoneLeft, Shared
 
 OPEN_MAX = 50
@@ -35,10 +35,10 @@ class Answers:
         self._queries = sources.queries
         self._open = Shared(OPEN_MAX, "requests are open")
 
-    async def one(self, request: Request, adapter: TypeAdapter[Any], value: object) -> Response:
+    async def one(self, request: Request, value: object) -> Response:
         """The object as JSON, or 304 if the client has it; a large one has no entity tag. Waits for its share of the
         loop's time."""
-        body = await self.finish(_dumped(adapter, value))
+        body = await self.finish(_dumped(value))
         if len(body) > ETAG_BYTES_MAX:
             return Response(body, headers={"cache-control": "no-store"}, media_type="application/json")
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
@@ -48,9 +48,9 @@ class Answers:
             return Response(status_code=304, headers=headers)
         return Response(body, headers=headers, media_type="application/json")
 
-    async def fresh(self, adapter: TypeAdapter[Any], value: object) -> Response:
+    async def fresh(self, value: object) -> Response:
         """The object as JSON, which is never the same again."""
-        body = await self.finish(_dumped(adapter, value))
+        body = await self.finish(_dumped(value))
         return Response(body, headers={"cache-control": "no-store"}, media_type="application/json")
 
     async def finish(self, work: Generator[None, None, ResultT]) -> ResultT:
@@ -65,43 +65,16 @@ class Answers:
             raise too_busy("the scheduler has had no time for this answer; try again") from error
 
 
-def _dumped(adapter: TypeAdapter[Any], value: object) -> Generator[None, None, bytes]:
-    """The JSON text of a model; stops after each item of its lists of models."""
-    if not _has_items(value):
-        yield
-        return adapter.dump_json(value)
+def _dumped(value: object) -> Generator[None, None, bytes]:
+    """The JSON text of a model; stops after each piece."""
     parts = []
-    for part in json_parts(value):
+    for part in API_JSON.pieces(value):
         parts.append(part)
         yield
-    return b"".join(parts)
+    return "".join(parts).encode()
 
 
-def json_parts(value: object, before: bytes = b"") -> Iterator[bytes]:
-    """The JSON text of a value, an item of a list of models at a time. `before` is text in front of it."""
-    if isinstance(value, list) and value and is_dataclass(value[0]):
-        separator = before + b"["
-        for one in value:
-            yield from json_parts(one, separator)
-            separator = b","
-        yield b"]"
-    elif is_dataclass(value) and not isinstance(value, type) and _has_items(value):
-        separator = before + b"{"
-        for field in fields(value):
-            yield from json_parts(getattr(value, field.name), b'%s"%s":' % (separator, field.name.encode()))
-            separator = b","
-        yield b"}"
-    else:
-        yield before + to_json(value)
-
-
-def _has_items(value: object) -> bool:
-    """Whether there is a list of models in it."""
-    if isinstance(value, list):
-        return bool(value) and is_dataclass(value[0])
-    if not is_dataclass(value) or isinstance(value, type):
-        return False
-    return any(_has_items(getattr(value, field.name)) for field in fields(value))
+API_JSON = JsonWriter(lambda value: to_json(value).decode(), ",", ":", chars=8_192)
 
 
 def with_wall_times(value: ValueT, epoch_ns: int) -> ValueT:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from itertools import islice
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -107,12 +107,6 @@ class SupposedAsk(BaseModel):
     required_node: str = Field(default="", max_length=finding.NAME_LENGTH_MAX)
 
 
-_ASK = TypeAdapter(AskAnswer)
-_APPLICATION = TypeAdapter(ApplicationAnswer)
-_QUEUE = TypeAdapter(QueueAnswer)
-_FITS = TypeAdapter(FitsAnswer)
-
-
 _NOT_KNOWN = "is not known here: it was never seen, or is no longer remembered"
 
 
@@ -140,8 +134,8 @@ class _Explaining:
         """Runs work on a partition. Raises `HTTPException` with 404 if it is dropped meanwhile, or 503."""
         return await self._answers.finish(_while_current(self.sources, found, work))
 
-    async def written(self, adapter: TypeAdapter[Any], answer: object) -> Response:
-        return await self._answers.fresh(adapter, answer)
+    async def written(self, answer: object) -> Response:
+        return await self._answers.fresh(answer)
 
     async def ask(self, found: Place, application: Application, ask: Ask) -> Response:
         """Why an ask waits."""
@@ -153,7 +147,7 @@ class _Explaining:
             sentences.ask_details(explanation),
             with_wall_times(explanation, now.epoch_ns),
         )
-        return await self.written(_ASK, answer)
+        return await self.written(answer)
 
     async def application(self, found: Place, application: Application) -> Response:
         """What an application waits for."""
@@ -167,14 +161,14 @@ class _Explaining:
             [*sentences.ask_summary(first), *sentences.ask_details(first)] if first is not None else [],
             with_wall_times(explanation, now.epoch_ns),
         )
-        return await self.written(_APPLICATION, answer)
+        return await self.written(answer)
 
     async def ended_ask(self, found: Place, application_id: str, key: str) -> Response | None:
         """What has become of an ask that is not there; None if it was never seen."""
         rm_id, partition, now_ns = found.rm.rm_id, found.partition.name, self.sources.clocks().wall_ns
         said = self.sources.ended.ask(rm_id, partition, application_id, key, now_ns)
         summary = [*([said] if said else []), *self.unclaimed(found, application_id, key)]
-        return await self.written(_ASK, AskAnswer(summary, [], None)) if summary else None
+        return await self.written(AskAnswer(summary, [], None)) if summary else None
 
     def unclaimed(self, found: Place, application_id: str, key: str = "") -> list[str]:
         """What is said of the unclaimed allocations of an application, or of one of its keys."""
@@ -191,7 +185,7 @@ class _Explaining:
             rm_id, partition = found.rm.rm_id, found.partition.name
             said = self.sources.ended.application(rm_id, partition, application_id, now.wall_ns)
         summary = [*([said] if said else []), *self.unclaimed(found, application_id)]
-        return await self.written(_APPLICATION, ApplicationAnswer(summary, [], [], None)) if summary else None
+        return await self.written(ApplicationAnswer(summary, [], [], None)) if summary else None
 
     def living(self, found: Place, application_id: str) -> Application:
         """The application. Raises `HTTPException` with 404 and what has become of it, if that is known."""
@@ -218,7 +212,7 @@ class _Explaining:
                 others = f"the first {OTHER_ASKS_SEEN_MAX:,} asks of others"
                 told = f"is not among the asks of its namespace, nor {others}; name its application and its ask"
             raise HTTPException(404, f"pod: {wanted} {told}")
-        return await self.written(_ASK, AskAnswer([said], [], None))
+        return await self.written(AskAnswer([said], [], None))
 
     async def queue(self, found: Place, queue: Queue) -> Response:
         """What waits in a queue and below."""
@@ -230,7 +224,7 @@ class _Explaining:
             _lines(explanation.reasons, explanation.now_ns),
             with_wall_times(explanation, now.epoch_ns),
         )
-        return await self.written(_QUEUE, answer)
+        return await self.written(answer)
 
     async def fits(self, found: Place, queue: Queue, supposed: SupposedAsk) -> Response:
         """Whether a supposed ask would be placed."""
@@ -241,7 +235,7 @@ class _Explaining:
         answer = FitsAnswer(
             sentences.fits_summary(result), sentences.fits_details(result), with_wall_times(result, now.epoch_ns)
         )
-        return await self.written(_FITS, answer)
+        return await self.written(answer)
 
 
 def routes(sources: ApiSources, answers: Answers) -> Router:

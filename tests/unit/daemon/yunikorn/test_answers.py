@@ -11,9 +11,11 @@ import pytest
 
 from schedulerd.core.language.commands import NewAsk, UpdateAllocations
 from schedulerd.core.language.resources import Resources
-from schedulerd.daemon.yunikorn import routes
+from schedulerd.daemon.runtime.json_stream import JsonWriter
+from schedulerd.daemon.yunikorn import answers, routes
 from schedulerd.daemon.yunikorn.answers import CHUNK_BYTES, GZIP_BYTES_MIN, LARGE_MAX, OPEN_MAX, RETRY_SECONDS
 from schedulerd.daemon.yunikorn.app import PeerApi
+from schedulerd.daemon.yunikorn.go_json import encode
 from schedulerd.daemon.yunikorn.pacing import GAP_SECONDS, LOOP_SHARE_MAX, SLICE_SECONDS, Pacer
 from tests.rest.asgi import Answer, ask
 from tests.rest.world import World
@@ -55,9 +57,10 @@ def world() -> World:
     return many(cluster(), 2_000)
 
 
-def test_a_large_answer_pauses_after_each_slice() -> None:
+def test_a_large_answer_pauses_after_each_slice(monkeypatch: pytest.MonkeyPatch) -> None:
     """5,000 asks, each of which takes 0.1 ms by this clock: the loop is free after a slice and one piece of work at
     most, and all slices together have their share of the time."""
+    monkeypatch.setattr(answers, "GO_JSON", JsonWriter(encode, ",", ":", chars=0))
     clock = Clock(step_seconds=0.0001)
     world = many(cluster(pacer=Pacer(clock=clock, sleep=clock.sleep)), 5_000)
     answer = get(world, f"{P}/application/app-1")
