@@ -112,19 +112,15 @@ class EventStream(EndlessResponse):
             raise too_busy(f"{error}; close one first") from error
 
     async def send_all(self, write: Write) -> None:
-        woken = asyncio.Event()
         feed, ring = self._streams.feed, self._streams.ring
-        at = ring.next_id if self._start is None else self._start
-        with feed.follow(woken.set, self._wanted.rm):
+        with feed.follow(self._wanted.rm, self._start) as follower:
             await write(f": instance {ring.instance_id}\nretry: 1000\n\n".encode())
             while not feed.closed:
-                at = await self._send_from(at, ring.next_id, write)
-                try:
-                    await asyncio.wait_for(woken.wait(), HEARTBEAT_SECONDS)
+                follower.at = await self._send_from(follower.at, ring.next_id, write)
+                if await follower.wait(HEARTBEAT_SECONDS):
                     await asyncio.sleep(TICK_SECONDS - asyncio.get_running_loop().time() % TICK_SECONDS)
-                except TimeoutError:
+                else:
                     await write(b": still here\n\n")
-                woken.clear()
 
     async def _send_from(self, at: int, end: int, write: Write) -> int:
         """Sends all events from `at` on, before `end`. Returns where to go on."""

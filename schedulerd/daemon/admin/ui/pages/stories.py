@@ -15,7 +15,7 @@ from schedulerd.daemon.admin.ui.view import View
 from schedulerd.daemon.admin.ui.words import event_words, message_of, without_uuids
 from schedulerd.observe.event_messages import reason
 from schedulerd.observe.event_record import SI, Event, Kind, Record
-from schedulerd.observe.event_ring import EventRing
+from schedulerd.observe.event_ring import EventCursor, EventRing
 
 SCANNED_MAX = 5_000
 """Events that one refresh of a page looks at."""
@@ -47,11 +47,12 @@ class Story:
             self._next_id = ring.next_id
         left = SCANNED_MAX
         while left > 0 and (part := self._next_part(ring, min(left, _READ))) is not None:
-            found = [one for one in _between(ring, *part, rm_id) if wants(one)]
-            at = bisect_left(self.events, part[0], key=lambda one: one.event_id)
+            begin, end = part
+            found = EventCursor(ring, begin, rm_id, wants, end).take(end - begin)
+            at = bisect_left(self.events, begin, key=lambda one: one.event_id)
             self.events[at:at] = found
             del self.events[: -self._limit]
-            left -= part[1] - part[0]
+            left -= end - begin
             yield
         self.searched_to_ns = None
         if self._unread:
@@ -74,15 +75,6 @@ class Story:
         else:
             self._unread[-1] = begin, at
         return at, end
-
-
-def _between(ring: EventRing, begin: int, end: int, rm_id: str) -> list[Event]:
-    found: list[Event] = []
-    while begin < end:
-        part = ring.read(begin, end - begin, rm_id)
-        found += [one for one in part.events if one.event_id < end]
-        begin = max(part.next_id, begin + 1)
-    return found
 
 
 KINDS = {Kind.REQUEST: "request", Kind.APP: "app", Kind.NODE: "node", Kind.QUEUE: "queue"}
