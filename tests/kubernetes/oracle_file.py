@@ -12,12 +12,12 @@ import msgspec
 from schedulerd.kubernetes.objects.decode import MalformedObject, decode
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.pod_resources import pod_requests, read_quantities
 from schedulerd.kubernetes.predicates import plugins
 from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
 from schedulerd.kubernetes.predicates.pod_info import read_info, read_pending
 from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.quantity import MalformedQuantity
+from schedulerd.kubernetes.resources import pod_requests, read_quantities
 
 LINES_MAX = 1_000_000
 LINE_BYTES_MAX = 16 * 2**20

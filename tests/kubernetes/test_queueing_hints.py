@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates.cluster_state import JudgedPod
+from schedulerd.kubernetes.predicates.known_pod import JudgedPod
 from schedulerd.kubernetes.predicates.pod_info import read_info, read_pending
 from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.queueing_hints import lifting

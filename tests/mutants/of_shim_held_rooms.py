@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import allocations, promises, questions
+from schedulerd.kubernetes.cluster import allocations, questions
 from schedulerd.kubernetes.cluster.gangs import answers, giving_way, held_rooms, leaving
 from schedulerd.kubernetes.cluster.model import Application, Model
 from schedulerd.kubernetes.objects.pod import Pod
@@ -34,7 +34,7 @@ MUTANTS = (
     Mutant(
         "a node that suits a pod is promised to others as well",
         Rule.SHIM_HELD_ROOMS,
-        Replaced(promises.make, nothing),
+        Replaced(questions.promise, nothing),
         (ROOMS,),
     ),
     Mutant(

@@ -29,7 +29,7 @@ from schedulerd.kubernetes.predicates.callbacks import callback_plugins
 from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
 from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.reasons import node_counts
-from schedulerd.kubernetes.reasons.backlog import Backlog
+from schedulerd.kubernetes.reasons.pod_reason import Backlog
 from tests.kubernetes.cluster import (
     test_allocations,
     test_asking,

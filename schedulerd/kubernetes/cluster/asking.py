@@ -22,12 +22,11 @@ from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.pods import may_be_preempted, may_preempt
 from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.predicates import demands
 from schedulerd.kubernetes.predicates.node_class import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
-from schedulerd.kubernetes.resources import amounts_asked, scheduler_names
+from schedulerd.kubernetes.resources import amounts_asked, pod_requests, scheduler_names
 
 NAMESPACE_TAG = "kubernetes.io/meta/namespace"
 POD_NAME_TAG = "kubernetes.io/meta/podName"

@@ -22,7 +22,6 @@ from schedulerd.kubernetes.cluster import (
     node_answers,
     nodes,
     pods,
-    promises,
     questions,
     refused,
     start,
@@ -85,7 +84,7 @@ class Cluster:
             _HANDLERS[type(event)](model, event)
         if model.is_started:
             _due(model)
-            if model.is_gang_due:
+            if model.gangs_due or model.unwanted:
                 life.review(model)
             if model.nodes.changed or model.gangs_due:
                 nodes.report_changes(model)
@@ -122,7 +121,9 @@ class Cluster:
 
 
 def _due(model: Model) -> None:
-    while (timer := model.timers.pop_due(model.now_ns)) is not None:
+    timers = model.timers
+    while timers.next_due_ns is not None and timers.next_due_ns <= model.now_ns:
+        timer = timers.pop()
         _TIMERS[timer.kind](model, timer.key)
 
 
@@ -175,7 +176,7 @@ _TIMERS: dict[Due, Callable[[Model, Any], None]] = {
     Due.GANG: life.due,
     Due.GANGS_EXCLUDE: lambda model, key: giving_way.check(model),
     Due.KEPT_ROOM: held_rooms.end,
-    Due.PROMISE: promises.expired,
+    Due.PROMISE: questions.promise_expired,
     Due.DECLARATION: life.declaration_due,
     Due.DAEMON_SET: pods.daemon_set_awaited,
 }

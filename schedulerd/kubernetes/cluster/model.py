@@ -304,11 +304,6 @@ class Model:
         """Wall time at which `now_ns` was 0; known from the start on."""
         self.is_started = False
 
-    @property
-    def is_gang_due(self) -> bool:
-        """A gang is to be looked at in this step, or a placeholder pod to be deleted."""
-        return bool(self.gangs_due or self.unwanted)
-
     def stop_using_class(self, own: OwnPod) -> None:
         """The pod needs no class of nodes any longer, nor what nodes have said of it."""
         attribute, own.class_attribute = own.class_attribute, ""

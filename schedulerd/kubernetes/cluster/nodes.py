@@ -146,7 +146,7 @@ def _form_gangs(model: Model, name: str) -> None:
             applications.join(model, own)
         elif own.application.state is ApplicationState.FORMING:
             model.gangs_due[own.application.id] = None
-    if model.is_gang_due:
+    if model.gangs_due or model.unwanted:
         life.review(model)
 
 

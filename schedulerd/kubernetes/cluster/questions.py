@@ -1,17 +1,28 @@
 """Answers to what the daemon asks on the callback stream. They change nothing but what is remembered of refusals, of
-promises and of victims."""
+promises and of victims.
+
+A promise: the node that was just called suitable for a pod, until the daemon allocates the pod there or elsewhere. The
+daemon asks about many pods at once. If two pods that exclude each other were asked about, the node would be called
+suitable for both, and the daemon would allocate both. The shim would have to give one back; if that is a placeholder,
+the daemon has by then counted it as room that its gang holds. So a pod counts on the node from the answer on. The room
+of a member that replaces a placeholder counts anyway.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedulerd.kubernetes.cluster import promises
 from schedulerd.kubernetes.cluster.gangs import giving_way, held_rooms, leaving
-from schedulerd.kubernetes.cluster.model import Model
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.predicates.plugins import ALL, ALL_IN_PLACE, DELEGATED, DELEGATED_IN_PLACE, RESERVE
 from schedulerd.kubernetes.predicates.refused_pods import NODES, Change, What
 from schedulerd.kubernetes.predicates.words import reasons
 
+PROMISE_KEPT_NS = 5 * SECOND_NS
+"""The daemon waits for an answer for so long, and an allocation comes right after it."""
 UNKNOWN_POD = "the pod is not known"
 
 
@@ -27,7 +38,7 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
     own = model.pods.get(key) or model.virtual.get(key)
     if own is None:
         return UNKNOWN_POD
-    promises.withdraw(model, key)  # the daemon asks about one node at a time
+    _withdraw_promise(model, key)  # the daemon asks about one node at a time
     gone = held_rooms.idle_on(model, own, node) if allocate and own.gang is not None else []
     if not allocate:
         plugins = RESERVE
@@ -41,7 +52,7 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
             if own.gang is not None and leaving.strands_another(model, own, node):
                 model.cache.refused.add(key, (NODES, Change(What.ROOM, node)))
                 return leaving.STRANDS
-            promises.make(model, own, node)
+            promise(model, own, node)
         return None
     if own.is_placeholder:
         giving_way.schedule_check(model)
@@ -69,3 +80,22 @@ def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[s
 def _is_placeholder(model: Model, key: str) -> bool:
     own = model.pods.get(key) or model.virtual.get(key)
     return own is not None and own.is_placeholder
+
+
+def promise(model: Model, own: OwnPod, node: str) -> None:
+    """The daemon is told that the node suits the pod, which it has asked for."""
+    if own.state is PodState.ASKED:
+        model.cache.assume(own.judged, node, for_now=True)
+        model.promised[own.uid] = model.now_ns + PROMISE_KEPT_NS
+        model.timers.set(model.now_ns + PROMISE_KEPT_NS, Due.PROMISE, own.uid)
+
+
+def promise_expired(model: Model, uid: str) -> None:
+    if model.promised.get(uid, model.now_ns + 1) <= model.now_ns:
+        _withdraw_promise(model, uid)
+
+
+def _withdraw_promise(model: Model, uid: str) -> None:
+    """The pod is allocated elsewhere, or nowhere."""
+    if model.promised.pop(uid, None) is not None:
+        model.cache.forget_assumed(uid)

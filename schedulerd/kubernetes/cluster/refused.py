@@ -22,9 +22,8 @@ ASKS_AGAIN_EVERY_NS = SECOND_NS
 
 def wake(model: Model) -> None:
     """At the end of a step: the pods that wait for what has changed in it are asked for again soon."""
-    refused, times = model.cache.refused, model.wake_times
-    refused.settle()
-    if refused.woken and times.due_ns is None:
+    times = model.wake_times
+    if model.cache.refused.settle() and times.due_ns is None:
         times.due_ns = max(model.now_ns + WAKE_AFTER_NS, times.not_before_ns)
         model.timers.set(times.due_ns, Due.ASK_REFUSED)
 

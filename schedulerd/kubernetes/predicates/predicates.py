@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.callbacks import UNREADABLE, callback_plugins
 from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
-from schedulerd.kubernetes.predicates.cluster_state import Gone, JudgedPod
+from schedulerd.kubernetes.predicates.cluster_state import Gone
 from schedulerd.kubernetes.predicates.disruption_budgets import Exceeded
-from schedulerd.kubernetes.predicates.known_pod import KnownPod
+from schedulerd.kubernetes.predicates.known_pod import JudgedPod, KnownPod
 from schedulerd.kubernetes.predicates.node_class import NodeClass, class_of
 from schedulerd.kubernetes.predicates.plugins import ALL, FOR_PLAIN, Plugin
 from schedulerd.kubernetes.predicates.pod_info import PendingPod, PodInfo, read_info, read_pending

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from schedulerd.amounts import amount_text
-from schedulerd.kubernetes.pod_resources import CPU
-from schedulerd.kubernetes.resources import VCORE
+from schedulerd.kubernetes.resources import CPU, VCORE
 
 __all__ = ["amount_text", "resource_name"]
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal, Refusals
 from schedulerd.kubernetes.predicates.words import Words, reasons, todays_words
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.reasons.sentences import Counts
+from schedulerd.kubernetes.resources import pod_requests
 
 SECOND_NS = 1_000_000_000
 AGAIN_NS = 10 * SECOND_NS
@@ -59,11 +59,6 @@ class NodeCounts:
 
     def __len__(self) -> int:
         return len(self._classes) + len(self._new)
-
-    @property
-    def is_idle(self) -> bool:
-        """Nothing is counted, and nothing will be before a pod waits."""
-        return not (self._classes or self._new) and self._running is None
 
     def get(self, pod: Pod, uid: str = "") -> Counts | None:
         """What the nodes say; None if they are not counted yet: `count_due` tells when they are. With `uid` it is

@@ -6,8 +6,8 @@ from schedulerd.kubernetes.cluster.events import Put
 from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
 from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.words import sentence, words_of_1_20
-from schedulerd.kubernetes.reasons.backlog import BURST_MAX
 from schedulerd.kubernetes.reasons.node_counts import NodeCounts
+from schedulerd.kubernetes.reasons.pod_reason import BURST_MAX
 from schedulerd.kubernetes.reasons.sentences import refused
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
 from tests.kubernetes.builders import node

@@ -13,8 +13,7 @@ from schedulerd.kubernetes.cluster.model import Application, ApplicationState, M
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind, task_group_name
 from schedulerd.kubernetes.metadata.pods import is_placed
 from schedulerd.kubernetes.objects.meta import epoch_seconds
-from schedulerd.kubernetes.pod_resources import pod_requests
-from schedulerd.kubernetes.resources import scheduler_names
+from schedulerd.kubernetes.resources import pod_requests, scheduler_names
 
 
 def form(model: Model, application: Application, gang: Gang) -> bool:

@@ -16,10 +16,10 @@ from schedulerd.kubernetes.cluster.model import Application, ApplicationState, M
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
-from schedulerd.kubernetes.pod_resources import PODS
 from schedulerd.kubernetes.reasons.amounts import amount_text, resource_name
 from schedulerd.kubernetes.reasons.sentences import SKIPPED, UNSCHEDULABLE, condition_reason
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
+from schedulerd.kubernetes.resources import PODS
 
 
 def of_gang(application: Application) -> Waiting | None:
