@@ -141,10 +141,10 @@ def test_a_volume_that_is_promised_beforehand_comes_first() -> None:
 
 def test_reserved_volumes_are_left_to_others() -> None:
     view = cluster(storage_class(), claim(), volume("v", "5Gi"), volume("w", "6Gi"))
-    view.cache.storage.reservations.reserve("p", {"v": ("ns", "other")}, {})
+    view.cache.storage.assumed.assume("p", {"v": ("ns", "other")}, {})
     assert planned(view, "c").to_bind == {"c": "w"}
-    view.cache.storage.reservations.reserve("q", {"w": ("ns", "c")}, {})
-    view.cache.storage.reservations.release("p")
+    view.cache.storage.assumed.assume("q", {"w": ("ns", "c")}, {})
+    view.cache.storage.assumed.forget("p")
     assert planned(view, "c").to_bind == {"c": "w"}
 
 

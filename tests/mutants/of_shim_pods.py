@@ -18,7 +18,6 @@ from schedulerd.kubernetes.cluster import (
     nodes,
     pods,
     questions,
-    refused,
 )
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_class_attributes import NodeClassAttributes
@@ -136,13 +135,13 @@ MUTANTS = (
     Mutant(
         "pods that were refused because of others are not asked for again",
         Rule.SHIM_ASKS,
-        Replaced(refused.wake, nothing),
+        Replaced(asking.wake_refused, nothing),
         (ALLOCATIONS,),
     ),
     Mutant(
         "every change makes pods that were refused be asked for again at once",
         Rule.SHIM_ASKS,
-        Replaced(refused.wake, asked_again_at_once),
+        Replaced(asking.wake_refused, asked_again_at_once),
         (REFUSED,),
     ),
     Mutant(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import answers, asking, conditions, refused
+from schedulerd.kubernetes.cluster import answers, asking, conditions
 from schedulerd.kubernetes.cluster.model import OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.meta import epoch_seconds
@@ -92,7 +92,7 @@ MUTANTS = (
     Mutant(
         "virtual placeholders that were refused because of others are not asked for again",
         Rule.SHIM_ASKS,
-        left_out(refused.ask_refused_again, asking.repeat),
+        left_out(asking.ask_refused_again, asking.repeat),
         (TestsOf(test_refusals),),
     ),
     Mutant(

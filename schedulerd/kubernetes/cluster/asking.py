@@ -3,6 +3,11 @@
 A pod that nodes refuse by their own properties alone carries a node selector and a class, and is placed without a
 callback. Only before other pods are preempted for it is it asked about, because of their disruption budgets. All other
 pods, daemon pods among them, are asked about always.
+
+Pods that nodes have refused because of other pods, volumes or namespaces are asked for again when something changes
+that may be why (`predicates.queueing_hints`): a moment later, so that what comes together counts once, and a hundred in
+a second, in the order in which they were woken. There is one timer, however often something changes meanwhile. A pod
+that is refused again waits for the next change.
 """
 
 from __future__ import annotations
@@ -45,6 +50,10 @@ TAGS_LENGTH_MAX = 65_536
 """Characters of all tags of an ask, names included; the daemon rejects one with more."""
 RETRY_FIRST_NS = SECOND_NS
 RETRY_MOST_NS = 60 * SECOND_NS
+WAKE_AFTER_NS = SECOND_NS // 100
+ASKS_AGAIN_MAX = 100
+"""Pods that are asked for again together."""
+ASKS_AGAIN_EVERY_NS = SECOND_NS
 
 
 def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
@@ -304,3 +313,23 @@ def _split(node_class: NodeClass) -> tuple[PlainAndRest, str]:
     """Pods of one template have equal classes."""
     parts = split(node_class)
     return parts, parts.rest.attribute
+
+
+def wake_refused(model: Model) -> None:
+    """At the end of a step: the pods that wait for what has changed in it are asked for again soon."""
+    times = model.wake_times
+    if model.cache.refused.settle() and times.due_ns is None:
+        times.due_ns = max(model.now_ns + WAKE_AFTER_NS, times.not_before_ns)
+        model.timers.set(times.due_ns, Due.ASK_REFUSED)
+
+
+def ask_refused_again(model: Model) -> None:
+    """The timer rang. What is left is asked for after the next one."""
+    times = model.wake_times
+    times.due_ns, times.not_before_ns = None, model.now_ns + ASKS_AGAIN_EVERY_NS
+    for uid in model.cache.refused.take_woken(ASKS_AGAIN_MAX):
+        own = model.pods.get(uid)
+        if own is not None and own.state is PodState.ASKED:
+            consider(model, own, again=True)
+        elif (placeholder := model.virtual.get(uid)) is not None:
+            repeat(model, placeholder)

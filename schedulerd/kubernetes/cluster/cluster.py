@@ -17,13 +17,13 @@ from typing import Any
 from schedulerd.kubernetes.cluster import (
     allocations,
     answers,
+    asking,
     conditions,
     failing,
     node_answers,
     nodes,
     pods,
     questions,
-    refused,
     start,
 )
 from schedulerd.kubernetes.cluster.effects import Effect
@@ -88,7 +88,7 @@ class Cluster:
                 life.review(model)
             if model.nodes.changed or model.gangs_due:
                 nodes.report_changes(model)
-            refused.wake(model)
+            asking.wake_refused(model)
             conditions.report(model)
         effects, model.effects = model.effects, []
         return effects
@@ -172,7 +172,7 @@ _TIMERS: dict[Due, Callable[[Model, Any], None]] = {
     Due.REPORT_POD: node_answers.report_pod_again,
     Due.NEW_CLASSES: lambda model, key: nodes.new_classes(model),
     Due.IDLE_CLASSES: lambda model, key: nodes.idle_classes(model),
-    Due.ASK_REFUSED: lambda model, key: refused.ask_refused_again(model),
+    Due.ASK_REFUSED: lambda model, key: asking.ask_refused_again(model),
     Due.GANG: life.due,
     Due.GANGS_EXCLUDE: lambda model, key: giving_way.check(model),
     Due.KEPT_ROOM: held_rooms.end,

@@ -68,7 +68,7 @@ def begin(model: Model, own: OwnPod, plan: VolumePlan) -> None:
     own.volumes.awaited = awaited
     for key in _keys(own, awaited):
         model.awaiting_volumes.setdefault(key, {})[own.uid] = None
-    model.cache.storage.reservations.reserve(
+    model.cache.storage.assumed.assume(
         own.uid,
         {volume: (namespace, claim) for claim, volume in awaited.to_bind.items()},
         dict.fromkeys(((namespace, claim) for claim in awaited.to_provision), own.node),
@@ -109,7 +109,7 @@ def stop(model: Model, own: OwnPod) -> None:
             waiting.pop(own.uid, None)
             if not waiting:
                 del model.awaiting_volumes[key]
-    model.cache.storage.reservations.release(own.uid)
+    model.cache.storage.assumed.forget(own.uid)
     model.cache.refused.happened(STORAGE)
 
 

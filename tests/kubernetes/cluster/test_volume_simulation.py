@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from schedulerd.kubernetes.cluster import volumes
+from schedulerd.kubernetes.predicates.assumed_volumes import AssumedVolumes
 from schedulerd.kubernetes.predicates.storage import is_bound, is_usable
-from schedulerd.kubernetes.predicates.volume_reservations import VolumeReservations
 from tests.kubernetes.cluster import test_simulation
 from tests.kubernetes.cluster.volume_world import VolumeWorld, claims_of
 from tests.loops import each_seed
@@ -23,7 +23,7 @@ def check(world: VolumeWorld) -> None:
     model = world.cluster.model
     storage = model.cache.storage
     assert not model.awaiting_volumes, "somebody still waits for volumes"
-    assert not len(storage.reservations), "something is still promised"
+    assert not len(storage.assumed), "something is still promised"
     owners = Counter(one.spec.volume_name for one in world.claims.values() if one.spec.volume_name)
     assert set(owners.values()) <= {1}, "a volume of two claims"
     for uid, pod in world.pods.items():
@@ -80,7 +80,7 @@ def _without_end(back_off: Callable[..., None]) -> Callable[..., None]:
 
 BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
     "the pod is bound before its volumes": (volumes, "look", _binds_at_once),
-    "promises stay": (VolumeReservations, "release", lambda _: lambda *_: False),
+    "assumed volumes stay": (AssumedVolumes, "forget", lambda _: lambda *_: False),
     "back-offs do not end": (volumes, "back_off", _without_end),
     "a new volume is not compared with the node": (volumes, "is_usable", lambda _: lambda *_: True),
 }
