@@ -6,7 +6,7 @@ of a `Listed`, which are made when they are written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any
@@ -50,6 +50,14 @@ class JsonWriter:
                 left = self._chars
         if collected:
             yield "".join(collected)
+
+    def whole(self, value: object) -> Generator[None, None, bytes]:
+        """The whole text in UTF-8; stops after each piece."""
+        pieces = []
+        for piece in self.pieces(value):
+            pieces.append(piece)
+            yield
+        return "".join(pieces).encode()
 
     def _texts(self, value: object, before: str) -> Iterator[str]:
         """`before` is text in front of the first one."""

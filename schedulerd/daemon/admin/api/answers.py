@@ -38,7 +38,7 @@ class Answers:
     async def one(self, request: Request, value: object) -> Response:
         """The object as JSON, or 304 if the client has it; a large one has no entity tag. Waits for its share of the
         loop's time."""
-        body = await self.finish(_dumped(value))
+        body = await self.finish(API_JSON.whole(value))
         if len(body) > ETAG_BYTES_MAX:
             return Response(body, headers={"cache-control": "no-store"}, media_type="application/json")
         tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
@@ -50,7 +50,7 @@ class Answers:
 
     async def fresh(self, value: object) -> Response:
         """The object as JSON, which is never the same again."""
-        body = await self.finish(_dumped(value))
+        body = await self.finish(API_JSON.whole(value))
         return Response(body, headers={"cache-control": "no-store"}, media_type="application/json")
 
     async def finish(self, work: Generator[None, None, ResultT]) -> ResultT:
@@ -63,15 +63,6 @@ class Answers:
             raise too_busy(f"{error}; try again") from error
         except TimeoutError as error:
             raise too_busy("the scheduler has had no time for this answer; try again") from error
-
-
-def _dumped(value: object) -> Generator[None, None, bytes]:
-    """The JSON text of a model; stops after each piece."""
-    parts = []
-    for part in API_JSON.pieces(value):
-        parts.append(part)
-        yield
-    return "".join(parts).encode()
 
 
 API_JSON = JsonWriter(lambda value: to_json(value).decode(), ",", ":", chars=8_192)
