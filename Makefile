@@ -115,11 +115,10 @@ protos: $(READY)
 newcomer: $(READY)
 	$(BIN)/python -m tests.kubernetes.newcomer
 
-# Makes config/kubernetes and the table of docs/chart-values.md from the Helm chart, and its dashboards. Needs helm, in
-# KUBEBUILDER_ASSETS or on the PATH.
+# Makes config/kubernetes from the Helm chart, and the dashboards of the chart. Needs helm, in KUBEBUILDER_ASSETS or on the
+# PATH.
 manifests: $(READY)
 	$(BIN)/python -m tests.kubernetes.chart.plain_manifests
-	$(BIN)/python -m tests.kubernetes.chart.values_table
 	$(BIN)/python -m tests.kubernetes.chart.dashboards
 
 # What a release consists of, in dist/: wheels (interpreted and compiled), chart, SBOM of the Python packages and checksums

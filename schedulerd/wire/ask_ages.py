@@ -24,6 +24,11 @@ CLOCK_SET_NS = SECOND_NS // 10
 same tag are asked at the same time, whenever they arrive."""
 
 
+AHEAD_MAX_NS = 60 * SECOND_NS
+"""A time that is to come by no more counts as now: clocks of two machines never agree, and drift apart in one machine
+too, where a program keeps the difference of its own two clocks."""
+
+
 class AskedAt(NamedTuple):
     monotonic_ns: int | None
     """None if there is no such tag, or it cannot be read."""
@@ -47,7 +52,7 @@ class AskAges:
             return _NOT_SAID
         now = self._clocks()
         try:
-            wall_ns = reading.whole_number(text, EARLIEST_NS, now.wall_ns, signed=False)
+            wall_ns = reading.whole_number(text, EARLIEST_NS, now.wall_ns + AHEAD_MAX_NS, signed=False)
         except reading.Unreadable:
             return AskedAt(
                 None,
@@ -56,4 +61,4 @@ class AskAges:
             )
         if self._epoch_ns is None or abs(now.epoch_ns - self._epoch_ns) >= CLOCK_SET_NS:
             self._epoch_ns = now.epoch_ns
-        return AskedAt(wall_ns - self._epoch_ns)
+        return AskedAt(min(wall_ns - self._epoch_ns, now.monotonic_ns))

@@ -1,6 +1,7 @@
 """Limits of what one client may send: items of a request, contents of a registration, and number of registrations.
 
-The scheduler itself checks items; these limits bound the cost before it sees any. `docs/limits.md` lists all limits.
+The scheduler itself checks items; these limits bound the cost before it sees any. `docs/limits.md` lists those
+that a client can meet.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ class DaemonWriter:
             ask.key,
             ask.resources,
             priority=ask.priority,
-            tags=_with_age(ask.tags, min(ask.asked_at_ns, time.time_ns())),
+            tags=_with_age(ask.tags, ask.asked_at_ns),
             allow_preempt_self=ask.allow_preempt_self,
             allow_preempt_other=ask.allow_preempt_other,
             task_group=ask.task_group,
@@ -80,7 +80,9 @@ class DaemonWriter:
 
 
 def _with_age(tags: Mapping[str, str], asked_at_ns: int) -> Mapping[str, str]:
-    return {**tags, ASKED_AT_TAG: str(asked_at_ns)} if asked_at_ns > 0 else tags
+    """Not of a time that is to come, which the daemon rejects: the clock may have been set back, or have drifted away
+    from that of the loop."""
+    return {**tags, ASKED_AT_TAG: str(min(asked_at_ns, time.time_ns()))} if asked_at_ns > 0 else tags
 
 
 def _application(effect: AddApplication) -> si_pb2.AddApplicationRequest:

@@ -33,6 +33,7 @@ NAMESPACES = ("red", "blue")
 QUEUES = Path(__file__).with_name("queues.yaml")
 START_SECONDS = 30.0
 STOP_SECONDS = 20.0
+LOG_LINES = 20
 TOKEN_PATH = "/api/v1/namespaces/schedulerd/serviceaccounts/schedulerd/token"
 CREATED = (200, 201)
 
@@ -236,6 +237,13 @@ class Cluster:
         pods = (await self.api.call("GET", r.PODS.path())).json["items"]
         nodes = (await self.api.call("GET", r.NODES.path())).json["items"]
         return await asyncio.to_thread(disagreements, pods, nodes, self.daemon.state, RM_ID, {SCHEDULER})
+
+    def logs(self) -> list[str]:
+        """The last lines that the daemon and the shim have written; none before both run."""
+        if self._shim is None:
+            return []
+        lines = [f"daemon: {line.strip()}" for line in self.daemon.lines[-LOG_LINES:]]
+        return [*lines, *(f"shim: {line}" for line in self._log().splitlines()[-LOG_LINES:])]
 
     async def shim_metrics(self) -> str:
         async with httpx.AsyncClient() as client:

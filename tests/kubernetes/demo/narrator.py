@@ -41,6 +41,7 @@ class Narrator:
         else:
             self.broken.append(text)
             self._line(f"{self._now()}  WRONG  {text}: not so after {seconds:g} s")
+            self._tell_why()
         self.show()
 
     def show(self) -> None:
@@ -59,6 +60,15 @@ class Narrator:
         )
         self._line(f"{self._now()}         {nodes}  pods: {teams}")
 
+    def _tell_why(self) -> None:
+        """What the waiting pods say, and the last lines of the logs: nothing else is left when a test has ended."""
+        waiting = [pod["status"] for pod in self._cluster.pods.values() if not pod["spec"].get("nodeName")]
+        said = Counter("; ".join(_in_words(one) for one in status.get("conditions") or ()) for status in waiting)
+        for text, count in said.items():
+            self.say(f"{count} pods wait and say: {text or 'nothing'}")
+        for line in self._cluster.logs():
+            self._line(f"   {line}")
+
     def summary(self) -> int:
         """The exit code."""
         total = self.held + len(self.broken)
@@ -76,3 +86,7 @@ class Narrator:
 
 def cpus(pod: JSON) -> int:
     return sum(int(one["resources"]["requests"]["cpu"]) for one in pod["spec"]["containers"])
+
+
+def _in_words(condition: JSON) -> str:
+    return f"{condition['type']} {condition['status']}, {condition.get('reason')}: {condition.get('message')}"

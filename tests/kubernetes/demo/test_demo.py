@@ -33,12 +33,16 @@ async def test_the_story_holds(real_loop: None, server: str) -> None:
 
 async def test_an_expectation_that_does_not_hold_is_told() -> None:
     out = io.StringIO()
-    narrator = Narrator(Cluster(None), out)
+    cluster = Cluster(None)
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node has room."}
+    cluster.pods["red/a"] = {"metadata": {"namespace": "red"}, "spec": {}, "status": {"conditions": [condition]}}
+    narrator = Narrator(cluster, out)
     await narrator.expect("the moon is there", lambda: False, 0)
     await narrator.expect("the sun is there", lambda: True)
     assert narrator.summary() == 1
     assert "1 of 2 expectations held" in out.getvalue()
     assert "WRONG  the moon is there" in out.getvalue()
+    assert "1 pods wait and say: PodScheduled False, Unschedulable: no node has room." in out.getvalue()
 
 
 async def test_a_watch_on_which_nothing_happens_goes_on_and_one_that_has_failed_does_not() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from types import SimpleNamespace
 
 import pytest
 
+from schedulerd.kubernetes.shim import driver
 from tests.kubernetes.shim.world import World, node_of
 
 
@@ -33,6 +36,17 @@ async def test_a_shim_that_starts_anew_knows_what_runs(world: World) -> None:
     assert not node_of(world.pods["fifth"])
     await world.end("second")
     await world.until_bound("fifth")
+    await world.agrees()
+
+
+async def test_pods_are_placed_after_the_clock_was_set_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By an hour, after the start of the shim: what it says of the age of applications and asks is not to come."""
+    monkeypatch.setattr(driver, "time", SimpleNamespace(time_ns=lambda: time.time_ns() + 3600 * driver.NS))
+    await world.node("n", cpu="3")
+    await world.start()
+    await world.pod("first")
+    await world.pod("other", metadata={"labels": {"queue": "root.default", "applicationId": "other"}})
+    await world.until_bound("first", "other")
     await world.agrees()
 
 

@@ -10,10 +10,10 @@ import pytest
 from schedulerd.config import load_settings
 from schedulerd.daemon.access.identity import Identities
 from tests.unit.daemon.certificates import URI, named
-from tests.unit.docs.named_tests import DOCS, NAMED, defined
 
-TEXT = (DOCS / "security.md").read_text(encoding="utf-8")
-TLS = Path(__file__).parents[2] / "contract" / "tls"
+TESTS = Path(__file__).parents[2]
+TEXT = (TESTS.parent / "docs" / "security.md").read_text(encoding="utf-8")
+TLS = TESTS / "contract" / "tls"
 
 
 class Client:
@@ -48,14 +48,3 @@ def test_the_example_for_the_command_line_can_be_read() -> None:
     tls = dict.fromkeys(("tls_cert_file", "tls_key_file", "tls_client_ca_file"), TLS / "ca.pem")
     wanted = {"shim.prod.svc": ("prod",), "operator": ("*",)}
     assert load_settings(tls, {"SCHEDULERD_RM_IDENTITIES": pairs}).rm_identities == wanted
-
-
-def test_every_reader_of_a_text_from_outside_has_a_bound_a_time_and_tests_that_exist() -> None:
-    table = TEXT[TEXT.index("| text | reader | bound | time | test |") :].splitlines()[2:]
-    rows = [line.strip("| ").split(" | ") for line in table if line.startswith("|")]
-    assert len(rows) > 10
-    for row in rows:
-        assert len(row) == 5, row
-        named = NAMED.findall(row[-1])
-        assert named, row
-        assert set(named) <= defined(), row

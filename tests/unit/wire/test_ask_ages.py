@@ -13,7 +13,7 @@ from schedulerd.core.language.ask_tags import ASKED_AT_TAG
 from schedulerd.core.language.commands import NewApplication, NewAsk, UpdateAllocations, UpdateApplications
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.instant import Instant
-from schedulerd.wire.ask_ages import CLOCK_SET_NS, EARLIEST_NS, AskAges
+from schedulerd.wire.ask_ages import AHEAD_MAX_NS, CLOCK_SET_NS, EARLIEST_NS, AskAges
 from schedulerd.wire.decode import RequestDecoder
 from schedulerd.wire.decode_2021 import UpdateDecoder
 from tests.instants import at
@@ -81,7 +81,7 @@ def test_wall_time_is_converted_to_that_of_the_steps(decode: Decode, seconds_ago
         f"+{NOW.wall_ns}",
         f"{NOW.wall_ns}.0",
         "2026-11-23T16:00:00Z",
-        str(NOW.wall_ns + 1),
+        str(NOW.wall_ns + AHEAD_MAX_NS + 1),
         str(NOW.wall_ns // SECOND_NS),
         str(EARLIEST_NS - 1),
         "9" * 10_000,
@@ -93,6 +93,13 @@ def test_what_cannot_be_read_or_is_to_come_is_told(decode: Decode, value: str) -
     assert ask.asked_at_ns is None
     assert ask.unreadable.startswith(f"tags[{ASKED_AT_TAG}] is '{value[:80]}'")
     assert ask.unreadable.endswith(f"a whole number from {EARLIEST_NS} to now, which is {NOW.wall_ns}")
+
+
+@each_row("decode", DECODERS)
+@each_row("ahead_ns", [1, CLOCK_SET_NS, AHEAD_MAX_NS])
+def test_a_clock_that_is_a_little_ahead_says_now(decode: Decode, ahead_ns: int) -> None:
+    ask = decode({ASKED_AT_TAG: str(NOW.wall_ns + ahead_ns)})
+    assert (ask.asked_at_ns, ask.unreadable) == (NOW.monotonic_ns, "")
 
 
 def test_two_asks_of_one_time_stay_so_while_the_clocks_drift() -> None:

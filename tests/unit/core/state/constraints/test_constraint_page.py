@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from schedulerd.core.language.commands import AllocationAffinity, NewAsk, PlacementConstraint
-from schedulerd.core.state.constraints import constraints
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG, parse
 from tests.unit.core.builders import Conversation, a_conversation, a_node, an_ask, placed
 
@@ -71,13 +70,6 @@ def test_every_ask_of_the_example_is_placed_as_the_page_says(talk: Conversation)
     assert f"    {talk.app().asks[-1].waiting_for}\n" in PAGE
     talk.release(allocation_key="web-1")
     assert [zones[node_id] for _, _, node_id in placed(talk.schedule())] == [zones[where["web-1"]]]
-
-
-def test_the_numbers_of_the_page_are_those_of_the_code() -> None:
-    assert f"`{NODE_SELECTOR_TAG}`" in PAGE
-    assert f"if these are at most {constraints.FEW_NODES} nodes" in PAGE
-    assert f"if groups have {constraints.LARGE_GROUP} nodes and more" in PAGE
-    assert f"at least {constraints.RULES_MIN} constraints" in PAGE
 
 
 @pytest.mark.parametrize("row", tables("Node selectors in tags")[0], ids=lambda row: row["requirement"])
