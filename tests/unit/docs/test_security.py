@@ -10,10 +10,11 @@ import pytest
 from schedulerd.config import load_settings
 from schedulerd.daemon.access.identity import Identities
 from tests.unit.daemon.certificates import URI, named
-from tests.unit.docs.named_tests import DOCS, NAMED, defined
 
-TEXT = (DOCS / "security.md").read_text(encoding="utf-8")
-TLS = Path(__file__).parents[2] / "contract" / "tls"
+TESTS = Path(__file__).parents[2]
+NAMED = re.compile(r"`([\w/]+\.py)::(\w+)`")
+TEXT = (TESTS.parent / "docs" / "security.md").read_text(encoding="utf-8")
+TLS = TESTS / "contract" / "tls"
 
 
 class Client:
@@ -58,4 +59,5 @@ def test_every_reader_of_a_text_from_outside_has_a_bound_a_time_and_tests_that_e
         assert len(row) == 5, row
         named = NAMED.findall(row[-1])
         assert named, row
-        assert set(named) <= defined(), row
+        for path, name in named:
+            assert f"def {name}(" in (TESTS / path).read_text(encoding="utf-8"), row
