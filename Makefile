@@ -29,8 +29,8 @@ demo: $(READY)
 kubernetes: $(READY)
 	$(BIN)/python -m tests.kubernetes.demo $(if $(KEEP),--keep) $(ARGS)
 
-# All tests except those that take more than five seconds or start processes, but for some fifteen, with a quarter of
-# the seeds and a tenth of the examples (tests/loops.py): `make check` has all of them.
+# All tests except those that take more than a few seconds or start processes, but for some ten, with an eighth of the
+# seeds and a tenth of the examples (tests/loops.py): `make check` has all of them.
 test: $(READY)
 	$(PYTEST) -m "not slow" --hypothesis-profile=short $(ARGS)
 

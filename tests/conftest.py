@@ -26,9 +26,13 @@ settings.register_profile("repeatable", derandomize=True, database=None, deadlin
 settings.load_profile("repeatable")
 
 WITH_PROCESSES = tuple(
-    f"tests/{name}/" for name in ("contract", "ui", "packaging", "kubernetes/shim", "kubernetes/demo")
+    f"tests/{name}"
+    for name in (
+        *("contract/", "ui/", "packaging/", "kubernetes/chart/", "kubernetes/demo/", "kubernetes/shim/"),
+        "unit/daemon/files/test_reading_process.py",
+    )
 )
-"""Folders of tests that start processes: they are slow, but for those that are marked `smoke`."""
+"""Where tests start processes: they are slow, but for those that are marked `smoke`."""
 
 
 TENTH = "TENTH"

@@ -1,4 +1,4 @@
-"""Tests that are loops: over seeds, of which `make test` plays a quarter, over examples, and over the rows of a table.
+"""Tests that are loops: over seeds, of which `make test` plays an eighth, over examples, and over the rows of a table.
 
 A loop is one test, or one for each of `make test`, `make check` and `make nightly`: thousands of parameters cost more
 than what is tested. What fails is named in the note of the exception.
@@ -23,10 +23,10 @@ Test = Callable[..., Any]
 def each_seed(usual: Iterable[int], *, few: int | None = None, nightly: Iterable[int] = ()) -> Callable[[Test], Test]:
     """Plays the test, which takes a `seed`, with all of these, one after the other, up to the first that fails.
 
-    `make test` plays the first `few` of the usual ones, by default a quarter, and `make check` all of them.
+    `make test` plays the first `few` of the usual ones, by default an eighth, and `make check` all of them.
     """
     listed = tuple(usual)
-    end = few if few is not None else -(-len(listed) // 4)
+    end = few if few is not None else -(-len(listed) // 8)
     groups = [
         pytest.param(listed[:end], id="few"),
         pytest.param(listed[end:], id="more", marks=pytest.mark.slow),

@@ -51,8 +51,7 @@ def with_unread_answers(daemon: DaemonProcess, client: RawClient) -> UpdateStrea
     return stream
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.smoke), signal.SIGINT])
 def test_a_signal_drains(number: signal.Signals) -> None:
     with DaemonProcess() as daemon, RawClient(daemon.target) as client:
         client.set_up()

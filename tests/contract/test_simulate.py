@@ -54,6 +54,7 @@ def run_against_fake(faults: Faults | None, *arguments: str, **options: Any) -> 
     return asyncio.run(main())
 
 
+@pytest.mark.smoke
 def test_a_run_adds_up_and_leaves_nothing_behind(tmp_path: Path) -> None:
     file = tmp_path / "summary.json"
     code, printed, fake = run_against_fake(None, "--json", str(file), "--rm-id", "me", "--seed", "4")

@@ -102,6 +102,7 @@ def test_so_it_is_in_every_kind_of_decision() -> None:
     assert rarely_met(seen) == []
 
 
+@pytest.mark.slow
 def test_so_it_is_if_everything_changes_during_a_search() -> None:
     seen = played(check_interleaved, 200)
     assert seen["1 end for a right"] >= 10

@@ -98,7 +98,6 @@ def test_the_page_of_the_schema_needs_no_scrolling_to_the_right(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.smoke
 def test_queues_are_folded_with_the_keyboard(window: Tabs) -> None:
     page = window.open("/ui/queues")
     expect(page.locator("[data-list=queues]")).to_contain_text("notebooks")

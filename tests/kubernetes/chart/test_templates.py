@@ -196,6 +196,7 @@ def test_the_user_is_that_of_the_image() -> None:
     assert user == f"{context['runAsUser']}:{context['runAsGroup']}"
 
 
+@pytest.mark.smoke
 def test_the_shim_alone_has_a_token_and_the_daemon_alone_the_queue_file() -> None:
     daemon, shim = one_of(scheduler(MATRIX["webhooks"]), "Deployment")["spec"]["template"]["spec"]["containers"]
     assert [one["name"] for one in daemon["volumeMounts"]] == ["run", "queues", "tls"]

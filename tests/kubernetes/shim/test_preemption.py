@@ -39,7 +39,6 @@ def queue(name: str) -> dict[str, object]:
     return {"labels": {"queue": f"root.{name}", "applicationId": name}}
 
 
-@pytest.mark.smoke
 async def test_a_preempted_pod_is_deleted_and_its_room_used(world: World, daemon_flags: tuple[str, ...]) -> None:
     node = await world.node("n", cpu="4")
     await world.start()

@@ -33,7 +33,6 @@ def spared() -> Iterator[None]:
     yield
     gc.set_threshold(*before)
     gc.callbacks.remove(collector._after_collection)
-    gc.unfreeze()
 
 
 class Ring:

@@ -15,6 +15,7 @@ from schedulerd.daemon.yunikorn import routes
 from schedulerd.daemon.yunikorn.answers import CHUNK_BYTES, GZIP_BYTES_MIN, LARGE_MAX, OPEN_MAX, RETRY_SECONDS
 from schedulerd.daemon.yunikorn.app import PeerApi
 from schedulerd.daemon.yunikorn.pacing import GAP_SECONDS, LOOP_SHARE_MAX, SLICE_SECONDS, Pacer
+from tests.loops import each_row
 from tests.rest.asgi import Answer, ask
 from tests.rest.world import World
 from tests.unit.daemon.yunikorn.cluster import RM, cluster, get, run
@@ -123,7 +124,7 @@ def test_a_list_of_work_is_not_begun_while_others_have_their_share() -> None:
     assert all(after - before > 0.0999 for before, after in pairwise(times))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ("accept", "zipped"),
     [
         ("gzip", True),
