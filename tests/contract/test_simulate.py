@@ -158,9 +158,7 @@ def test_ctrl_c_drains_and_sums_up() -> None:
     ("arguments", "said"),
     [
         (("--target", "x:1", "--nodes", "0"), "--nodes"),
-        (("--target", "x:1", "--duration", "0"), "--duration"),
         (("--target", "x:1", "--queues", "absent.yaml"), "absent.yaml"),
-        ((), "--target"),
     ],
 )
 def test_wrong_options_are_named(arguments: tuple[str, ...], said: str) -> None:

@@ -147,7 +147,6 @@ COMBINATIONS: list[tuple[Any, ...]] = list(
 )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("combination", COMBINATIONS, ids=str)
 def test_what_is_never_touched(combination: tuple[Any, ...]) -> None:
     """In every combination of values: kube-system, the namespace of the release, and so schedulerd's own pods."""

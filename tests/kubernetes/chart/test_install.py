@@ -33,7 +33,7 @@ from tests.kubernetes.contract.real_server import RealServer
 from tests.kubernetes.kubelet import SECONDS
 from tests.kubernetes.node.container import Container
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
+pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
 JSON = dict[str, Any]
 TAKEOVER_SECONDS_MAX = 10
 """How long a pod may wait to be bound while the leader is replaced: 3 s (docs/high-availability.md), some for whole

@@ -147,7 +147,6 @@ def test_lint(name: str) -> None:
     assert "0 chart(s) failed" in out
 
 
-@pytest.mark.slow
 def test_every_version_of_kubernetes_takes_the_objects() -> None:
     import kubernetes_validate  # takes four seconds, which no other test need wait
     from kubernetes_validate.utils import all_versions, major_minor
