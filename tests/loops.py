@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-USUAL_EXAMPLES = 100
-"""Of a property that says nothing else."""
+MANY_EXAMPLES = 100
+"""Of a property that says nothing else, in `make nightly`."""
 
 Test = Callable[..., Any]
 
@@ -75,9 +75,9 @@ def each_row(
 
 
 def examples(usual: int) -> int:
-    """How many examples of a property are drawn that has not as many as the others: the same part of the usual ones as
-    of those, which is a tenth in `make test`."""
-    return max(1, usual * settings().max_examples // USUAL_EXAMPLES)
+    """How many examples of a property are drawn that has not as many as the others: the same part of these as of
+    those, which is a tenth in `make test`, a third in `make check`, and all in `make nightly`."""
+    return max(1, usual * settings().max_examples // MANY_EXAMPLES)
 
 
 def _row(row: Any, names: list[str]) -> tuple[str, dict[str, Any]]:

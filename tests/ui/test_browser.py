@@ -71,7 +71,7 @@ def test_a_page_is_small_labelled_and_live(window: Tabs, name: str) -> None:
     expect(page.locator("#freshness time")).not_to_have_text(first)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", PAGES)
 def test_all_text_has_contrast(browser: Browser, daemon: DaemonProcess, story: Story, name: str, scheme: Any) -> None:
     with tabs(browser, daemon.url, color_scheme=scheme) as window:
@@ -207,6 +207,7 @@ def test_the_keyboard_is_enough(window: Tabs) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Pod kim/notebook-11-1")
 
 
+@pytest.mark.nightly
 def test_eight_tabs_work_because_hidden_ones_hold_no_connection(window: Tabs) -> None:
     window.context.add_init_script(
         "window.isHidden = false; Object.defineProperty(document, 'hidden', {get: () => window.isHidden});"
@@ -312,6 +313,7 @@ def test_an_ended_session_leads_to_the_login_and_back(browser: Browser, tmp_path
         assert page.url == f"{daemon.url}/ui/nodes?state=schedulable"
 
 
+@pytest.mark.nightly
 def test_a_page_comes_back_when_its_application_does(window: Tabs, story: Story) -> None:
     async def comes(told: Story) -> None:
         await told.app("passing", "root.services", 1, 1_000, 1)

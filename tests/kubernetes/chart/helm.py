@@ -119,6 +119,7 @@ def _objects(texts: Iterable[str]) -> list[JSON]:
 
 @cache
 def _loaded(text: str) -> list[JSON]:
+    """Refuses a key that is there twice."""
     return [one for one in YAML(typ="safe").load_all(text) if one is not None]
 
 

@@ -115,6 +115,7 @@ async def test_an_application_that_may_not_start_says_so(world: World, daemon_fl
     assert text.endswith("nodes are available: queue root.single runs 1 applications, its maxapplications is 1.")
 
 
+@pytest.mark.nightly
 async def test_nodes_that_change_change_the_sentence(world: World, daemon_flags: tuple[str, ...]) -> None:
     await world.node("a", cpu="1")
     await world.start()
