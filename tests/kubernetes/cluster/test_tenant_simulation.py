@@ -45,7 +45,7 @@ def check_all(seeds: Iterable[int]) -> None:
         check(play(seed))
 
 
-@each_seed(range(3), nightly=range(3, 20))
+@each_seed(range(3), few=0, nightly=range(3, 20))
 def test_the_orderly_tenant_gets_what_it_may_have(seed: int) -> None:
     check(play(seed))
 

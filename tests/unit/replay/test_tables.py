@@ -60,7 +60,9 @@ def test_every_fact_with_an_id_says_whose_it_is() -> None:
             assert "rm_id" in names, fact_type
 
 
-@pytest.mark.parametrize("subject", ["root.batch", "node-00003", "spark-00050", "spark-00050-0003"])
+@pytest.mark.parametrize(
+    "subject", [pytest.param("root.batch", marks=pytest.mark.slow), "node-00003", "spark-00050", "spark-00050-0003"]
+)
 def test_any_story_can_be_printed_in_a_narrow_window(subject: str) -> None:
     scheduler = a_header().scheduler(matches)
     story = Story(subject, scheduler)
