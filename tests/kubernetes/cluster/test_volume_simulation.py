@@ -48,12 +48,12 @@ def play(seed: int, turns: int = TURNS) -> VolumeWorld:
     return world
 
 
-@each_seed(range(50))
+@each_seed(range(15), nightly=range(15, 50))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_histories_are_rich() -> None:
     worlds = [play(seed) for seed in range(20)]
     happened = sum((world.happened for world in worlds), Counter[str]())
@@ -86,7 +86,7 @@ BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", BREAKS)
 def test_the_simulation_finds_deliberate_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, attribute, broken = BREAKS[name]

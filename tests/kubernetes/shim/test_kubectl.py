@@ -22,7 +22,7 @@ from tests.kubernetes.shim.test_preemption import until_refused
 from tests.kubernetes.shim.world import JSON, LIMIT_SECONDS, World, node_of
 from tests.kubernetes.volume_controller import HOST, VolumeController, volume_body
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
+pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
 QUEUES = """
 partitions:
   - name: default

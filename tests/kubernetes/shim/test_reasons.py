@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from schedulerd.kubernetes.api import resources as r
-from tests.kubernetes.contract.api import Api
 from tests.kubernetes.fake.faults import Fault
+from tests.kubernetes.shim.conftest import on_both, on_real
 from tests.kubernetes.shim.world import Pods, World, condition, node_of
 
 QUEUES = """
@@ -69,6 +69,7 @@ async def until_event(world: World, name: str, reason: str) -> str:
     return found
 
 
+@on_both
 async def test_each_pod_reads_why_it_waits(world: World, daemon_flags: tuple[str, ...]) -> None:
     await world.node("a", cpu="2")
     answer = await world.api.patch(
@@ -114,7 +115,7 @@ async def test_an_application_that_may_not_start_says_so(world: World, daemon_fl
     assert text.endswith("nodes are available: queue root.single runs 1 applications, its maxapplications is 1.")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_nodes_that_change_change_the_sentence(world: World, daemon_flags: tuple[str, ...]) -> None:
     await world.node("a", cpu="1")
     await world.start()
@@ -126,9 +127,8 @@ async def test_nodes_that_change_change_the_sentence(world: World, daemon_flags:
     await world.until_bound("p")
 
 
+@on_real
 async def test_kubectl_describes_why(world: World, daemon_flags: tuple[str, ...]) -> None:
-    if not world.api.is_real:
-        pytest.skip("kubectl needs a real server")
     await world.node("a", cpu="1")
     await world.start()
     await world.pod("p", cpu="2", metadata=queue("large"))
@@ -147,10 +147,6 @@ async def test_kubectl_describes_why(world: World, daemon_flags: tuple[str, ...]
 
 class TestOnTheFake:
     """What a real server cannot be told to do, or does not count."""
-
-    @pytest.fixture
-    def api(self) -> Api:
-        return Api(None)
 
     async def test_writes_are_bounded_and_survive_faults(self, world: World, daemon_flags: tuple[str, ...]) -> None:
         fake = world.api.fake

@@ -42,7 +42,7 @@ def test_so_many_names_of_extra_configuration_are_shown() -> None:
 
 
 def test_a_large_queue_file_is_written_in_slices() -> None:
-    queues = "".join(f"          - {{name: q{number}, submitacl: '*'}}\n" for number in range(2_000))
+    queues = "".join(f"          - {{name: q{number}, submitacl: '*'}}\n" for number in range(400))
     world = World()
     world.register(f"{QUEUES_HEAD}{queues}", RM)
     (rm,) = world.scheduler.cluster.resource_managers.values()
