@@ -8,8 +8,8 @@ from schedulerd.kubernetes.cluster.events import Put
 from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
 from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.words import sentence, words_of_1_20
-from schedulerd.kubernetes.reasons.node_counts import NodeCounts
 from schedulerd.kubernetes.reasons import pod_reason
+from schedulerd.kubernetes.reasons.node_counts import NodeCounts
 from schedulerd.kubernetes.reasons.sentences import refused
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
 from tests.kubernetes.builders import node
