@@ -29,7 +29,7 @@ MUTANTS = (
         "a placeholder counts as itself",
         Rule.SHIM_HELD_ROOMS,
         Replaced(held_room._like, counts_as_itself),
-        (ROOMS, Seeds(test_exclusive_gangs.test_no_gang_is_placed_in_part, 25)),
+        (ROOMS, Seeds(lambda seed: test_exclusive_gangs.check(test_exclusive_gangs.play(seed)), 25)),
     ),
     Mutant(
         "a node that suits a pod is promised to others as well",

@@ -27,6 +27,12 @@ def waiting(pods: int, **settings: object) -> Reader:
     return reader
 
 
+def with_a_burst_of_100(pods: int, **settings: object) -> Reader:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pod_reason, "BURST_MAX", 100)
+        return waiting(pods, **settings)
+
+
 def kinds(reader: Reader) -> list[str]:
     return [kind for _, kind, _ in reader.writes]
 
@@ -49,11 +55,8 @@ def test_five_hundred_pods_are_told_within_15_s_of_a_change_conditions_first() -
     assert {reader.told(name)[0] for name in names} == {"SchedulingSkipped"}
 
 
-def test_beyond_that_the_rate_is_that_of_the_setting_and_the_oldest_come_first(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(pod_reason, "BURST_MAX", 100)
-    reader = waiting(300, reason_writes_per_s=10)
+def test_beyond_that_the_rate_is_that_of_the_setting_and_the_oldest_come_first() -> None:
+    reader = with_a_burst_of_100(300, reason_writes_per_s=10)
     names = [f"p{number}" for number in range(300)]
     reader.say_all(names, FAILED)
     reader.pass_time(0.5)
@@ -67,9 +70,8 @@ def test_beyond_that_the_rate_is_that_of_the_setting_and_the_oldest_come_first(
     assert [uid for _, _, uid in reader.writes] == names + names
 
 
-def test_what_is_written_late_is_what_is_true_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_reason, "BURST_MAX", 100)
-    reader = waiting(110, reason_writes_per_s=10)
+def test_what_is_written_late_is_what_is_true_then() -> None:
+    reader = with_a_burst_of_100(110, reason_writes_per_s=10)
     reader.say_all([f"p{number}" for number in range(110)], FAILED)
     reader.say("p109", QUOTA)
     reader.pass_time(60)
