@@ -165,7 +165,7 @@ def reservation_ended(end: ReservationEnd, entitled: bool = True) -> Reservation
 
 def preempted(*victims: tuple[str, str], queue: str = QUEUE) -> preemption_facts.Preempted:
     """`victims` are queue and UUID of each."""
-    why = "root.a uses vcore 0 of the 10 that it is guaranteed"
+    why = "queue root.a is below its guarantee (0 of 10 cpu)"
     return preemption_facts.Preempted(RM, PARTITION, queue, APPLICATION, "key-1", "node-1", victims, why)
 
 

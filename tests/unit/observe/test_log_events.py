@@ -165,7 +165,7 @@ def test_a_preemption_names_its_ask_its_victims_and_the_reason(written: Written)
         ["root.a.b", "app-1", "key-1", "node-1"]
     )
     assert line["victims"] == [["root.b", "uuid-7"], ["root.c", "uuid-8"]]
-    assert line["why"] == "root.a uses vcore 0 of the 10 that it is guaranteed"
+    assert line["why"] == "queue root.a is below its guarantee (0 of 10 cpu)"
 
 
 def test_a_placeholder_that_is_too_small_names_both_numbers_and_does_not_flood_the_log(written: Written) -> None:

@@ -20,6 +20,7 @@ from schedulerd.core.explain.causes import (
 )
 from schedulerd.core.explain.rules import nodes, position, preemption, quotas, reservations
 from schedulerd.core.explain.values import AskExplanation, Waiting
+from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
@@ -32,10 +33,7 @@ from schedulerd.core.state.pending.rules.states import Waiting as StateWaiting
 from schedulerd.core.state.pending.start_order import next_start_ns
 from schedulerd.core.state.quotas.rules import Blocked
 from schedulerd.core.state.step_context import ResourceManager
-
-NAMESPACE_TAG = "kubernetes.io/meta/namespace"
-POD_NAME_TAG = "kubernetes.io/meta/podName"
-"""SI constants (`DomainK8s` with `GroupMeta`): the pod of an ask."""
+from schedulerd.core.views.gang_progress import gang_progress
 
 WAITING_MAX = 50
 """States of allocations of one ask that are listed; an ask may have as many open checks and reservations as it has
@@ -51,13 +49,6 @@ _WANT_NODES = frozenset(
     }
 )
 """States in which it matters which nodes have room: more quota is of no use where no node fits."""
-
-
-def pod_of(ask: Ask) -> str:
-    """NAMESPACE/NAME of the Kubernetes pod of the ask; '' if it is of none."""
-    tags = ask.spec.tags
-    name = tags.get(POD_NAME_TAG, "") if tags else ""
-    return f"{tags.get(NAMESPACE_TAG, '')}/{name}" if name else ""
 
 
 def explain_ask(
@@ -82,7 +73,7 @@ def explain_without_nodes(
         partition=partition.name,
         application_id=application.application_id,
         allocation_key=ask.key,
-        pod=pod_of(ask),
+        pod=pod_of(ask.spec.tags),
         queue=application.queue.written,
         user=application.spec.user,
         resources=ask.request_class.resources.nonzero(),
@@ -131,7 +122,7 @@ def cause_of(partition: Partition, application: Application, cause: StateCause) 
         case Blocked():
             return quotas.rule_cause(partition, cause)
         case Application():
-            return _gang(cause, own=cause is application)
+            return _gang(partition, cause, own=cause is application)
         case Allocation():
             return PlaceholderCause("placeholder", cause.uuid, cause.swap_node.node_id)
         case PredicateCheck():
@@ -153,14 +144,17 @@ def cause_of(partition: Partition, application: Application, cause: StateCause) 
             return None
 
 
-def _gang(application: Application, *, own: bool) -> GangCause:
-    gang = application.gang
-    groups = list(gang.task_groups.values()) if gang is not None else []
+def _gang(partition: Partition, application: Application, *, own: bool) -> GangCause:
+    found = gang_progress(application)
     return GangCause(
         kind="gang",
         application_id=application.application_id,
         own=own,
-        placed=sum(one.placed for one in groups),
-        wanted=sum(one.wanted for one in groups),
+        placed=found.placed,
+        wanted=found.wanted,
         deadline_ns=application.gang_alarm.deadline_ns if application.gang_alarm is not None else None,
+        needs=dict(found.needs),
+        needs_state=found.state or "",
+        needs_rule=quotas.rule_cause(partition, found.rule) if found.rule is not None else None,
+        is_restricted=found.is_restricted,
     )

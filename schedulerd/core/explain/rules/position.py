@@ -14,7 +14,7 @@ from schedulerd.core.state.pending.ask_group import AskGroup
 AHEAD_SEEN_MAX = 1_000
 """Applications, asks and queues that are compared with those of the ask; with more, counts are `at least`."""
 AHEAD_NAMED_MAX = 5
-"""Applications ahead that are named."""
+"""Applications ahead, and queues at each level, that are named."""
 
 
 def position(application: Application, ask: Ask, group: AskGroup) -> Position:
@@ -56,4 +56,6 @@ def _rank(queue: Queue) -> QueueRank:
     assert queue.parent is not None
     own = queue.key()
     siblings = [one for one in islice(queue.parent.children.values(), AHEAD_SEEN_MAX) if one.needs and one is not queue]
-    return QueueRank(queue.written, 1 + sum(one.key() < own for one in siblings), 1 + len(siblings))
+    keyed = [(key, one.written) for one in siblings if (key := one.key()) < own]
+    first = [path for _, path in nsmallest(AHEAD_NAMED_MAX, keyed, key=lambda item: item[0])]
+    return QueueRank(queue.written, 1 + len(keyed), 1 + len(siblings), first)

@@ -7,7 +7,7 @@ from itertools import islice
 
 from schedulerd.core.explain.values import Guarantee, PreemptionCandidate, PreemptionFinding
 from schedulerd.core.language.resources import Resources
-from schedulerd.core.preemption.rules.preemption_context import PreemptionContext, in_use
+from schedulerd.core.preemption.rules.preemption_context import PreemptionContext, in_use, no_right
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.queue import Queue
@@ -48,6 +48,8 @@ def finding(
     if ask.request_class.required_node and partition.spec.preemption_enabled:
         reason = next((one.refused for one in reservations), "")
         return PreemptionFinding("refused" if reason else "due", reason, None, [], [], [])
+    if partition.spec.preemption_enabled and ask.spec.allow_preempt_other and (never := no_right(application, ask)):
+        return PreemptionFinding("no_guarantee", never, None, [], [], [])
     context = PreemptionContext(partition, application, group, ask, WorkBudget()) if _is_small(partition) else None
     leaves = list(islice(context.victim_leaves(), TAKEN_FROM_MAX)) if context is not None else []
     queues = [one.written for one in leaves]

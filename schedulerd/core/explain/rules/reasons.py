@@ -22,6 +22,7 @@ from schedulerd.core.explain.values import (
     ResourceUse,
     TaskGroupProgress,
 )
+from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
@@ -262,6 +263,7 @@ class Tallies:
             cause=cause if isinstance(cause, NoRoomCause) else cause_of(self._partition, tally.application, cause),
             application_id=tally.application.application_id,
             allocation_key=tally.ask.key,
+            pod=pod_of(tally.ask.spec.tags),
             resources=tally.ask.request_class.resources.nonzero(),
         )
 

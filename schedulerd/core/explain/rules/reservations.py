@@ -10,6 +10,7 @@ from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.reservation import Reservation
+from schedulerd.core.views.node_causes import reserved_before
 
 RESERVATIONS_MAX = 20
 """Reservations of one ask that are explained."""
@@ -48,18 +49,6 @@ def lacks_of(items: Items, room: Resources) -> list[Lack]:
     """The resources of which there is not enough room. Never more is missing than is asked for: room that is below
     zero, because more was promised or used than there is, counts as none."""
     return [Lack(name, amount, free, amount - free) for name, amount in items if (free := max(0, room[name])) < amount]
-
-
-def reserved_before(one: Reservation) -> Resources:
-    """What reservations that are served before this one hold on its node: entitled ones first, and of each kind the
-    earlier one first."""
-    before = Resources()
-    is_later = False
-    for other in one.node.reservations:
-        is_later = is_later or other is one
-        if other is not one and (not is_later if other.is_entitled == one.is_entitled else other.is_entitled):
-            before.add(other.items)
-    return before
 
 
 def _expected(

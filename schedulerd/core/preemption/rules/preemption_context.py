@@ -25,6 +25,7 @@ from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.quotas.limit_subject import LimitSubject
 from schedulerd.core.state.quotas.rules import blocked, blocked_by_limits, blocked_by_user_limits
 from schedulerd.core.state.quotas.sentences import sentence
+from schedulerd.sentences import preemption
 
 QUEUES_NOTED_MAX = 3
 """Maximum number of queues that are noted to have no more than their guarantees."""
@@ -195,13 +196,13 @@ class PreemptionContext:
             self.preempts_within and all(one.application.queue is self.queue for one in victims)
         ):
             priority = self.ask.spec.priority
-            return f"in {self.queue.written} its priority {priority} is above theirs (preemption.within-queue)"
+            return preemption.priority(self.queue.written, priority)
         guaranteed = frozenset().union(*self._entitled[1:])
         wanted = short.keys() & guaranteed or guaranteed
         level = next(level for level, rights in enumerate(self._entitled) if level and rights & wanted)
         name = min(self._entitled[level] & wanted)
         one = next(one for one in self.queue.path_to_root[:level] if one.guaranteed[name])
-        return f"{one.written} uses {name} {in_use(one)[name]} of the {one.guaranteed[name]} that it is guaranteed"
+        return preemption.below_guarantee(one.written, name, in_use(one)[name], one.guaranteed[name])
 
     def victim_leaves(self) -> Iterator[Queue]:
         """The leaf queues with possible victims, as far as guarantees go."""
@@ -292,6 +293,16 @@ def _preempts_within(application: Application, ask: Ask) -> bool:
         not ask.spec.placeholder
         or sum(group.pending for group in application.groups.values() if group.placeholder) <= 1
     )
+
+
+def no_right(application: Application, ask: Ask) -> str:
+    """Why nothing will ever be preempted for the ask, if it requires no node; '' if something may be."""
+    way, names = application.queue.path_to_root, [name for name, _ in ask.request_class.items]
+    if application.queue.properties.preemption_within_queue is WithinQueue.PRIORITY:
+        return ""
+    if any(queue.guaranteed[name] for queue in way for name in names):
+        return ""
+    return preemption.no_guarantee(of_others=any(queue.guaranteed for queue in way))
 
 
 def in_use(queue: Queue) -> Resources:

@@ -55,6 +55,7 @@ from schedulerd.core.state.quotas.sentences import sentence
 from schedulerd.core.state.step_context import ResourceManager, StepContext
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
+from schedulerd.sentences import preemption, turns
 
 ROUND_NS = SECOND_NS
 """Delay from an event until the next round."""
@@ -103,7 +104,7 @@ def on_facts(context: StepContext, rm: ResourceManager, states: SchedulingStateT
             case Allocated(rm_id=rm.rm_id, recovered=False):
                 _tell_proven(context, rm, states, fact, SchedulingState.SCHEDULED, f"placed on node {fact.node_id}")
             case Reserved(rm_id=rm.rm_id):
-                reason = f"room is reserved for it on node {fact.node_id}"
+                reason = preemption.kept(fact.node_id)
                 _tell_proven(context, rm, states, fact, SchedulingState.RESERVED, reason)
             case ReservationEnded(rm_id=rm.rm_id) | AskWithdrawn(rm_id=rm.rm_id):
                 _tell_proven(context, rm, states, fact)
@@ -395,4 +396,4 @@ def _reason(
     why = highest_blocked(leaf, pending_class.items, pending_class.quota_key)
     if why is not None:
         return sentence(why)
-    return "quotas and limits have room only for asks before it, which fit on no node"
+    return turns.ONLY_BEFORE

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.explain.rules.ask import pod_of
+from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.resources import Resources, within_int64
 from schedulerd.core.language.specs import LimitSpec
 from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
@@ -140,7 +140,7 @@ class Projection:
             partition=self._partition,
             application=owner.application_id,
             ask=one.key,
-            pod=pod_of(one),
+            pod=pod_of(one.spec.tags),
             queue=owner.queue.written,
             user=owner.spec.user,
             resources=amounts(one.request_class.resources),
@@ -197,6 +197,7 @@ class Projection:
             node=one.node.node_id,
             application=one.application.application_id,
             ask=one.ask.key,
+            pod=pod_of(one.ask.spec.tags),
             queue=one.application.queue.written,
             resources={name: within_int64(amount) for name, amount in one.items},
             entitled=one.is_entitled,
@@ -212,9 +213,11 @@ class Projection:
             partition=self._partition,
             application=made.application.application_id,
             ask=made.ask.key,
+            pod=pod_of(made.ask.spec.tags),
             node=made.node.node_id,
             victim_application=victim.application.application_id,
             victim_ask=victim.key,
+            victim_pod=pod_of(victim.spec.tags),
             victim_uuid=victim.uuid,
             victim_node=victim.node.node_id,
             victim_queue=victim.application.queue.written,

@@ -77,7 +77,7 @@ def test_no_placeholder_is_placed_before_the_quota_has_room_for_all_and_others_g
     talk.asks(an_ask("o", count=2, app="other"), a_placeholder("p", count=3, app="gang"))
     assert {app for app, _, _ in placed(talk.schedule())} == {"other"}
     (ask,) = talk.app("gang").asks
-    assert "30 for the whole gang is more than max 40" in ask.waiting_for
+    assert "with the whole gang: 20 of 40 memory used, 30 more asked" in ask.waiting_for
     talk.asks(an_ask("o2", app="other"))
     assert placed(talk.schedule()) == [("other", "o2", "n1")]
     talk.release(application_id="other", allocation_key="o")
@@ -131,7 +131,7 @@ def test_real_asks_wait_for_the_placeholders_and_only_for_those() -> None:
     talk.asks(a_placeholder("p", count=2, app="gang"), an_ask("plain", 1, app="gang"))
     assert placed(talk.schedule()) == [("gang", "p", "n1")]
     assert {ask.waiting_for for ask in talk.app("gang").asks if ask.allocation_key == "plain"} == {
-        "waits until the placeholders of its application are placed"
+        "gang: 1 of 2 have room; the next needs 10 memory, and no node has it"
     }
     talk.release_asks(application_id="gang", allocation_key="p")
     talk.nodes(a_node("n2", {"memory": 5}))

@@ -9,6 +9,7 @@ from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.counts import Counts
 from schedulerd.daemon.admin.ui.texts import amount, clock_time, count, percent, row_key, short_count
 from schedulerd.daemon.admin.ui.view import View
+from schedulerd.sentences.words import resource
 
 _USES_MAX = 4
 
@@ -34,7 +35,7 @@ def add_head(view: View, context: Context) -> Generator[None, None, Counts]:
         view.add(
             "use",
             row_key(name),
-            name=name,
+            name=resource(name),
             bar__class=share_class(used, total),
             share=f"{percent(used, total)} %",
             of=f"{amount(name, used)} of {amount(name, total)}",

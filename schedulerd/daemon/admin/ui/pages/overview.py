@@ -22,7 +22,7 @@ from schedulerd.daemon.admin.ui.pages.queue_tree import Fold, Folds
 from schedulerd.daemon.admin.ui.pages.reasons import add_reasons
 from schedulerd.daemon.admin.ui.texts import clock_time, count, many, moment, row_key
 from schedulerd.daemon.admin.ui.view import View
-from schedulerd.observe.explain_causes import duration
+from schedulerd.sentences.words import duration, resource
 
 PARAMS = ("fold",)
 QUEUES_SHOWN = 40
@@ -177,7 +177,7 @@ def _add_history(made: View, context: Context, counts: Counts) -> None:
         made.add(
             "lines",
             row_key(name),
-            name=name,
+            name=resource(name),
             line__d=sparkline(values, 1_000),
             now=f"{values[-1] // 10} %" if values else "",
         )

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.explain.rules.ask import pod_of
+from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.texts import amounts, many, moment, row_key
 from schedulerd.daemon.admin.ui.view import View
@@ -179,10 +179,10 @@ def _other(context: Context, record: Record) -> tuple[str, str]:
     allocation = partition.allocations.get(name)
     if allocation is not None:
         ask = allocation.ask
-        return pod_of(ask) or ask.key, links.ask(allocation.application.application_id, ask.key)
+        return pod_of(ask.spec.tags) or ask.key, links.ask(allocation.application.application_id, ask.key)
     application = partition.applications.get(record.object_id) if record.kind == Kind.APP else None
     if application is not None and name in application.asks:
-        return pod_of(application.asks[name]) or name, links.ask(record.object_id, name)
+        return pod_of(application.asks[name].spec.tags) or name, links.ask(record.object_id, name)
     if name in partition.applications:
         return name, links.application(name)
     return (name, links.node(name)) if name in partition.nodes else ("", "")
