@@ -45,7 +45,7 @@ def ask_summary(found: AskExplanation) -> list[str]:
     for one in found.waiting:
         said = cause_clause(one.state, one.cause, found.now_ns)
         if isinstance(one.cause, RuleCause):
-            said = quotas.and_nodes(said, no_node=found.nodes is not None and not _fits_somewhere(found.nodes))
+            said = quotas.and_nodes(said, has_node=None if found.nodes is None else _fits_somewhere(found.nodes))
         elif one.state == "ready" and found.position is not None:
             said = _turn(found.position, found.queue)
         elif one.state == "unschedulable" and found.nodes is not None:

@@ -51,9 +51,9 @@ def rule(
     return f"{subject} {state}: {', '.join(said)}"
 
 
-def and_nodes(clause: str, *, no_node: bool) -> str:
-    """The rule that blocks one ask, and whether nodes would have room for it."""
-    return f"{clause}. {NOT_ONLY if no_node else NOT_NODES}"
+def and_nodes(clause: str, *, has_node: bool | None) -> str:
+    """The rule that blocks one ask, and whether a node has room for it; None if that is not known."""
+    return clause if has_node is None else f"{clause}. {NOT_NODES if has_node else NOT_ONLY}"
 
 
 def lift(

@@ -82,18 +82,20 @@ def for_member(waiting: Waiting) -> str:
 
 
 @lru_cache(_TEXTS_MAX)
-def skipped(waiting: Waiting, nodes: int) -> str:
-    """The sentence of a pod that is not refused by nodes."""
+def skipped(waiting: Waiting, nodes: int, *, has_node: bool = False) -> str:
+    """The sentence of a pod that is not refused by nodes. `has_node`: one was found that does not refuse it."""
     if waiting.state is State.HELD:
         return f"0/{nodes} nodes are available: {waiting.text}." if waiting.is_about_nodes else waiting.text
     why = why_skipped(waiting)
+    if waiting.rule is not None:
+        why = quotas.and_nodes(why, has_node=True if has_node else None)
     return f"{why}." if waiting.state is State.RESERVED else sentence(why)  # it begins with the name of a node
 
 
 def why_skipped(waiting: Waiting) -> str:
     """What a pod waits for by the word of the daemon."""
     if waiting.rule is not None:
-        return quotas.and_nodes(rule_clause(waiting, waiting.rule), no_node=False)
+        return rule_clause(waiting, waiting.rule)
     match waiting.state:
         case State.READY:
             return _ahead(waiting) if waiting.ahead else turns.next_in(waiting.queue)

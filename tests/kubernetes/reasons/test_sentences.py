@@ -79,6 +79,12 @@ def test_a_quota_is_said_without_nodes_which_are_not_the_cause(reader: Reader) -
     assert reader.last_event() == ("SchedulingSkipped", text)
 
 
+def test_nodes_are_not_cleared_where_none_has_room_for_a_pod_above_a_quota(reader: Reader) -> None:
+    reader.pod(cpu="2")
+    reader.say("p", Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.small", "vcore", 2000, 0, 2000, 2000))
+    assert reader.told()[1] == "Queue root.small is at its quota: 2 of 2 cpu used, 2 more asked."
+
+
 GIB = 1 << 30
 
 

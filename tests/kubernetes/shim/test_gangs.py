@@ -197,7 +197,7 @@ async def test_pods_of_a_virtual_gang_that_is_held_by_quota_are_all_skipped(
     metadata["labels"]["queue"] = "root.small"
     for name in names:
         await world.pod(name, metadata=metadata)
-    pods = await until_all_told(world, names, "SchedulingSkipped", "quota of queue root.small")
+    pods = await until_all_told(world, names, "SchedulingSkipped", "Queue root.small ")
     assert len({condition(pods[name], "PodScheduled")["message"] for name in names}) == 1
     assert not any(node_of(pods[name]) for name in names)
     await world.end("other")

@@ -150,7 +150,7 @@ def gang_gave_way() -> gang_facts.GangGaveWay:
 
 
 def swap_refused() -> gang_facts.SwapRefused:
-    reason = "ask key-1 does not fit: it wants vcore 20, placeholder key-2 has vcore 10"
+    reason = "ask key-1 does not fit: it asks for 20 cpu, placeholder key-2 has 10"
     return gang_facts.SwapRefused(RM, PARTITION, QUEUE, APPLICATION, "key-1", "group", placeholders=1, reason=reason)
 
 

@@ -190,6 +190,6 @@ def test_a_request_that_does_not_fit_in_its_placeholder_says_why_and_so_does_the
     talk.asks(real("r", memory=11))
     listener.recorder.observe(talk.schedule(), at(0))
     told = {message.objectID: message.message for message in listener.messages() if message.referenceID == "gang"}
-    why = "ask r does not fit: it wants memory 11, placeholder p has 10"
+    why = "ask r of application gang does not fit: it asks for 11 memory, placeholder p has 10"
     assert told["p"] == why
     assert told["r"].startswith(f"{why}; it continues as an ordinary request")

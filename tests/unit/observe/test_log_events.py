@@ -172,7 +172,7 @@ def test_a_placeholder_that_is_too_small_names_both_numbers_and_does_not_flood_t
     written.log.observe([swap_refused()] * 1000, at(SECOND_NS))
     lines = written.lines()
     assert len(lines) == log_events.COMPLAINTS_MAX
-    assert "wants vcore 20, placeholder key-2 has vcore 10" in lines[0]["reason"]
+    assert "asks for 20 cpu, placeholder key-2 has 10" in lines[0]["reason"]
 
 
 def test_of_a_flood_the_first_lines_are_written_and_the_rest_counted(written: Written) -> None:

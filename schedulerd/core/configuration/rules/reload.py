@@ -30,6 +30,7 @@ from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.quotas.limit_subject import LimitSubject
 from schedulerd.core.state.quotas.usage import UsageLedger
 from schedulerd.core.state.step_context import ResourceManager
+from schedulerd.sentences.words import amount
 
 NAMES_SHOWN = 5
 """Maximum number of application names in a sentence."""
@@ -264,7 +265,7 @@ class _QueueComparison:
                 if name is not None and queue.max.exceeded_by({}, whole.items()) is None:
                     message = (
                         f"the gang of application {application.application_id} will never start: its placeholderAsk "
-                        f"wants {name} {amount_text(name, whole[name])}, and max of queue {queue.written} becomes "
+                        f"wants {amount(name, whole[name])}, and max of queue {queue.written} becomes "
                         f"{amount_text(name, spec.max[name])}"
                     )
                     yield self._say(ImpactKind.GANG_TOO_LARGE, queue.path, message, harms=True)

@@ -12,7 +12,6 @@ from schedulerd.core.language.resources import Limits, Resources
 from schedulerd.core.language.specs import SECOND_NS, ApplicationOrder, LimitSpec
 from schedulerd.core.state.pending.rules.states import PendingState
 from schedulerd.observe.explain_sentences import ask_summary
-from schedulerd.sentences.quotas import NOT_NODES
 from tests.unit.core.answering_rm import a_judge
 from tests.unit.core.builders import (
     Conversation,
@@ -161,7 +160,7 @@ def test_a_gang_above_the_limit_of_its_user() -> None:
     talk.schedule()
     amounts = "10 of 50 memory used, 30 promised to gangs, 40 more asked"
     assert tell(talk, S.USER_LIMIT_BLOCKED, "p0", "gang")[:3] == [
-        f"User 'somebody' would be above its limit in queue root.a with the whole gang: {amounts}. {NOT_NODES}.",
+        f"User 'somebody' would be above its limit in queue root.a with the whole gang: {amounts}.",
         "Used by application first (10 memory).",
         "It goes on when 30 memory is released or no longer promised, or when this limit is raised to 80 memory.",
     ]
@@ -173,7 +172,7 @@ def test_a_limit_of_a_user() -> None:
     talk.asks(an_ask("k", 10, count=2))
     talk.schedule()
     assert tell(talk, S.USER_LIMIT_BLOCKED) == [
-        f"User 'somebody' is at its limit in queue root.a: 10 of 10 memory used, 10 more asked. {NOT_NODES}.",
+        "User 'somebody' is at its limit in queue root.a: 10 of 10 memory used, 10 more asked.",
         "Used by application app (10 memory).",
         "It goes on when 10 memory is released, or when this limit is raised to 20 memory.",
         FIRST,
@@ -186,7 +185,7 @@ def test_a_bound_on_running_applications() -> None:
     talk.asks(an_ask("k", 10), an_ask("k", 10, app="second"))
     talk.schedule()
     assert tell(talk, S.MAX_APPLICATIONS_BLOCKED, app="second") == [
-        "Queue root.a runs 1 of at most 1 applications. Nodes are not the cause.",
+        "Queue root.a runs 1 of at most 1 applications.",
         "Running: application app.",
         "It starts when one of them completes, or when maxapplications of root.a is raised to 2.",
         FIRST,

@@ -55,7 +55,7 @@ def test_a_gang_above_a_quota_is_refused_with_both_numbers(tree: QueueSpec, wher
     talk = a_talk(root=tree)
     refused = only(ApplicationRejected, talk.apps(a_gang(memory=20)))
     assert refused.code is RejectCode.OVER_QUOTA
-    assert "memory 20" in refused.reason
+    assert "wants 20 memory," in refused.reason
     assert f"max of queue {where} is 15" in refused.reason
     assert only(ApplicationAccepted, talk.apps(an_app("gang", placeholder_ask=Resources(gpu=99))))
 
@@ -145,7 +145,7 @@ def test_a_swap_has_two_phases_and_is_one_update() -> None:
     facts = talk.schedule()
     request = only(ReleaseRequested, facts)
     assert (request.termination, request.uuid) == (T.PLACEHOLDER_REPLACED, "uuid-1")
-    assert "ask r takes the room" in request.message
+    assert "ask r of application gang takes the room" in request.message
     assert of(Allocated, facts) == []
     assert (talk.node().allocated, talk.queue().allocated) == ({"memory": 20}, {"memory": 20})
     assert (talk.queue().pending, talk.app("gang").awaiting_placeholder) == ({}, 1)
@@ -201,7 +201,7 @@ def test_an_ask_too_large_for_its_placeholder_goes_on_without_and_the_placeholde
     facts = talk.schedule()
     request = only(ReleaseRequested, facts)
     assert request.termination is T.TIMEOUT
-    assert request.message == "ask r does not fit: it wants memory 15, placeholder p has 10"
+    assert request.message == "ask r of application gang does not fit: it asks for 15 memory, placeholder p has 10"
     assert placed(facts) == [("gang", "r", "n1")]
     assert [one.idle for one in talk.app("gang").task_groups] == [1]
 
