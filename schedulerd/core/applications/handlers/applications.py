@@ -274,8 +274,8 @@ def _gang_mistake_in(leaf: Queue, spec: NewApplication) -> Mistake | None:
                 who = f"{'group' if is_group else 'user'} {shown(account)}"
                 return Mistake(
                     RejectCode.OVER_QUOTA,
-                    f"placeholderAsk wants {amount(name, ask[name])}, but maxresources of {who} in queue {queue.written} "
-                    f"is {amount_text(name, limit.max[name])}: the gang could never be placed",
+                    f"placeholderAsk wants {amount(name, ask[name])}, but maxresources of {who} in queue "
+                    f"{queue.written} is {amount_text(name, limit.max[name])}: the gang could never be placed",
                 )
     return None
 

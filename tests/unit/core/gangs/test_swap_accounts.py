@@ -139,10 +139,8 @@ def test_with_no_room_anywhere_the_ask_waits_says_why_and_is_placed_when_room_co
     talk.nodes(a_node("n1", action=NodeAction.DRAIN_NODE), a_node("n2", {"memory": 5}))
     assert placed(confirm(talk, request) + talk.schedule()) == []
     [ask] = talk.app("gang").asks
-    assert (
-        ask.waiting_for
-        == "no node has room: 2 nodes are considered, 1 is draining, 1 would have too little memory even if it were empty"
-    )
+    counted = "1 is draining, 1 would have too little memory even if it were empty"
+    assert ask.waiting_for == f"no node has room: 2 nodes are considered, {counted}"
     assert talk.outstanding() == [("gang", "r", 1)]
     assert talk.app("gang").state == S.STARTING
     talk.nodes(a_node("n2", {"memory": 10}, action=NodeAction.UPDATE))
