@@ -14,7 +14,7 @@ from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.objects.pod import PodCondition
 from schedulerd.kubernetes.reasons.sentences import SKIPPED, UNSCHEDULABLE
 from schedulerd.kubernetes.reasons.waiting import State
-from schedulerd.observe.explain_causes import rule_clause
+from schedulerd.observe.explain_sentences import rule_clause
 from schedulerd.sentences.gangs import NOT_COMPLETE
 from schedulerd.sentences.preemption import kept
 from schedulerd.sentences.quotas import NOT_NODES

@@ -11,9 +11,8 @@ from collections.abc import Generator
 from itertools import islice
 from typing import NamedTuple
 
-from schedulerd.core.explain.rules.reservations import lacks_of
 from schedulerd.core.explain.values import Lack, NodeCount, NodeFit, NodeSurvey
-from schedulerd.core.language.resources import Items
+from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
@@ -46,6 +45,12 @@ class _Near(NamedTuple):
 def lacks(request_class: RequestClass, node: Node, ask: Ask | None = None) -> list[Lack]:
     """All resources that the node lacks for the request class, or for this ask of it."""
     return lacks_of(request_class.items, room_for(request_class, node, ask))
+
+
+def lacks_of(items: Items, room: Resources) -> list[Lack]:
+    """The resources of which there is not enough room. Never more is missing than is asked for: room that is below
+    zero, because more was promised or used than there is, counts as none."""
+    return [Lack(name, amount, free, amount - free) for name, amount in items if (free := max(0, room[name])) < amount]
 
 
 def survey(

@@ -12,8 +12,7 @@ from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from schedulerd.core.explain.causes import NoRoomCause
-from schedulerd.core.explain.rules import quotas
-from schedulerd.core.explain.rules.ask import cause_of, explain_ask, explain_without_nodes
+from schedulerd.core.explain.rules.ask import cause_of, explain_ask, explain_without_nodes, uses_of_queue
 from schedulerd.core.explain.rules.room import Room
 from schedulerd.core.explain.values import (
     ApplicationExplanation,
@@ -371,7 +370,7 @@ def explain_queue(
 
 
 def _use(queue: Queue, name: str) -> ResourceUse:
-    uses, left_out = quotas.uses_of_queue(queue, name)
+    uses, left_out = uses_of_queue(queue, name)
     return ResourceUse(
         resource=name,
         used=queue.allocated[name],

@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedulerd.core.explain.rules import room
-from schedulerd.core.explain.rules.ask import explain_ask
+from schedulerd.core.explain.rules.ask import AHEAD_SEEN_MAX, explain_ask
 from schedulerd.core.explain.rules.nodes import BEST_NODES_MAX, NODES_A_TURN, survey
-from schedulerd.core.explain.rules.position import AHEAD_SEEN_MAX
 from schedulerd.core.explain.rules.reasons import explain_queue
 from schedulerd.core.explain.rules.room import NODES_A_TURN as ROOM_NODES_A_TURN
 from schedulerd.core.language.commands import NodeAction

@@ -7,7 +7,7 @@ from heapq import nlargest
 from itertools import islice
 from typing import Any
 
-from schedulerd.core.explain.rules.quotas import USES_NAMED_MAX
+from schedulerd.core.explain.rules.ask import USES_NAMED_MAX
 from schedulerd.core.explain.rules.reasons import explain_queue
 from schedulerd.core.explain.values import ResourceUse
 from schedulerd.core.language.specs import LimitSpec
