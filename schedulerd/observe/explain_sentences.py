@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from schedulerd.amounts import amount, amounts, part_of
 from schedulerd.core.explain.causes import (
     Cause,
     GangCause,
@@ -40,7 +41,7 @@ from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.views.values import UnclaimedView
 from schedulerd.sentences import applications, gangs, nodes, preemption, quotas, turns
-from schedulerd.sentences.words import amount, amounts, clock_time, duration, part_of, sentence
+from schedulerd.sentences.words import clock_time, duration, sentence
 
 _COUNTS_SAID_MAX = 8
 """Causes of nodes in a sentence."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from schedulerd.sentences.words import amounts
+from schedulerd.amounts import amounts
 
 NOT_COMPLETE = "gang: not all of it has room yet"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from schedulerd.amounts import amount_text
-from schedulerd.sentences.words import amount, amounts, listed, resource
+from schedulerd.amounts import amount, amount_text, amounts, resource
+from schedulerd.sentences.words import listed
 
 NO_NODES = "there are no nodes"
 

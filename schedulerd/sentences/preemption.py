@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from schedulerd.amounts import amount, part_of, resource
 from schedulerd.sentences.nodes import lacks
-from schedulerd.sentences.words import amount, many, part_of, resource, sentence
+from schedulerd.sentences.words import many, sentence
 
 OFF = "preemption is off in this partition"
 NOT_ALLOWED = "it may not preempt others (allowPreemptOther is false)"

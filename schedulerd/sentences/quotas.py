@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias
 
-from schedulerd.amounts import amount_text
-from schedulerd.sentences.words import amount, part_of
+from schedulerd.amounts import amount, amount_text, part_of
 
 RuleKind: TypeAlias = Literal[
     "quota", "gang quota", "max applications", "limit", "gang limit", "limit max applications"

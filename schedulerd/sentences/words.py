@@ -1,33 +1,11 @@
-"""Amounts, times and counts in sentences: `2 cpu`, `14 min`, `21:09:13`, `3 pods`."""
+"""Times, counts and lists in sentences: `14 min`, `21:09:13`, `3 pods`, `a, b and c`."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-
-from schedulerd.amounts import VCORE, amount_text
+from collections.abc import Iterable, Sequence
 
 SECOND_NS = 1_000_000_000
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
-
-
-def resource(name: str) -> str:
-    """The resource as people call it: `cpu` for the `vcore` of the interface."""
-    return "cpu" if name == VCORE else name
-
-
-def amount(name: str, value: int) -> str:
-    """`500m cpu`, `1Gi memory`."""
-    return f"{amount_text(name, value)} {resource(name)}"
-
-
-def amounts(resources: Mapping[str, int]) -> str:
-    """`1Gi memory, 500m cpu`."""
-    return ", ".join(amount(name, value) for name, value in resources.items())
-
-
-def part_of(name: str, used: int, whole: int) -> str:
-    """`1 of 4 cpu`."""
-    return f"{amount_text(name, used)} of {amount(name, whole)}"
 
 
 def many(number: int, what: str) -> str:

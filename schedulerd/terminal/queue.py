@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from schedulerd.amounts import amount_text
-from schedulerd.sentences.words import resource
+from schedulerd.amounts import amount_text, resource
 from schedulerd.terminal.api_client import segment
 from schedulerd.terminal.cli import (
     EXIT_CODES,

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from schedulerd.amounts import amount_text
-from schedulerd.sentences import words
+from schedulerd.amounts import amount, amount_text
 from schedulerd.terminal.words import age, amounts, clean, free, moment
 
 Item = Mapping[str, Any]
@@ -46,7 +45,7 @@ def _use(item: Item, _now: int) -> str:
 def _of_max(item: Item, name: str) -> str:
     most = item["max"].get(name)
     used = item["used"].get(name, 0)
-    return words.amount(name, used) if most is None else f"{amount_text(name, used)}/{words.amount(name, most)}"
+    return amount(name, used) if most is None else f"{amount_text(name, used)}/{amount(name, most)}"
 
 
 def _applications(item: Item, _now: int) -> str:

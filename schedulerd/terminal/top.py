@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from schedulerd.sentences.words import part_of
+from schedulerd.amounts import part_of
 from schedulerd.terminal.api_client import ApiClient, ApiProblem
 from schedulerd.terminal.cli import EXIT_CODES, WATCH_SECONDS, Outage, connect, exit_codes, with_connection
 from schedulerd.terminal.words import amounts, bar, clean, free, moment, share

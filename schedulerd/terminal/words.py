@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from schedulerd.sentences import words
+from schedulerd.amounts import amounts as amount_texts
 
 SECOND_NS = 1_000_000_000
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -20,7 +20,7 @@ def clean(text: object) -> str:
 
 def amounts(resources: Mapping[str, int]) -> str:
     """`1Gi memory, 500m cpu`; `-` for nothing."""
-    return clean(words.amounts(resources)) or "-"
+    return clean(amount_texts(resources)) or "-"
 
 
 def free(node: Mapping[str, Mapping[str, int]]) -> str:

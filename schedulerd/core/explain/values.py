@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from schedulerd.core.explain.causes import Cause, RuleCause, Use
 from schedulerd.core.views.node_causes import NodeCauseKind
 
 Amounts: TypeAlias = dict[str, int]
+ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -368,3 +369,19 @@ class FitsFinding:
     """The others that would not let it in."""
     quotas: list[QuotaLevel]
     nodes: NodeSurvey
+
+
+def with_wall_times(value: ValueT, epoch_ns: int) -> ValueT:
+    """The explanation with times since the Unix epoch: every field that ends with `_ns` is a time."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    changed: dict[str, Any] = {}
+    for field in fields(value):
+        old = getattr(value, field.name)
+        if field.name.endswith("_ns"):
+            changed[field.name] = None if old is None else epoch_ns + old
+        elif is_dataclass(old):
+            changed[field.name] = with_wall_times(old, epoch_ns)
+        elif isinstance(old, list) and old and is_dataclass(old[0]):
+            changed[field.name] = [with_wall_times(one, epoch_ns) for one in old]
+    return replace(value, **changed) if changed else value

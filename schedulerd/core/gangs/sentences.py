@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
+from schedulerd.amounts import amounts, part_of
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.state.model.application import Application
@@ -12,7 +13,6 @@ from schedulerd.core.state.model.gang import Gang, TaskGroup
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
-from schedulerd.sentences.words import amounts, part_of
 
 GANG_TIMEOUT = "ResourceReservationTimeout"
 """Prefix of the sentence, by which an RM can recognize this reason."""

@@ -16,7 +16,6 @@ from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.pending.retry_timers import attempts_of
 from schedulerd.core.state.pending.rules.states import Cause, PendingState, group_state
 from schedulerd.core.state.quotas.rules import Blocked
-from schedulerd.core.state.quotas.sentences import sentence
 from schedulerd.core.views.gang_progress import gang_progress
 from schedulerd.core.views.node_causes import node_cause
 from schedulerd.core.views.state_query import StateQuery
@@ -67,7 +66,7 @@ class Explanation:
             case PendingState.AWAITING_GANG, _:
                 return gangs.own(_progress(app))
             case _, Blocked():
-                return sentence(cause)
+                return cause.clause()
             case PendingState.PREDICATE_FAILED, _:
                 history = ask.predicate_history
                 found = history.reasons.items() if history is not None else ()
@@ -124,7 +123,7 @@ class Explanation:
 
 def _progress(app: Application) -> str:
     found = gang_progress(app)
-    why = sentence(found.rule) if found.rule is not None else ""
+    why = found.rule.clause() if found.rule is not None else ""
     return gangs.progress(
         found.placed, found.wanted, dict(found.needs), found.state or "", why, is_restricted=found.is_restricted
     )

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from schedulerd.amounts import amount_text
+from schedulerd.amounts import amount, amount_text
 from schedulerd.core.applications.handlers import asks, joining, queues, rm_releases
 from schedulerd.core.applications.rules import namespace_tags
 from schedulerd.core.applications.rules.namespace_tags import UnreadableTag
@@ -44,7 +44,6 @@ from schedulerd.core.state.pending.sort_keys import APPLICATION_ORDERS
 from schedulerd.core.state.quotas.limit_subject import LimitSubject, group_of
 from schedulerd.core.state.step_context import Change, ResourceManager, StepContext, take
 from schedulerd.core.state.unknown_application import unknown_application
-from schedulerd.sentences.words import amount
 
 
 def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Change:

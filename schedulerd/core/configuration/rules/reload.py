@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from schedulerd.amounts import amount_text
+from schedulerd.amounts import amount, amount_text
 from schedulerd.core.applications.rules.queue_placement import (
     FORCE_CREATE_TAG,
     RECOVERY_QUEUE,
@@ -30,7 +30,6 @@ from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.quotas.limit_subject import LimitSubject
 from schedulerd.core.state.quotas.usage import UsageLedger
 from schedulerd.core.state.step_context import ResourceManager
-from schedulerd.sentences.words import amount
 
 NAMES_SHOWN = 5
 """Maximum number of application names in a sentence."""

@@ -24,7 +24,6 @@ from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.quotas.limit_subject import LimitSubject
 from schedulerd.core.state.quotas.rules import blocked, blocked_by_limits, blocked_by_user_limits
-from schedulerd.core.state.quotas.sentences import sentence
 from schedulerd.sentences import preemption
 
 QUEUES_NOTED_MAX = 3
@@ -110,11 +109,11 @@ class PreemptionContext:
                 )
                 why = blocked_by_user_limits(queue, together, key)
             if why is not None:
-                return sentence(why)
+                return why.clause()
             if key.starts_application and self._counts_starts(queue) and self._others_are_to_start(queue):
                 return f"applications that are about to start may be the last that queue {queue.written} lets run"
         why = blocked(self.queue, items, key) if self._limiting_queue == 0 and not self.preempts_within else None
-        return sentence(why) if why is not None else ""
+        return why.clause() if why is not None else ""
 
     def _may_have_room(self) -> bool:
         """Whether room may become free without victims: by pending releases or by aging reservations."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
+from schedulerd.amounts import resource
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.sentences import preemption
-from schedulerd.sentences.words import resource
 
 NODES_SEEN_MAX = 8
 """Maximum number of nodes whose allocations are checked."""

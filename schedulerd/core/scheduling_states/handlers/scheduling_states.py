@@ -51,7 +51,6 @@ from schedulerd.core.state.pending.parent_entity import BlockReason
 from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.pending.rules.states import PendingState, blocking_rule, group_state
 from schedulerd.core.state.quotas.rules import highest_blocked
-from schedulerd.core.state.quotas.sentences import sentence
 from schedulerd.core.state.step_context import ResourceManager, StepContext
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
@@ -395,5 +394,5 @@ def _reason(
     leaf, pending_class = scan.place
     why = highest_blocked(leaf, pending_class.items, pending_class.quota_key)
     if why is not None:
-        return sentence(why)
+        return why.clause()
     return turns.ONLY_BEFORE

@@ -7,7 +7,7 @@ else on another node with room, else it is pending again. The ledgers change onc
 
 from __future__ import annotations
 
-from schedulerd.amounts import amount_text
+from schedulerd.amounts import amount, amount_text
 from schedulerd.core.language.ask_tags import ask_name
 from schedulerd.core.language.facts.fact import Fact, ReleaseCause, WithdrawCause
 from schedulerd.core.language.facts.gangs import SwapRefused
@@ -24,7 +24,6 @@ from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.asks import admits_group, requeue
 from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.step_context import StepContext
-from schedulerd.sentences.words import amount
 
 
 def swap_next(context: StepContext, partition: Partition) -> bool:

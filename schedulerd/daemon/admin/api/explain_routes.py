@@ -15,7 +15,7 @@ from starlette.responses import Response
 from schedulerd.core.explain.rules.ask import explain_ask
 from schedulerd.core.explain.rules.fits import Supposed, fits
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
-from schedulerd.core.explain.values import Reason
+from schedulerd.core.explain.values import Reason, with_wall_times
 from schedulerd.core.language.ask_tags import POD_NAME_TAG, pod_of
 from schedulerd.core.language.checks import shown
 from schedulerd.core.language.reading import INT64_MAX
@@ -38,7 +38,6 @@ from schedulerd.daemon.admin.api.listings import Name
 from schedulerd.daemon.admin.api.routers import Router
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.observe import explain_sentences as sentences
-from schedulerd.observe.wall_times import with_wall_times
 from schedulerd.wire.callback import NoPodAnswer
 
 RESOURCES_MAX = 50

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import blake2s
 
-from schedulerd.amounts import VCORE
-from schedulerd.sentences.words import resource
+from schedulerd.amounts import VCORE, resource
 
 TEXT_LENGTH_SHOWN = 400
 """Characters of one text on a page."""

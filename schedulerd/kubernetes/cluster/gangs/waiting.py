@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from schedulerd.amounts import amounts
 from schedulerd.kubernetes.cluster import conditions
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
@@ -19,7 +20,6 @@ from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
 from schedulerd.kubernetes.pod_resources import PODS
 from schedulerd.kubernetes.reasons.sentences import SKIPPED, UNSCHEDULABLE, condition_reason
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
-from schedulerd.sentences.words import amounts
 
 
 def of_gang(application: Application) -> Waiting | None:

@@ -10,7 +10,7 @@ from starlette.exceptions import HTTPException
 
 from schedulerd.core.explain.rules.ask import explain_ask
 from schedulerd.core.explain.rules.reasons import explain_application
-from schedulerd.core.explain.values import ApplicationExplanation, Position
+from schedulerd.core.explain.values import ApplicationExplanation, Position, with_wall_times
 from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.checks import shown
 from schedulerd.core.state.model.application import Application
@@ -28,7 +28,6 @@ from schedulerd.daemon.admin.ui.view import View
 from schedulerd.daemon.admin.ui.words import state_cause
 from schedulerd.observe.event_record import Event
 from schedulerd.observe.explain_sentences import application_summary, ask_details, ask_summary, pending_count
-from schedulerd.observe.wall_times import with_wall_times
 from schedulerd.sentences.words import duration
 
 PARAMS = ("id", "from")

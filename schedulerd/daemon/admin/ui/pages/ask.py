@@ -7,9 +7,10 @@ from itertools import islice
 
 from starlette.exceptions import HTTPException
 
+from schedulerd.amounts import resource
 from schedulerd.core.explain.causes import RuleCause
 from schedulerd.core.explain.rules.ask import explain_ask
-from schedulerd.core.explain.values import AskExplanation, NodeSurvey, QuotaLevel
+from schedulerd.core.explain.values import AskExplanation, NodeSurvey, QuotaLevel, with_wall_times
 from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.checks import shown
 from schedulerd.core.state.model.allocation import Ask
@@ -22,9 +23,8 @@ from schedulerd.daemon.admin.ui.texts import NONE, amount, amounts, count, many,
 from schedulerd.daemon.admin.ui.view import View
 from schedulerd.observe.event_record import Event
 from schedulerd.observe.explain_sentences import ask_details, ask_summary
-from schedulerd.observe.wall_times import with_wall_times
 from schedulerd.sentences import nodes
-from schedulerd.sentences.words import duration, resource
+from schedulerd.sentences.words import duration
 
 PARAMS = ("application", "ask")
 EVENTS_SHOWN = 30

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from schedulerd.amounts import resource
 from schedulerd.daemon.admin.ui.bars import share_class
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.counts import Counts
 from schedulerd.daemon.admin.ui.texts import amount, clock_time, count, percent, row_key, short_count
 from schedulerd.daemon.admin.ui.view import View
-from schedulerd.sentences.words import resource
 
 _USES_MAX = 4
 

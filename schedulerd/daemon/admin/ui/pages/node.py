@@ -7,6 +7,7 @@ from itertools import islice
 
 from starlette.exceptions import HTTPException
 
+from schedulerd.amounts import resource
 from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.checks import shown
 from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
@@ -20,7 +21,7 @@ from schedulerd.daemon.admin.ui.pages.head import add_head
 from schedulerd.daemon.admin.ui.slices import page_of
 from schedulerd.daemon.admin.ui.texts import NONE, amount, amounts, count, many, moment, percent, row_key, visible
 from schedulerd.daemon.admin.ui.view import View
-from schedulerd.sentences.words import duration, resource
+from schedulerd.sentences.words import duration
 
 PARAMS = ("id", "from")
 PODS_SHOWN = 60

@@ -7,6 +7,7 @@ from heapq import nlargest
 from itertools import islice
 from typing import Any
 
+from schedulerd.amounts import resource
 from schedulerd.core.explain.rules.ask import USES_NAMED_MAX
 from schedulerd.core.explain.rules.reasons import explain_queue
 from schedulerd.core.explain.values import ResourceUse
@@ -24,7 +25,6 @@ from schedulerd.daemon.admin.ui.slices import page_of
 from schedulerd.daemon.admin.ui.texts import NONE, amount, amounts, many, moment, percent, row_key, visible
 from schedulerd.daemon.admin.ui.view import Fields, View
 from schedulerd.observe.explain_sentences import pending_count
-from schedulerd.sentences.words import resource
 
 PARAMS = ("path", "users", "limits", "changes")
 APPLICATIONS_SHOWN = 25

@@ -5,6 +5,7 @@ from __future__ import annotations
 from heapq import nlargest
 from itertools import islice
 
+from schedulerd.amounts import resource
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.daemon.admin.api.models import QueueItem
 from schedulerd.daemon.admin.ui.bars import bar
@@ -13,7 +14,6 @@ from schedulerd.daemon.admin.ui.counts import Counts, end_of, full_of
 from schedulerd.daemon.admin.ui.pages.queue_tree import Fold
 from schedulerd.daemon.admin.ui.texts import NONE, amount, count, percent, row_key
 from schedulerd.daemon.admin.ui.view import Fields, View
-from schedulerd.sentences.words import resource
 
 DEPTH_SHOWN = 8
 _SIBLINGS_SEEN = 100
