@@ -181,7 +181,7 @@ KINDS: Mapping[str, Kind] = {
         (
             Column("TIME", lambda item, _now: moment(item["at_ns"])),
             Column("TYPE", _field("type")),
-            Column("OBJECT", _field("object")),
+            Column("OBJECT", lambda item, _now: item["pod"] or item["object"]),
             Column("REASON", _field("reason")),
             Column("REFERENCE", _field("reference")),
             Column("MESSAGE", _field("message")),

@@ -290,6 +290,8 @@ class EventItem:
     type: EventType
     object: str
     """Id of the object: an application, a node, a queue."""
+    pod: str
+    """NAMESPACE/NAME if the object is an ask of a Kubernetes pod, while the ask is there; else ''."""
     reference: str
     change: str
     """none, set, add or remove."""

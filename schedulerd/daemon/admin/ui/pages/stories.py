@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.language.ask_tags import pod_of
+from schedulerd.daemon.admin.api.projections import pod_of_request
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.texts import amounts, many, moment, row_key
 from schedulerd.daemon.admin.ui.view import View
@@ -129,7 +130,8 @@ def _add_row(made: View, context: Context, row: _Row, some: list[Event]) -> None
     name, href = row.object_id, _link(context, record)
     other, other_href = _other(context, record) if len(some) == 1 else ("", "")
     if record.kind == Kind.REQUEST and len(some) == 1:
-        name, other, other_href = record.object_id, row.object_id, context.links.application(row.object_id)
+        name = pod_of_request(context.place.partition, record) or record.object_id
+        other, other_href = row.object_id, context.links.application(row.object_id)
     elif record.kind == Kind.REQUEST:
         href = context.links.application(row.object_id)
     elif not row.object_id:

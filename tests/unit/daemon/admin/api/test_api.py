@@ -20,7 +20,9 @@ from schedulerd.daemon.admin.api.event_stream import HEARTBEAT_SECONDS, STREAM_S
 from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
 from schedulerd.daemon.admin.api.schema import openapi
 from schedulerd.observe import ended
+from schedulerd.observe.event_record import SI, Record
 from schedulerd.wire.callback import NoPodAnswer
+from tests.instants import at
 from tests.unit import virtual_loop
 from tests.unit.core.builders import (
     a_conversation,
@@ -404,6 +406,14 @@ def busy() -> ApiWorld:
     world.events.register()
     world.events.happen(3)
     return world
+
+
+def test_an_event_of_an_ask_has_the_name_of_its_pod() -> None:
+    world = ApiWorld()
+    for key, group in (("k", "app"), ("k", "big"), ("gone", "app"), ("k", "gone")):
+        record = Record(SI.REQUEST, key, SI.NONE, SI.DETAILS_NONE, group, group=group)
+        world.events.feed.ring.add(at(1), world.talk.rm_id, "default", 1, lambda what: (what,), record)
+    assert [one["pod"] for one in world.get("/events")["items"]] == ["ns/pod-1", "", "", ""]
 
 
 def test_the_last_events_are_listed_and_what_comes_after_them(busy: ApiWorld) -> None:
