@@ -251,17 +251,7 @@ def _cause_clause(state: str, cause: Cause, now_ns: int) -> str:
 
 def rule_clause(cause: RuleCause) -> str:
     """The rule with the amounts that show why it blocks."""
-    return quotas.rule(
-        cause.rule,
-        cause.queue,
-        cause.resource,
-        used=cause.used,
-        promised=cause.promised,
-        asked=cause.asked,
-        most=cause.max,
-        account=cause.account,
-        is_group=cause.is_group,
-    )
+    return quotas.rule(cause.rule, cause.queue, cause)
 
 
 def _rules_details(first: RuleCause, others: list[RuleCause]) -> list[str]:
@@ -274,17 +264,7 @@ def _rules_details(first: RuleCause, others: list[RuleCause]) -> list[str]:
 
 
 def _rule_details(cause: RuleCause, *, is_only: bool) -> list[str]:
-    lift = quotas.lift(
-        cause.rule,
-        cause.queue,
-        cause.resource,
-        counted=cause.used + cause.promised,
-        asked=cause.asked,
-        most=cause.max,
-        leaving=cause.leaving,
-        has_promised=bool(cause.promised),
-        is_only=is_only,
-    )
+    lift = quotas.lift(cause.rule, cause.queue, cause, cause.leaving, is_only=is_only)
     uses = [f"{'Used by' if cause.resource else 'Running:'} {_uses(cause)}."] if cause.uses else []
     return [*uses, sentence(lift)]
 

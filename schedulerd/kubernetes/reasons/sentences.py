@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
+from schedulerd.kubernetes.reasons.waiting import State, Waiting
 from schedulerd.sentences import applications, gangs, preemption, quotas, turns
 from schedulerd.sentences.nodes import too_large
 from schedulerd.sentences.words import sentence, sentences
@@ -95,7 +95,7 @@ def skipped(waiting: Waiting, nodes: int, *, has_node: bool = False) -> str:
 def why_skipped(waiting: Waiting) -> str:
     """What a pod waits for by the word of the daemon."""
     if waiting.rule is not None:
-        return rule_clause(waiting, waiting.rule)
+        return quotas.rule(waiting.rule.value, waiting.queue, waiting)
     match waiting.state:
         case State.READY:
             return _ahead(waiting) if waiting.ahead else turns.next_in(waiting.queue)
@@ -114,21 +114,6 @@ def why_skipped(waiting: Waiting) -> str:
         case State.RESERVED:
             return preemption.kept(waiting.node, victims=waiting.victims)
     return "waiting for the scheduler to look at it"
-
-
-def rule_clause(waiting: Waiting, rule: Rule) -> str:
-    """The quota or limit that blocks."""
-    return quotas.rule(
-        rule.value,
-        waiting.queue,
-        waiting.resource,
-        used=waiting.used,
-        promised=waiting.promised,
-        asked=waiting.asked,
-        most=waiting.max,
-        account=waiting.account,
-        is_group=waiting.is_group,
-    )
 
 
 def _ahead(waiting: Waiting) -> str:

@@ -57,17 +57,7 @@ class Blocked(NamedTuple):
 
     def clause(self) -> str:
         """For people: the rule, and the amounts that show why it blocks."""
-        return quotas.rule(
-            self.by.value,
-            self.queue.written,
-            self.resource,
-            used=self.used,
-            promised=self.promised,
-            asked=self.asked,
-            most=self.max,
-            account=self.account,
-            is_group=self.is_group,
-        )
+        return quotas.rule(self.by.value, self.queue.written, self)
 
 
 def blocked(queue: Queue, items: Items, key: QuotaKey, own: Items = ()) -> Blocked | None:
