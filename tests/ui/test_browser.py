@@ -115,7 +115,7 @@ def test_without_scripts_the_page_says_the_same(browser: Browser, daemon: Daemon
         page = window.open("/")
         assert page.url == f"{daemon.url}/ui/"
         expect(page.locator("[data-list=queues]")).to_contain_text("notebooks")
-        expect(page.locator("[data-list=reasons]")).to_contain_text("The limit of user 'joe'")
+        expect(page.locator("[data-list=reasons]")).to_contain_text("User 'joe' is at its limit")
         expect(page.locator("[data-list=attention]")).to_contain_text("1 node not ready")
         expect(page.get_by_text("Nothing needs attention.")).to_be_hidden()
         page.get_by_role("link", name="Nodes", exact=True).click()

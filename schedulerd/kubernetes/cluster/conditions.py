@@ -46,6 +46,8 @@ LOST_NS = 10 * SECOND_NS
 """Until a condition that was not written is written again."""
 NODES_NS = 10 * SECOND_NS
 """Between two corrections of the number of nodes in conditions that are not about nodes."""
+NODES_TRIED_MAX = 20
+"""Nodes that are judged to find one with room for a pod that a quota or limit keeps out."""
 SILENT_NS = 10 * SECOND_NS
 """After so long without a word from the daemon, that is the reason."""
 _WAIT = (PodState.ASKED, PodState.HELD)
@@ -213,9 +215,16 @@ def said(model: Model, own: OwnPod) -> tuple[str, str] | None:
     reason = condition_reason(waiting)
     if reason != UNSCHEDULABLE:
         model.reasons.counts.forget(own.uid)
-        return reason, skipped(waiting, len(model.nodes.known))
+        has_node = waiting.rule is not None and _has_node(model, own.reason.shared_like or own.judged)
+        return reason, skipped(waiting, len(model.nodes.known), has_node=has_node)
     counts = model.reasons.counts.get(own.reason.shared_like or own.judged, own.uid)
     return (reason, refused(waiting, counts)) if counts is not None else None
+
+
+def _has_node(model: Model, pod: Pod) -> bool:
+    """Whether one of the first nodes does not refuse the pod: then nodes are not what it waits for."""
+    names = model.view.node_names[:NODES_TRIED_MAX]
+    return len(model.view.judge_all(pod, names=names)) < len(names)
 
 
 def _has_condition(own: OwnPod, reason: str, message: str) -> bool:

@@ -202,6 +202,8 @@ class Application:
     gang: Gang | None = None
     problem: Waiting | None = None
     """While WAITING: why."""
+    problem_ns: int = 0
+    """And since when."""
     failing: str = ""
     """Why the daemon ends it, as it has said when it began to."""
     added: AddApplication | None = None

@@ -7,16 +7,17 @@ at which nodes are judged is bounded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.predicates.node_resources_fit import is_counted
 from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal, Refusals
 from schedulerd.kubernetes.predicates.words import Words, reasons, todays_words
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.reasons.sentences import Counts
-from schedulerd.kubernetes.resources import pod_requests
+from schedulerd.kubernetes.resources import CPU, PODS, VCORE, pod_requests
 
 SECOND_NS = 1_000_000_000
 AGAIN_NS = 10 * SECOND_NS
@@ -169,6 +170,8 @@ class _Count:
         self._nodes = len(names)
         self._names = [name for name in names if name == only] if only else names
         self._judged = self._refused = 0
+        self._largest = {} if only else dict.fromkeys(_requests(pod), 0)
+        """The most that a node has of what the pod asks for."""
         self._said: dict[Refusals, list[str]] = {}
         self._found: Counter[str] = Counter()
         if only:
@@ -181,6 +184,7 @@ class _Count:
     def advance(self, nodes: int) -> int:
         """Judges so many further nodes, if there are; how many it has."""
         names = self._names[self._judged : self._judged + nodes]
+        self._note_largest(names)
         self._judged += len(names)
         refused = self._predicates.judge_all(self.pod, names=names)
         self._refused += len(refused)
@@ -194,7 +198,28 @@ class _Count:
 
     def result(self) -> Counts:
         found = tuple(sorted((reason, count) for reason, count in self._found.items() if count))
-        return Counts(self._nodes, found, len(self._names) - self._refused)
+        return Counts(self._nodes, found, len(self._names) - self._refused, self._too_large() if self._names else None)
+
+    def _note_largest(self, names: Sequence[str]) -> None:
+        largest = self._largest
+        for facts in (self._predicates.cache.state.nodes[name].facts for name in names):
+            if facts is not None:
+                for name in largest:
+                    largest[name] = max(largest[name], facts.allocatable.get(name, 0))
+
+    def _too_large(self) -> tuple[str, int, int] | None:
+        for name, amount in _requests(self.pod).items() if self._largest else ():
+            if amount > self._largest[name]:
+                return VCORE if name == CPU else name, amount, self._largest[name]
+        return None
+
+
+def _requests(pod: Pod) -> Mapping[str, int]:
+    """What nodes compare of what the pod asks for; nothing if it cannot be read."""
+    try:
+        return {name: amount for name, amount in pod_requests(pod).items() if is_counted(name) and name != PODS}
+    except MalformedQuantity:
+        return {}
 
 
 def class_and_size(predicates: Predicates, pod: Pod) -> Hashable:

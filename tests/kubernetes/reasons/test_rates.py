@@ -113,7 +113,7 @@ def test_counts_follow_the_nodes_and_only_then_cost_anything() -> None:
         reader.say(f"p{number}", FAILED)
     reader.pass_time(20)
     reader.writes.clear()
-    reader.put(node("m", cpu="1", unschedulable=True))
+    reader.put(node("m", cpu="4", unschedulable=True))
     reader.pass_time(15)
     text = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable."
     assert [reader.told(f"p{number}")[1] for number in range(3)] == [text] * 3

@@ -132,7 +132,7 @@ async def test_metrics_and_probes(world: World, tmp_path: Path) -> None:
         await world.pod("too-large", cpu="64")
         pods = await world.until_bound("p")
         await world.until(lambda pods: bool(condition(pods.get("too-large", {}), "PodScheduled")))
-        assert "Insufficient cpu" in condition(pods["too-large"], "PodScheduled")["message"]
+        assert "No node can ever fit 64 cpu" in condition(pods["too-large"], "PodScheduled")["message"]
         scraped = await metrics(command)
         assert scraped["schedulerd_kubernetes_ready"] == 1
         assert scraped["schedulerd_kubernetes_pods", "bound"] == 1

@@ -177,7 +177,7 @@ async def test_pods_of_a_virtual_gang_without_room_are_all_unschedulable(world: 
     pods = await until_all_told(world, names, "Unschedulable")
     said = {condition(pods[name], "PodScheduled")["message"] for name in names}
     kept = "0/1 nodes are available: 1 Insufficient cpu."
-    member = "a member of task group 'workers', with cpu 1, memory 64Mi."
+    member = "a member of task group 'workers', with 1 cpu, 64Mi memory."
     assert said == {f"{kept} Its gang waits for room for {member}"}, "two of them are held room for"
     assert not any("nominatedNodeName" in pod["status"] for pod in pods.values())
     await world.pod("late", metadata=gang(3, **virtual()))
@@ -199,7 +199,7 @@ async def test_pods_of_a_virtual_gang_that_is_held_by_quota_are_all_skipped(
     metadata["labels"]["queue"] = "root.small"
     for name in names:
         await world.pod(name, metadata=metadata)
-    pods = await until_all_told(world, names, "SchedulingSkipped", "quota of queue root.small")
+    pods = await until_all_told(world, names, "SchedulingSkipped", "Queue root.small ")
     assert len({condition(pods[name], "PodScheduled")["message"] for name in names}) == 1
     assert not any(node_of(pods[name]) for name in names)
     await world.end("other")

@@ -56,7 +56,7 @@ async def test_a_preempted_pod_is_deleted_and_its_room_used(world: World, daemon
     pods = await world.until(lambda pods: "preempted" in condition(pods["team"], "PodScheduled").get("message", ""))
     said = condition(pods["team"], "PodScheduled")
     assert said["reason"] == "SchedulingSkipped", "more nodes are not what it waits for"
-    assert said["message"].endswith(f"room is reserved on node {node}, where 1 preempted pod has to end first.")
+    assert said["message"].endswith(f"{node} is kept for it, where 1 preempted allocation has to end first.")
     await world.finish(victim)
     await world.until_bound("team")
     assert (await world.api.get(r.PODS, victim)).status == 404

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from collections.abc import Generator
-from dataclasses import fields, is_dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from pydantic_core import to_json
 from starlette.requests import Request
@@ -19,13 +18,14 @@ from schedulerd.daemon.runtime.shares import NoneLeft, Shared
 
 OPEN_MAX = 50
 """Requests for single objects and explanations at a time, of all clients."""
+BYTES_A_TURN = 8_192
+"""Bytes of an answer that are written without a stop, if its items are not larger: about 0.05 ms."""
 ETAG_BYTES_MAX = 65_536
 """Largest answer that has an entity tag."""
 WORK_SECONDS_MAX = 30.0
 """How long an explanation may take, its pauses included."""
 
 ResultT = TypeVar("ResultT")
-ValueT = TypeVar("ValueT")
 
 
 class Answers:
@@ -66,19 +66,3 @@ class Answers:
 
 
 API_JSON = JsonWriter(lambda value: to_json(value).decode(), ",", ":", chars=8_192)
-
-
-def with_wall_times(value: ValueT, epoch_ns: int) -> ValueT:
-    """The explanation with times since the Unix epoch: every field that ends with `_ns` is a time."""
-    if not is_dataclass(value) or isinstance(value, type):
-        return value
-    changed: dict[str, Any] = {}
-    for field in fields(value):
-        old = getattr(value, field.name)
-        if field.name.endswith("_ns"):
-            changed[field.name] = None if old is None else epoch_ns + old
-        elif is_dataclass(old):
-            changed[field.name] = with_wall_times(old, epoch_ns)
-        elif isinstance(old, list) and old and is_dataclass(old[0]):
-            changed[field.name] = [with_wall_times(one, epoch_ns) for one in old]
-    return replace(value, **changed) if changed else value

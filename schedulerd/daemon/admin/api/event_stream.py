@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
+from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.admin.api import event_scan
 from schedulerd.daemon.admin.api.event_scan import Filter
 from schedulerd.daemon.admin.api.models import EventItem
@@ -54,10 +55,10 @@ class Chunk(NamedTuple):
 class EventStreams:
     """What all streams share."""
 
-    def __init__(self, feed: EventFeed, queries: StateQueries) -> None:
+    def __init__(self, feed: EventFeed, queries: StateQueries, scheduler: Scheduler) -> None:
         self.feed = feed
         self.open = Shared(STREAMS_MAX, "streams of events are open")
-        self._queries = queries
+        self._queries, self._scheduler = queries, scheduler
         self._turn = asyncio.Lock()
         """Held for one chunk, so that the loop goes round between two streams, and no chunk is made twice."""
         self._kept: OrderedDict[tuple[object, ...], Chunk] = OrderedDict()
@@ -85,7 +86,7 @@ class EventStreams:
         if found.lost:
             texts.append(b"event: lost\ndata: " + json.dumps({"lost": found.lost}).encode() + b"\n\n")
         for one in found.events:
-            item = event(one, ring.instance_id)
+            item = event(one, ring.instance_id, self._scheduler)
             texts.append(b"id: " + item.id.encode() + b"\ndata: " + EVENT_ITEM.dump_json(item) + b"\n\n")
             yield
         return Chunk(b"".join(texts), found.edge, found.lost)

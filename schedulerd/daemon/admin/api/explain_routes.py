@@ -12,10 +12,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from schedulerd.core.explain.rules.ask import POD_NAME_TAG, explain_ask, pod_of
+from schedulerd.core.explain.rules.ask import explain_ask
 from schedulerd.core.explain.rules.fits import Supposed, fits
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
-from schedulerd.core.explain.values import Reason
+from schedulerd.core.explain.values import Reason, with_wall_times
+from schedulerd.core.language.ask_tags import POD_NAME_TAG, pod_of
 from schedulerd.core.language.checks import shown
 from schedulerd.core.language.reading import INT64_MAX
 from schedulerd.core.language.resources import Resources
@@ -24,7 +25,7 @@ from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.views.view import unclaimed
 from schedulerd.daemon.admin.api import finding
-from schedulerd.daemon.admin.api.answers import Answers, with_wall_times
+from schedulerd.daemon.admin.api.answers import Answers
 from schedulerd.daemon.admin.api.explain_answers import (
     ApplicationAnswer,
     AskAnswer,
@@ -141,25 +142,21 @@ class _Explaining:
         """Why an ask waits."""
         now = self.sources.clocks()
         work = explain_ask(found.rm, found.partition, application, ask, now.monotonic_ns)
-        explanation = await self.finish(found, work)
-        answer = AskAnswer(
-            sentences.ask_summary(explanation),
-            sentences.ask_details(explanation),
-            with_wall_times(explanation, now.epoch_ns),
-        )
+        explanation = with_wall_times(await self.finish(found, work), now.epoch_ns)
+        answer = AskAnswer(sentences.ask_summary(explanation), sentences.ask_details(explanation), explanation)
         return await self.written(answer)
 
     async def application(self, found: Place, application: Application) -> Response:
         """What an application waits for."""
         now = self.sources.clocks()
         work = explain_application(found.rm, found.partition, application, now.monotonic_ns, surveys=True)
-        explanation = await self.finish(found, work)
+        explanation = with_wall_times(await self.finish(found, work), now.epoch_ns)
         first = explanation.next_ask
         answer = ApplicationAnswer(
             [*sentences.application_summary(explanation), *self.unclaimed(found, application.application_id)],
             _lines(explanation.reasons, explanation.now_ns),
             [*sentences.ask_summary(first), *sentences.ask_details(first)] if first is not None else [],
-            with_wall_times(explanation, now.epoch_ns),
+            explanation,
         )
         return await self.written(answer)
 
@@ -346,7 +343,7 @@ def _pod_among(
                 yield
             named = [one for one in some if (tags := one.spec.tags) and wanted.endswith(tags.get(POD_NAME_TAG, "/"))]
             for ask in named:
-                if pod_of(ask) != wanted:
+                if pod_of(ask.spec.tags) != wanted:
                     continue
                 if ask.pending or ask.swaps:
                     return (application, ask), True
@@ -359,9 +356,10 @@ def _lines(reasons: list[Reason], now_ns: int) -> list[ReasonLine]:
         ReasonLine(
             one.allocations,
             one.applications,
-            sentences.reason_sentence(one, now_ns),
+            sentences.reason_clause(one, now_ns),
             one.application_id,
             one.allocation_key,
+            one.pod,
         )
         for one in reasons
     ]

@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.explain.rules.ask import pod_of
+from schedulerd.core.language.ask_tags import pod_of
+from schedulerd.daemon.admin.api.projections import pod_of_request
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.texts import amounts, many, moment, row_key
 from schedulerd.daemon.admin.ui.view import View
@@ -121,7 +122,8 @@ def _add_row(made: View, context: Context, row: _Row, some: list[Event]) -> None
     name, href = row.object_id, _link(context, record)
     other, other_href = _other(context, record) if len(some) == 1 else ("", "")
     if record.kind == Kind.REQUEST and len(some) == 1:
-        name, other, other_href = record.object_id, row.object_id, context.links.application(row.object_id)
+        name = pod_of_request(context.place.partition, record) or record.object_id
+        other, other_href = row.object_id, context.links.application(row.object_id)
     elif record.kind == Kind.REQUEST:
         href = context.links.application(row.object_id)
     elif not row.object_id:
@@ -171,10 +173,10 @@ def _other(context: Context, record: Record) -> tuple[str, str]:
     allocation = partition.allocations.get(name)
     if allocation is not None:
         ask = allocation.ask
-        return pod_of(ask) or ask.key, links.ask(allocation.application.application_id, ask.key)
+        return pod_of(ask.spec.tags) or ask.key, links.ask(allocation.application.application_id, ask.key)
     application = partition.applications.get(record.object_id) if record.kind == Kind.APP else None
     if application is not None and name in application.asks:
-        return pod_of(application.asks[name]) or name, links.ask(record.object_id, name)
+        return pod_of(application.asks[name].spec.tags) or name, links.ask(record.object_id, name)
     if name in partition.applications:
         return name, links.application(name)
     return (name, links.node(name)) if name in partition.nodes else ("", "")

@@ -165,7 +165,8 @@ def test_events_of_a_list_are_bounded() -> None:
 
 
 def event_streams(world: ApiWorld) -> EventStreams:
-    return EventStreams(world.events.feed, StateQueries(lambda _query: None, clock=asyncio.get_running_loop().time))
+    queries = StateQueries(lambda _query: None, clock=asyncio.get_running_loop().time)
+    return EventStreams(world.events.feed, queries, world.talk.scheduler)
 
 
 async def nothing_comes() -> Message:
@@ -217,9 +218,9 @@ def test_events_are_made_once_for_all_streams(monkeypatch: pytest.MonkeyPatch) -
     made: list[int] = []
     original = projections.event
 
-    def counted(one: Any, instance_id: str) -> Any:
+    def counted(one: Any, *others: Any) -> Any:
         made.append(one.event_id)
-        return original(one, instance_id)
+        return original(one, *others)
 
     async def story() -> list[list[tuple[float, bytes]]]:
         world = ApiWorld()
@@ -257,11 +258,11 @@ def test_streams_of_many_filters_share_the_time_of_state_queries(monkeypatch: py
     """By the virtual clock, an event takes 1 ms: 40 streams, each with its own 100 events, take 4 s of the loop."""
     original = projections.event
 
-    def slow(one: Any, instance_id: str) -> Any:
+    def slow(one: Any, *others: Any) -> Any:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, virtual_loop.VirtualLoop)
         loop.hold(0.001)
-        return original(one, instance_id)
+        return original(one, *others)
 
     async def story() -> float:
         world = ApiWorld()
