@@ -14,6 +14,7 @@ they are always the newest. An event is repeated after half an hour, as the API 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
 from schedulerd.kubernetes.cluster.events import ConditionLost, PendingReasonTold
@@ -223,8 +224,9 @@ def said(model: Model, own: OwnPod) -> tuple[str, str] | None:
 
 def _has_node(model: Model, pod: Pod) -> bool:
     """Whether one of the first nodes does not refuse the pod: then nodes are not what it waits for."""
-    names = model.view.node_names[:NODES_TRIED_MAX]
-    return len(model.view.judge_all(pod, names=names)) < len(names)
+    nodes = (node.name for node in model.cache.state.nodes.values() if node.facts is not None)
+    names = list(islice(nodes, NODES_TRIED_MAX))
+    return len(model.predicates.judge_all(pod, names=names)) < len(names)
 
 
 def _has_condition(own: OwnPod, reason: str, message: str) -> bool:
