@@ -29,8 +29,8 @@ demo: $(READY)
 kubernetes: $(READY)
 	$(BIN)/python -m tests.kubernetes.demo $(if $(KEEP),--keep) $(ARGS)
 
-# All tests except those that take more than five seconds or start processes, but for some fifteen, with a quarter of
-# the seeds and a tenth of the examples (tests/loops.py): `make check` has all of them.
+# All tests except those that take more than a few seconds or start processes, but for some ten, with an eighth of the
+# seeds and a tenth of the examples (tests/loops.py): `make check` has all of them.
 test: $(READY)
 	$(PYTEST) -m "not slow" --hypothesis-profile=short $(ARGS)
 
@@ -44,10 +44,11 @@ check: $(READY)
 	$(BIN)/mypy
 	$(PYTEST) -m "not nightly or tenth" -rsfE
 
-# All mutants and long seeds, of which `make check` runs a tenth: which one it says at its start, as TENTH=0 to 9, which
-# can be given to it. Takes about an hour.
+# All mutants, long seeds and builds of a release, of which `make check` runs a tenth: which one it says at its end, as
+# TENTH=0 to 9, which can be given to it. Properties have three times the examples. Takes about an hour and a half.
 nightly: $(READY)
-	$(PYTEST) -m nightly -rsfE $(ARGS)
+	$(PYTEST) -m nightly -rsfE --hypothesis-profile=long $(ARGS)
+	$(PYTEST) -m "not nightly" -rsfE --hypothesis-profile=long tests/property tests/unit/wire
 
 # The recorded scenarios of YuniKorn: make conformance ARGS="sort_fifo_basic --level order -v"
 conformance: $(READY)

@@ -11,6 +11,7 @@ import asyncio
 import re
 import tempfile
 import time
+from collections.abc import Mapping
 from itertools import pairwise
 from pathlib import Path
 
@@ -37,7 +38,7 @@ ATTEMPTS_SEEN = 3
 RUN_TIMEOUT_S = 300.0
 LOOK_EVERY_S = 0.005
 
-_FOR_WHOM = re.compile(r"makes room on (?P<node_id>\S+) for ask (?P<key>\S+) of application \S+")
+_FOR_WHOM = re.compile(r"Preempted for ask (?P<key>\S+) of application \S+: .*")
 _ATTEMPTS = re.compile(r'^schedulerd_preemption_attempts_total\{.*outcome="(\w+)".*\} (\S+)$', re.MULTILINE)
 
 
@@ -53,7 +54,7 @@ def run(cluster: FullCluster) -> Decisions:
 
 
 async def _run(cluster: FullCluster, daemon: Daemon) -> Decisions:
-    rm = ClaimingRM()
+    rm = ClaimingRM({one.uuid: one.node_id for one in cluster.running})
     try:
         async with (
             asyncio.timeout(RUN_TIMEOUT_S),
@@ -108,8 +109,10 @@ async def _measure(cluster: FullCluster, daemon: Daemon, rm: ClaimingRM, http: h
 class ClaimingRM(BenchmarkRM):
     """Notes for whom allocations are to end, which the message of a release says, and when it was told."""
 
-    def __init__(self) -> None:
+    def __init__(self, node_of: Mapping[str, str]) -> None:
+        """`node_of`: the node of each allocation, by UUID."""
         super().__init__(ends=si_pb2.PREEMPTED_BY_SCHEDULER)
+        self._node_of = node_of
         self.told: list[tuple[float, int]] = []
         """When something was to end for asks of which that was not known before, by the clock of `time.perf_counter`,
         and for how many."""
@@ -128,7 +131,7 @@ class ClaimingRM(BenchmarkRM):
                 raise WrongResult(
                     f"allocation {release.UUID} is to end, and it is not said for whom: {release.message}"
                 )
-            self._victims.setdefault((said["key"], said["node_id"]), []).append(release.UUID)
+            self._victims.setdefault((said["key"], self._node_of[release.UUID]), []).append(release.UUID)
         if more := len(self._victims) - known:
             self.told.append((now_s, more))
 

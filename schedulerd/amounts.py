@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 VCORE = "vcore"
 _BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _BYTES = ("memory", "ephemeral-storage")
@@ -24,3 +26,23 @@ def _bytes(amount: int) -> str:
         amount //= 1024
         power += 1
     return f"{amount}{_BINARY[power]}"
+
+
+def resource(name: str) -> str:
+    """The resource as people call it: `cpu` for the `vcore` of the interface."""
+    return "cpu" if name == VCORE else name
+
+
+def amount(name: str, value: int) -> str:
+    """`500m cpu`, `1Gi memory`."""
+    return f"{amount_text(name, value)} {resource(name)}"
+
+
+def amounts(resources: Mapping[str, int]) -> str:
+    """`1Gi memory, 500m cpu`."""
+    return ", ".join(amount(name, value) for name, value in resources.items())
+
+
+def part_of(name: str, used: int, whole: int) -> str:
+    """`1 of 4 cpu`."""
+    return f"{amount_text(name, used)} of {amount(name, whole)}"

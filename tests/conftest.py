@@ -1,7 +1,8 @@
 """What holds for every test.
 
 Property tests draw the same examples in every run and on every machine and have no per-example deadline: a failure is
-then always a change in the code, never luck or a slow host. `make test` draws fewer of them: its profile is `short`.
+then always a change in the code, never luck or a slow host. `make test` draws few of them, `make nightly` many: their
+profiles are `short` and `long`.
 
 Garbage is collected after each test that opened a socket or started a process. What the test left open is then blamed
 on that test, and not on a later one during which Python happens to collect. (`python -X tracemalloc=12` tells where it
@@ -21,14 +22,20 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-settings.register_profile("short", derandomize=True, database=None, deadline=None, print_blob=True, max_examples=10)
-settings.register_profile("repeatable", derandomize=True, database=None, deadline=None, print_blob=True)
-settings.load_profile("repeatable")
+for profile, examples in (("short", 10), ("usual", 30), ("long", 100)):
+    settings.register_profile(
+        profile, derandomize=True, database=None, deadline=None, print_blob=True, max_examples=examples
+    )
+settings.load_profile("usual")
 
 WITH_PROCESSES = tuple(
-    f"tests/{name}/" for name in ("contract", "ui", "packaging", "kubernetes/shim", "kubernetes/demo")
+    f"tests/{name}"
+    for name in (
+        *("contract/", "ui/", "packaging/", "kubernetes/chart/", "kubernetes/demo/", "kubernetes/shim/"),
+        "unit/daemon/files/test_reading_process.py",
+    )
 )
-"""Folders of tests that start processes: they are slow, but for those that are marked `smoke`."""
+"""Where tests start processes: they are slow, but for those that are marked `smoke`."""
 
 
 TENTH = "TENTH"

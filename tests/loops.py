@@ -1,4 +1,4 @@
-"""Tests that are loops: over seeds, of which `make test` plays a quarter, over examples, and over the rows of a table.
+"""Tests that are loops: over seeds, of which `make test` plays an eighth, over examples, and over the rows of a table.
 
 A loop is one test, or one for each of `make test`, `make check` and `make nightly`: thousands of parameters cost more
 than what is tested. What fails is named in the note of the exception.
@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-USUAL_EXAMPLES = 100
-"""Of a property that says nothing else."""
+MANY_EXAMPLES = 100
+"""Of a property that says nothing else, in `make nightly`."""
 
 Test = Callable[..., Any]
 
@@ -23,10 +23,10 @@ Test = Callable[..., Any]
 def each_seed(usual: Iterable[int], *, few: int | None = None, nightly: Iterable[int] = ()) -> Callable[[Test], Test]:
     """Plays the test, which takes a `seed`, with all of these, one after the other, up to the first that fails.
 
-    `make test` plays the first `few` of the usual ones, by default a quarter, and `make check` all of them.
+    `make test` plays the first `few` of the usual ones, by default an eighth, and `make check` all of them.
     """
     listed = tuple(usual)
-    end = few if few is not None else -(-len(listed) // 4)
+    end = few if few is not None else -(-len(listed) // 8)
     groups = [
         pytest.param(listed[:end], id="few"),
         pytest.param(listed[end:], id="more", marks=pytest.mark.slow),
@@ -75,9 +75,9 @@ def each_row(
 
 
 def examples(usual: int) -> int:
-    """How many examples of a property are drawn that has not as many as the others: the same part of the usual ones as
-    of those, which is a tenth in `make test`."""
-    return max(1, usual * settings().max_examples // USUAL_EXAMPLES)
+    """How many examples of a property are drawn that has not as many as the others: the same part of these as of
+    those, which is a tenth in `make test`, a third in `make check`, and all in `make nightly`."""
+    return max(1, usual * settings().max_examples // MANY_EXAMPLES)
 
 
 def _row(row: Any, names: list[str]) -> tuple[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ import time
 import grpc
 
 from schedulerd.config import Settings
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.admin.admin_service import ADMIN_SERVICE, AdminService
 from schedulerd.daemon.admin.event_service import EventService
 from schedulerd.daemon.admin.standby import Standby
@@ -25,7 +25,7 @@ from schedulerd.daemon.transport.scheduler_service import SCHEDULER_SERVICE, Sch
 def grpc_handlers(
     settings: Settings,
     scheduling: Scheduling,
-    admission: Admission,
+    access: GrpcAccess,
     queue_files: QueueFiles,
     reloads: Reloads,
     validate: Load,
@@ -34,17 +34,17 @@ def grpc_handlers(
 ) -> dict[str, list[grpc.GenericRpcHandler]]:
     """The handlers of all gRPC methods, by the name of the service."""
     owner, sessions, callbacks = scheduling.owner, scheduling.sessions, scheduling.callbacks
-    identities, resource_managers = admission.identities, scheduling.resource_managers
+    identities, resource_managers = access.identities, scheduling.resource_managers
     groups = Groups(GroupResolver(time.monotonic_ns), waiting_max=settings.calls_max)
     limits = RequestLimits(settings.max_message_items, settings.resource_managers_max)
     classes, style = settings.priority_classes, settings.gang_style_2021.value
     scheduler = SchedulerService(
-        owner, admission, sessions, queue_files, reloads, resource_managers, groups, classes, limits, style
+        owner, access, sessions, queue_files, reloads, resource_managers, groups, classes, limits, style
     )
     admin = AdminService(owner, queue_files, resource_managers, reloads.refuse, validate, identities)
     state = StateService(resource_managers, admin.check_registered, queries, callbacks.state_dump, identities)
     events = EventService(scheduling.events, identities)
-    callback = CallbackService(callbacks, scheduling.metrics.callbacks, admission, sessions, owner, limits)
+    callback = CallbackService(callbacks, scheduling.metrics.callbacks, access, sessions, owner, limits)
     return {
         SCHEDULER_SERVICE: scheduler.handlers(),
         ADMIN_SERVICE: [*admin.handlers(), *state.handlers(), *events.handlers(), *standby.handlers()],

@@ -29,7 +29,7 @@ from schedulerd.config import (
     queue_file_source,
     read_policy_group,
 )
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.access.identity import Identities
 from schedulerd.daemon.access.refusals import Refusals
 from schedulerd.daemon.access.tls import ServerTls, tls_files
@@ -164,7 +164,7 @@ class Daemon:
             log.info("clients are known by their certificates", names_that_count=list(settings.tls_identity_names))
         refusals = Refusals()
         metrics.watch_refusals(lambda: refusals.counts)
-        admission = Admission(settings.calls_max, identities, refusals)
+        access = GrpcAccess(settings.calls_max, identities, refusals)
         queries = StateQueries(
             debug_state(scheduling.scheduler, settings.recount_items_max),
             processor=time.thread_time,
@@ -174,11 +174,11 @@ class Daemon:
         if settings.http_standby:
             scheduling.owner.attach(standby.observe)
         handlers = grpc_handlers(
-            settings, scheduling, admission, queue_files, self._reloads, validator.load, queries, standby
+            settings, scheduling, access, queue_files, self._reloads, validator.load, queries, standby
         )
         tls_watch = FileWatch(lambda: tls_files(settings), settings.queue_file_poll_s)
         tls = ServerTls.of(settings)
-        self._grpc = GrpcServer(settings, handlers, admission, tls)
+        self._grpc = GrpcServer(settings, handlers, access, tls)
         tokens_watch = FileWatch(lambda: filter(None, [settings.http_tokens_file]), settings.queue_file_poll_s)
         tokens = Tokens.of(settings)
         files = ((self._reloads, watch), (tls, tls_watch), (tokens, tokens_watch))

@@ -16,7 +16,7 @@ from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts import fact as f
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.instant import Instant
-from schedulerd.observe.explain_causes import duration
+from schedulerd.sentences.words import duration
 
 REMEMBERED_MAX = 10_000
 """Asks, and applications, that are remembered: the newest. A few megabytes; tens of them with the longest ids

@@ -19,6 +19,8 @@ from schedulerd.core.language.facts import reservations as r
 from schedulerd.core.language.facts.nodes import NodeRecommended
 from schedulerd.core.language.facts.predicates import PredicateAnswered, PredicateOutcome
 from schedulerd.observe.event_record import NO_RESOURCES, SI, Kind, Record, cut
+from schedulerd.sentences import preemption
+from schedulerd.sentences.words import many
 
 
 def _about(
@@ -121,20 +123,15 @@ def _swap_refused(fact: g.SwapRefused) -> Record:
 
 
 def _reserved(fact: r.Reserved) -> Record:
-    message = f"room of node {fact.node_id} is reserved for it"
-    return _request(fact, "AppReservedNode", message, fact.resources)
+    return _request(fact, "AppReservedNode", preemption.kept(fact.node_id), fact.resources)
 
 
 def _reservation_ended(fact: r.ReservationEnded) -> Record:
-    message = f"room of node {fact.node_id} is no longer reserved for it: {fact.end.value.replace('_', ' ')}"
-    return _request(fact, "AppUnreservedNode", message)
+    return _request(fact, "AppUnreservedNode", preemption.kept_no_longer(fact.node_id, fact.end.value))
 
 
 def _preempted(fact: p.Preempted) -> Record:
-    count = len(fact.victims)
-    return _request(
-        fact, "OthersPreempted", f"{count} allocations on node {fact.node_id} are to be preempted for it: {fact.why}"
-    )
+    return _request(fact, "OthersPreempted", preemption.victims(len(fact.victims), fact.node_id, fact.why))
 
 
 def _room_made(fact: p.RoomMade) -> Record:
@@ -146,7 +143,7 @@ def _preemption_refused(fact: p.PreemptionRefused) -> Record:
 
 
 def _quota_preempted(fact: p.QuotaPreempted) -> Record:
-    message = f"{fact.why}; {fact.victims} allocations are to be preempted"
+    message = f"{fact.why}; {many(fact.victims, 'allocation')} {'is' if fact.victims == 1 else 'are'} preempted"
     return _about(SI.QUEUE, fact.queue, "QuotaPreemption", message)
 
 

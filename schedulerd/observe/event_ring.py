@@ -112,3 +112,39 @@ class EventRing:
                 at += 1
             at += not records
         return Slice(events, at, lost)
+
+
+class EventCursor:
+    """A reader's place in the ring, and which events it wants. Costs nothing while it does not read."""
+
+    def __init__(
+        self,
+        ring: EventRing,
+        start: int,
+        rm_id: str = "",
+        wants: Callable[[Event], bool] = lambda _one: True,
+        end: int | None = None,
+    ) -> None:
+        """From the id `start` on, before `end` if it is given; with `rm_id` only events of one resource manager."""
+        self.at = start
+        """Id of the event that is looked at next."""
+        self.lost = 0
+        """Events, of any resource manager, that were dropped before it read them. A reader that has told of them sets
+        this to 0."""
+        self._ring, self._rm_id, self._wants, self._end = ring, rm_id, wants, end
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether there is nothing more to read now."""
+        return self.at >= (self._ring.next_id if self._end is None else self._end)
+
+    def take(self, count: int, batch: int = 0) -> list[Event]:
+        """Up to `count` of the next events that it wants. One call goes through `batch` events, of that resource
+        manager, or else `count`, and `LOOKED_AT_MAX` at most: there may be more although fewer were found."""
+        found = self._ring.read(self.at, batch or count, self._rm_id, self._end)
+        self.at = found.next_id
+        self.lost += found.lost
+        wanted = [one for one in found.events if self._wants(one)]
+        if len(wanted) > count:
+            self.at = wanted[count].event_id
+        return wanted[:count]

@@ -1,18 +1,32 @@
-"""An explanation as sentences: first what the ask waits for, then everything that helps to understand it."""
+"""An explanation as sentences: first what the ask waits for, then everything that helps to understand it.
+
+Of the same moments as the explanation: with wall times, times of day are those of people.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedulerd.amounts import amount_text
-from schedulerd.core.explain.causes import NoRoomCause, RefusedCause, RuleCause
+from schedulerd.amounts import amount, amounts, part_of
+from schedulerd.core.explain.causes import (
+    Cause,
+    GangCause,
+    InactiveCause,
+    NoRoomCause,
+    PlaceholderCause,
+    PredicateCause,
+    RefusedCause,
+    ReservedCause,
+    RuleCause,
+    StartOrderCause,
+    Use,
+)
 from schedulerd.core.explain.values import (
     ApplicationExplanation,
     AskExplanation,
     FitsFinding,
     Guarantee,
     Lack,
-    NodeCount,
     NodeFit,
     NodeSurvey,
     Position,
@@ -26,7 +40,8 @@ from schedulerd.core.language.checks import some
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.views.values import UnclaimedView
-from schedulerd.observe.explain_causes import amounts, cause_sentence, duration, rule_sentence, rules_details
+from schedulerd.sentences import applications, gangs, nodes, preemption, quotas, turns
+from schedulerd.sentences.words import clock_time, duration, sentence
 
 _COUNTS_SAID_MAX = 8
 """Causes of nodes in a sentence."""
@@ -37,15 +52,21 @@ def ask_summary(found: AskExplanation) -> list[str]:
     if not found.waiting:
         count = found.allocated
         return ["Nothing of it waits: " + (f"it is allocated ({count})." if count > 1 else "it is allocated.")]
+    kept = {one.node_id: _reservation(one, found.now_ns) for one in found.reservations}
     counts: dict[str, int] = {}
     for one in found.waiting:
-        sentence = cause_sentence(one.state, one.cause, found.now_ns)
-        if one.state == "ready" and found.position is not None:
-            sentence = _turn(found.position, found.queue)
+        said = _cause_clause(one.state, one.cause, found.now_ns)
+        if isinstance(one.cause, RuleCause):
+            said = quotas.and_nodes(said, has_node=None if found.nodes is None else _fits_somewhere(found.nodes))
+        elif one.state == "ready" and found.position is not None:
+            said = _turn(found.position, found.queue)
         elif one.state == "unschedulable" and found.nodes is not None:
-            sentence = f"waits for a node with room: {_counts(found.nodes)}"
-        counts[sentence] = counts.get(sentence, 0) + one.allocations
-    return [_counted(count, sentence, found.pending) for sentence, count in counts.items()]
+            said = _no_room(found.nodes, found.resources)
+        elif isinstance(one.cause, ReservedCause):
+            said = kept.setdefault(one.cause.node_id, said)
+        counts[said] = counts.get(said, 0) + one.allocations
+    names = kept.values()
+    return [_counted(count, said, found.pending, is_name=said in names) for said, count in counts.items()]
 
 
 def ask_details(found: AskExplanation, *, is_listed: bool = False) -> list[str]:
@@ -55,34 +76,29 @@ def ask_details(found: AskExplanation, *, is_listed: bool = False) -> list[str]:
     states = {one.state for one in found.waiting}
     for one in found.waiting:
         if isinstance(one.cause, RuleCause):
-            said += rules_details(one.cause, found.also_blocked_by)
-    said += _reservations(found.reservations, found.now_ns)
+            said += _rules_details(one.cause, found.also_blocked_by)
+    in_summary = {one.cause.node_id for one in found.waiting if isinstance(one.cause, ReservedCause)}
+    others = {_reservation(one, found.now_ns): None for one in found.reservations if one.node_id not in in_summary}
+    said += [f"{one}." for one in others]
     if found.nodes is not None and states & {"unschedulable", "reserved", "predicate_failed"}:
         said += _nodes(found.nodes, in_summary="unschedulable" in states, is_listed=is_listed)
     elif found.nodes is not None and not _fits_somewhere(found.nodes):
-        said.append(f"No node has room for it now either: {_counts(found.nodes)}.")
+        said.append(sentence(_no_room(found.nodes, found.resources)))
         said += _nodes(found.nodes, in_summary=True, is_listed=is_listed)
     if found.preemption is not None:
         said += _preemption(found.preemption, found.now_ns, is_listed=is_listed)
     if found.position is not None:
-        said.append(position_sentence(found.position, found.queue, is_said="ready" in states))
+        said += position_sentences(found.position, found.queue, is_said="ready" in states)
     return said
 
 
-def position_sentence(position: Position, queue: str, *, is_said: bool = False) -> str:
+def position_sentences(position: Position, queue: str, *, is_said: bool = False) -> list[str]:
     """What is placed before the ask. `is_said`: its place in its own queue is told already."""
-    if is_said:
-        first = ""
-    elif position.applications_ahead:
-        first = _ahead(position, queue)
-    elif position.asks_ahead:
-        first = f"{_asks_ahead(position)} in queue {queue}"
-    else:
-        first = f"it is first in queue {queue}"
-    ranked = [f"queue {one.queue} is {one.rank:,} of {one.of:,}" for one in position.queues if one.of > 1]
-    then = f"{', '.join(ranked)} among siblings with pending asks" if ranked else "no other queue has pending asks"
-    text = "; ".join(filter(None, (first, then)))
-    return f"{text[:1].upper()}{text[1:]}."
+    first = "" if is_said else _turn(position, queue)
+    levels = [one for one in reversed(position.queues) if one.rank > 1]
+    left_out = sum(one.rank - 1 - len(one.first_ahead) for one in levels)
+    before = turns.queues_before([one.first_ahead for one in levels], left_out)
+    return [sentence(one) for one in (first, before) if one]
 
 
 def fits_summary(found: FitsFinding) -> str:
@@ -90,20 +106,22 @@ def fits_summary(found: FitsFinding) -> str:
     if found.fits:
         return f"It would be placed now, on node {found.node_id}."
     if found.refusal:
-        return f"It would not be placed now: {found.refusal}."
-    if found.rule is not None:
-        return f"It would not be placed now: it would wait for {rule_sentence(found.rule)}."
-    return f"It would not be placed now: no node has room: {_counts(found.nodes)}."
+        why = found.refusal
+    elif found.rule is not None:
+        why = rule_clause(found.rule)
+    else:
+        why = _no_room(found.nodes, found.resources)
+    return f"It would not be placed now: {why}."
 
 
 def fits_details(found: FitsFinding) -> list[str]:
     """What would let it in."""
-    said = rules_details(found.rule, found.also_blocked_by) if found.rule is not None else []
+    said = _rules_details(found.rule, found.also_blocked_by) if found.rule is not None else []
     if found.refusal and found.rule is not None:
-        said.insert(0, f"It would wait for {rule_sentence(found.rule)} too.")
+        said.insert(0, f"Also: {rule_clause(found.rule)}.")
     if not found.fits and not _fits_somewhere(found.nodes):
-        if found.rule is not None:
-            said.append(f"No node has room for it now either: {_counts(found.nodes)}.")
+        if found.rule is not None or found.refusal:
+            said.append(sentence(_no_room(found.nodes, found.resources)))
         said += _nodes(found.nodes, in_summary=True)
     return said
 
@@ -179,45 +197,126 @@ def queue_summary(found: QueueExplanation) -> list[str]:
         if one.max is None and one.guaranteed is None:
             continue
         name = one.resource
-        text = f"{name}: {amount_text(name, one.used)} used"
-        text += f" + {amount_text(name, one.reserved)} reserved" if one.reserved else ""
-        text += f" of max {amount_text(name, one.max)}" if one.max is not None else ""
+        text = f"{part_of(name, one.used, one.max)} used" if one.max is not None else f"{amount(name, one.used)} used"
+        text += f", {amount(name, one.reserved)} reserved" if one.reserved else ""
         if one.guaranteed is not None:
             over = " (more than that is used)" if one.used > one.guaranteed else ""
-            text += f", {amount_text(name, one.guaranteed)} guaranteed{over}"
+            text += f", {amount(name, one.guaranteed)} guaranteed{over}"
         said.append(f"{text}.")
     return said
 
 
-def reason_sentence(one: Reason, now_ns: int, *, is_sized: bool = True) -> str:
-    """What many allocations wait for, without a full stop; `is_sized`: with the size of the example."""
-    sentence = cause_sentence(one.state, one.cause, now_ns)
-    if isinstance(one.cause, NoRoomCause) and one.cause.why == "insufficient" and is_sized:
-        sentence += f", such as for {amounts(one.resources)}"
+def reason_clause(one: Reason, now_ns: int, *, is_sized: bool = True) -> str:
+    """What many allocations wait for; `is_sized`: with the size of the example."""
     if isinstance(one.cause, RefusedCause):
-        sentence = "waits for a node that its resource manager does not refuse"
-    elif one.state == "reserved":
-        sentence = "waits for the room that is reserved for it"
-    elif one.state == "awaiting_predicate":
-        sentence = "waits for the answer of its resource manager about a node"
-    elif one.state == "awaiting_placeholder":
-        sentence = "waits for a placeholder to be released, whose room it gets"
-    return sentence
+        return nodes.refused(())
+    match one.state:
+        case "reserved":
+            return preemption.KEPT
+        case "awaiting_predicate":
+            return nodes.predicate()
+        case "awaiting_placeholder":
+            return gangs.placeholder()
+    said = _cause_clause(one.state, one.cause, now_ns)
+    if isinstance(one.cause, NoRoomCause) and one.cause.why == "insufficient" and is_sized:
+        said += f", such as for {amounts(one.resources)}"
+    return said
 
 
-def _counted(count: int, sentence: str, pending: int) -> str:
-    """The sentence with the number of allocations that it is about, if it is not the only one."""
+def _cause_clause(state: str, cause: Cause, now_ns: int) -> str:
+    """Why allocations in this pending state wait."""
+    match cause:
+        case RuleCause():
+            return rule_clause(cause)
+        case GangCause():
+            return _gang(cause, now_ns)
+        case PlaceholderCause():
+            return gangs.placeholder(cause.node_id)
+        case PredicateCause():
+            return nodes.predicate(cause.node_id, duration(now_ns - cause.since_ns))
+        case RefusedCause():
+            return nodes.refused((one.reason, one.times, one.last_node_id) for one in cause.objections)
+        case InactiveCause():
+            return applications.inactive(cause.what, cause.state)
+        case StartOrderCause():
+            left = "" if cause.until_ns is None else duration(cause.until_ns - now_ns)
+            return applications.start_order(cause.application_id, cause.state, left=left)
+        case ReservedCause():
+            return preemption.kept(cause.node_id)
+        case NoRoomCause():
+            return _no_room_cause(cause)
+        case None:
+            return nodes.no_room("") if state == "unschedulable" else turns.WAITS
+
+
+def rule_clause(cause: RuleCause) -> str:
+    """The rule with the amounts that show why it blocks."""
+    return quotas.rule(cause.rule, cause.queue, cause)
+
+
+def _rules_details(first: RuleCause, others: list[RuleCause]) -> list[str]:
+    """Whose usage it is, and what would lift the rules: an ask is let in when all of them let it in."""
+    found = _rule_details(first, is_only=not others)
+    for one in others:
+        found.append(f"Also: {rule_clause(one)}.")
+        found += _rule_details(one, is_only=False)
+    return found
+
+
+def _rule_details(cause: RuleCause, *, is_only: bool) -> list[str]:
+    lift = quotas.lift(cause.rule, cause.queue, cause, cause.leaving, is_only=is_only)
+    uses = [f"{'Used by' if cause.resource else 'Running:'} {_uses(cause)}."] if cause.uses else []
+    return [*uses, sentence(lift)]
+
+
+def _uses(cause: RuleCause) -> str:
+    named = ", ".join(_use(one, cause.resource) for one in cause.uses)
+    return named + (f" and {cause.uses_left_out} more" if cause.uses_left_out else "")
+
+
+def _use(one: Use, name: str) -> str:
+    who = f"queue {one.queue}" if one.queue else f"application {one.application_id}"
+    if not name:
+        return f"{who} with {one.amount}" if one.queue else who
+    return f"{who} ({amount(name, one.amount)})"
+
+
+def _gang(cause: GangCause, now_ns: int) -> str:
+    rule = rule_clause(cause.needs_rule) if cause.needs_rule is not None else ""
+    said = gangs.progress(
+        cause.placed, cause.wanted, cause.needs, cause.needs_state, rule, is_restricted=cause.is_restricted
+    )
+    left = "" if cause.deadline_ns is None else duration(cause.deadline_ns - now_ns)
+    return gangs.own(said, left) if cause.own else gangs.earlier(cause.application_id, said, left)
+
+
+def _no_room_cause(cause: NoRoomCause) -> str:
+    match cause.why:
+        case "no nodes":
+            return nodes.NO_NODES
+        case "too large":
+            return nodes.too_large(cause.resource, cause.asked, cause.largest)
+        case "constraint":
+            return nodes.none_suits(nodes.insufficient(cause.insufficient, cause.closed))
+        case "required node":
+            return nodes.required(cause.node_id)
+        case "insufficient":
+            counted = nodes.insufficient(cause.insufficient, cause.closed)
+            return nodes.no_room(counted or "none has enough of everything")
+
+
+def _counted(count: int, clause: str, pending: int, *, is_name: bool) -> str:
+    """The clause with the number of allocations that it is about, if it is not the only one. `is_name`: it begins with
+    the name of a node."""
     if pending == 1:
-        return f"{sentence[0].upper()}{sentence[1:]}."
-    return f"{count:,} of {pending:,}: {sentence}." if count < pending else f"All {pending:,}: {sentence}."
+        return f"{clause}." if is_name else sentence(clause)
+    return f"{count:,} of {pending:,}: {clause}." if count < pending else f"All {pending:,}: {clause}."
 
 
 def _turn(position: Position, queue: str) -> str:
-    if not position.applications_ahead and not position.asks_ahead:
-        return f"waits for its turn: it is next in queue {queue}"
-    if not position.applications_ahead:
-        return f"waits for its turn: {_asks_ahead(position)}"
-    return f"waits for its turn: {_ahead(position, queue)}"
+    if position.applications_ahead:
+        return _ahead(position, queue)
+    return f"{_asks_ahead(position)} in queue {queue}" if position.asks_ahead else turns.next_in(queue)
 
 
 def _asks_ahead(position: Position) -> str:
@@ -239,40 +338,15 @@ def _many(count: int, what: str, position: Position) -> str:
 
 
 def _counts(survey: NodeSurvey) -> str:
-    if not survey.considered:
-        return "there are no nodes"
-    said = [node_count(one) for one in survey.counts[:_COUNTS_SAID_MAX]]
+    said = [nodes.node(one.cause, one.detail, one.nodes) for one in survey.counts]
     rest = sum(one.nodes for one in survey.counts[_COUNTS_SAID_MAX:])
-    more = f", {rest:,} for other reasons" if rest else ""
-    count = survey.considered
-    return f"{count:,} {'node is' if count == 1 else 'nodes are'} considered, {', '.join(said)}{more}"
+    return nodes.considered(survey.considered, said[:_COUNTS_SAID_MAX], rest)
 
 
-def node_count(one: NodeCount) -> str:
-    """`3 have too little memory`."""
-    count = one.nodes
-    verb, have = ("is", "has") if count == 1 else ("are", "have")
-    match one.cause:
-        case "room":
-            return f"{count:,} {have} room now"
-        case "insufficient":
-            return f"{count:,} {have} too little {one.detail}"
-        case "too_small":
-            return f"{count:,} would have too little {one.detail} even if {'it' if count == 1 else 'they'} were empty"
-        case "reserved":
-            return f"{count:,} {have} room only for others, for which it is reserved"
-        case "state":
-            return f"{count:,} {verb} {one.detail}"
-        case "constraint":
-            return f"{count:,} {verb} ruled out by its placement constraint" + (
-                f" ({one.detail})" if one.detail else ""
-            )
-        case "not_required":
-            return f"{count:,} {verb} not the required node"
-        case "refused":
-            return f"{count:,} {verb} refused by its resource manager"
-        case "unregistered":
-            return f"and the required node {one.detail} is not registered"
+def _no_room(survey: NodeSurvey, asked: dict[str, int]) -> str:
+    for name, most in survey.too_large.items():
+        return nodes.too_large(name, asked[name], most)
+    return nodes.no_room(_counts(survey))
 
 
 def _fits_somewhere(survey: NodeSurvey) -> bool:
@@ -280,9 +354,9 @@ def _fits_somewhere(survey: NodeSurvey) -> bool:
 
 
 def _nodes(survey: NodeSurvey, *, in_summary: bool, is_listed: bool = False) -> list[str]:
-    said = [] if in_summary else [f"Nodes: {_counts(survey)}."]
-    if survey.considered and not survey.large_enough and survey.largest:
-        said.append(f"No node is large enough, even if it were empty: the largest have {amounts(survey.largest)}.")
+    said = [] if in_summary and not survey.too_large else [f"Nodes: {_counts(survey)}."]
+    if survey.considered and not survey.large_enough and survey.largest and not survey.too_large:
+        said.append(sentence(nodes.largest(survey.largest)))
     near = [one for one in survey.best if one.lacks]
     if near and not is_listed:
         said.append(f"Nearest: {'; '.join(map(_near, near))}.")
@@ -297,55 +371,48 @@ def _near(one: NodeFit) -> str:
 
 
 def _lack(one: Lack) -> str:
-    free = amount_text(one.resource, max(0, one.free))
-    return f"{one.resource} {amount_text(one.resource, one.missing)} ({free} free)"
+    return f"{amount(one.resource, one.missing)} ({amount(one.resource, max(0, one.free))} free)"
 
 
-def _reservations(found: Sequence[ReservationFinding], now_ns: int) -> list[str]:
-    """A sentence about each, or about all of which the same is to be said."""
-    alike: dict[str, list[ReservationFinding]] = {}
-    for one in found:
-        alike.setdefault(_reservation(one, 1, now_ns), []).append(one)
-    return [_reservation(same[0], len(same), now_ns) for same in alike.values()]
-
-
-def _reservation(one: ReservationFinding, allocations: int, now_ns: int) -> str:
-    count = len(one.victims) + one.victims_left_out
-    what = "Room is reserved for it" if allocations == 1 else f"Room is reserved for {allocations} of its allocations"
-    said = f"{what} on node {one.node_id} since {duration(now_ns - one.since_ns)}"
-    if count:
-        said += f", where {count} preempted {'allocation has' if count == 1 else 'allocations have'} to end first"
-        said += " for each" if allocations > 1 else ""
+def _reservation(one: ReservationFinding, now_ns: int) -> str:
+    victims = len(one.victims) + one.victims_left_out
+    said = preemption.kept(one.node_id, clock_time(one.since_ns), victims=victims)
     match one.expected:
         case "now":
-            said += "; the room is free"
+            said += ": the room is free"
         case "releases":
-            said += "; it is there when what is being released has ended"
+            said += ": the room is there when what is being released has ended"
         case "timeouts" if one.expected_ns is not None:
-            said += f"; by execution timeouts it is there in {duration(one.expected_ns - now_ns)} at the latest"
+            left = duration(one.expected_ns - now_ns)
+            said += f": by execution timeouts the room is there in {left} at the latest"
         case _:
-            said += f"; it still lacks {', '.join(map(_lack, one.lacks))}, and when that ends is not known"
+            said += f": {preemption.still_lacks({each.resource: each.missing for each in one.lacks})}"
     if one.expires_ns is not None:
-        said += f". The reservation ends in {duration(one.expires_ns - now_ns)}"
-    return f"{said}."
+        said += f". That ends in {duration(one.expires_ns - now_ns)}"
+    return said
 
 
 def _preemption(found: PreemptionFinding, now_ns: int, *, is_listed: bool) -> list[str]:
-    again = "" if found.next_attempt_ns is None else f" Next attempt: {_in(found.next_attempt_ns - now_ns)}."
+    left = "" if found.next_attempt_ns is None else duration(found.next_attempt_ns - now_ns)
+    again = ""
     match found.state:
         case "off":
-            said = "Nothing is preempted for it: preemption is off in this partition."
+            why = preemption.OFF
         case "not_allowed":
-            said = "Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false)."
+            why = preemption.NOT_ALLOWED
+        case "no_guarantee":
+            return [sentence(preemption.none(found.reason))]
         case "too_young":
-            said = f"Nothing is preempted for it yet: it is too young.{again}"
+            why = preemption.too_young(left)
         case "refused":
-            said = f"Nothing is preempted for it: {found.reason}.{again}"
+            why = found.reason
+            again = "" if not left else f" Next attempt: {_in(found.next_attempt_ns, now_ns)}."
         case "due":
             said = "Whether others are preempted for it is decided next."
+            return [f"{said} {_rights(found, is_listed=is_listed)}".rstrip()]
         case "victims" | "not_needed":
             return []
-    return [f"{said} {_rights(found, is_listed=is_listed)}"]
+    return [f"{sentence(preemption.none(why))}{again} {_rights(found, is_listed=is_listed)}".rstrip()]
 
 
 def _rights(found: PreemptionFinding, *, is_listed: bool) -> str:
@@ -353,7 +420,7 @@ def _rights(found: PreemptionFinding, *, is_listed: bool) -> str:
     if not found.guarantees and found.may_take_from:
         return f"By its priority it may take from: {', '.join(found.may_take_from)}."
     if not found.guarantees:
-        return "None of its queues has a guarantee, with which it could take from others."
+        return ""
     said = f"Guaranteed: {', '.join(map(_guarantee, found.guarantees))}."
     if is_listed and found.may_take_from:
         return f"By its guarantees it may take from: {', '.join(found.may_take_from)}."
@@ -367,13 +434,13 @@ def _rights(found: PreemptionFinding, *, is_listed: bool) -> str:
 
 
 def _guarantee(one: Guarantee) -> str:
-    used, least = (amount_text(one.resource, amount) for amount in (one.used, one.guaranteed))
-    return f"{one.resource} {least} to {one.queue}, which uses {used}"
+    return f"{amount(one.resource, one.guaranteed)} to {one.queue}, which uses {amount(one.resource, one.used)}"
 
 
 def _candidate(one: PreemptionCandidate) -> str:
     return f"application {one.application_id} in queue {one.queue} ({amounts(one.used)})"
 
 
-def _in(ns: int) -> str:
-    return f"in {duration(ns)}" if ns > 0 else "as soon as something changes"
+def _in(at_ns: int | None, now_ns: int) -> str:
+    left_ns = (at_ns or now_ns) - now_ns
+    return f"in {duration(left_ns)}" if left_ns > 0 else "as soon as something changes"

@@ -22,8 +22,7 @@ from schedulerd.core.invariants.all import violations
 from schedulerd.core.language.specs import ConfigurationText
 from schedulerd.core.views import view
 from schedulerd.core.views.state_query import StateQuery
-from schedulerd.daemon.admin.debug_state import DebugState
-from schedulerd.daemon.admin.json_pieces import as_json
+from schedulerd.daemon.admin.debug_state import DebugState, as_json
 from schedulerd.instant import Instant
 from schedulerd.journal import Journal, JournalUnreadable, NotReproduced
 from schedulerd.replay.comparison import ResourceManagerNotChosen, compare

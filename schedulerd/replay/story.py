@@ -22,7 +22,7 @@ from schedulerd.instant import Instant
 from schedulerd.observe.log_events import described
 from schedulerd.replay.names import ApplicationName, application_of
 from schedulerd.replay.playback import Step
-from schedulerd.replay.waiting import why_pending
+from schedulerd.replay.why_pending import why_pending
 
 WAITS = "waits"
 """The event of a row that is no fact: why something is pending."""

@@ -262,7 +262,7 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         yield f"  {clean(one)}"
     for one in answer.get("reasons", ()):
         yield f"  {one['allocations']:>6}  {clean(one['sentence'])}"
-        yield f"          such as {clean(one['application'])} {clean(one['ask'])}"
+        yield f"          such as {clean(one['application'])} {clean(one['pod'] or one['ask'])}"
     if answer.get("next_ask"):
         yield "Next ask:"
         for one in answer["next_ask"]:

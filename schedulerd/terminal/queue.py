@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from schedulerd.amounts import amount_text
+from schedulerd.amounts import amount_text, resource
 from schedulerd.terminal.api_client import segment
 from schedulerd.terminal.cli import (
     EXIT_CODES,
@@ -68,4 +68,4 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
             for key in ("used", "guaranteed", "max", "pending")
             if name in found[key]
         ]
-        yield f"  {clean(name)}: {', '.join(parts)}"
+        yield f"  {clean(resource(name))}: {', '.join(parts)}"

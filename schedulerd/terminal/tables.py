@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from rich.table import Table
 from rich.text import Text
 
-from schedulerd.amounts import amount_text
+from schedulerd.amounts import amount, amount_text
 from schedulerd.terminal.words import age, amounts, clean, free, moment
 
 Item = Mapping[str, Any]
@@ -44,13 +44,18 @@ def _use(item: Item, _now: int) -> str:
 
 def _of_max(item: Item, name: str) -> str:
     most = item["max"].get(name)
-    used = amount_text(name, item["used"].get(name, 0))
-    return f"{name} {used}" + (f"/{amount_text(name, most)}" if most is not None else "")
+    used = item["used"].get(name, 0)
+    return amount(name, used) if most is None else f"{amount_text(name, used)}/{amount(name, most)}"
 
 
 def _applications(item: Item, _now: int) -> str:
     most = item["max_applications"]
     return f"{item['running_applications']}/{most}" if most else f"{item['running_applications']}"
+
+
+def _of_app(application: str, pod: str, ask: str) -> str:
+    """A pod by its name, or an ask by its application and key."""
+    return pod or f"{application} {ask}"
 
 
 def _waits(item: Item, _now: int) -> str:
@@ -129,7 +134,7 @@ KINDS: Mapping[str, Kind] = {
         (
             Column("NODE", _field("node")),
             Column("APPLICATION", _field("application")),
-            Column("ASK", _field("ask")),
+            Column("ASK", lambda item, _now: item["pod"] or item["ask"]),
             Column("RESOURCES", lambda item, _now: amounts(item["resources"])),
             Column("VICTIMS", _field("victims"), is_number=True),
             Column("AGE", lambda item, now: age(item["since_ns"], now), is_number=True),
@@ -140,9 +145,11 @@ KINDS: Mapping[str, Kind] = {
         "/preemptions",
         (
             Column("NODE", _field("victim_node")),
-            Column("VICTIM", lambda item, _now: f"{item['victim_application']} {item['victim_ask']}"),
+            Column(
+                "VICTIM", lambda item, _now: f"{item['victim_application']} {item['victim_pod'] or item['victim_ask']}"
+            ),
             Column("QUEUE", _field("victim_queue")),
-            Column("FOR", lambda item, _now: f"{item['application']} {item['ask']}"),
+            Column("FOR", lambda item, _now: _of_app(item["application"], item["pod"], item["ask"])),
             Column("AGE", lambda item, now: age(item["since_ns"], now), is_number=True),
         ),
         frozenset({"queue", "user", "application", "node"}),
@@ -174,7 +181,7 @@ KINDS: Mapping[str, Kind] = {
         (
             Column("TIME", lambda item, _now: moment(item["at_ns"])),
             Column("TYPE", _field("type")),
-            Column("OBJECT", _field("object")),
+            Column("OBJECT", lambda item, _now: item["pod"] or item["object"]),
             Column("REASON", _field("reason")),
             Column("REFERENCE", _field("reference")),
             Column("MESSAGE", _field("message")),

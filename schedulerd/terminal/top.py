@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from schedulerd.amounts import amount_text
+from schedulerd.amounts import part_of
 from schedulerd.terminal.api_client import ApiClient, ApiProblem
 from schedulerd.terminal.cli import EXIT_CODES, WATCH_SECONDS, Outage, connect, exit_codes, with_connection
 from schedulerd.terminal.words import amounts, bar, clean, free, moment, share
@@ -103,7 +103,7 @@ def _use(queue: Item) -> str:
     full = used.get(name, 0) >= most[name]
     words = ", full" if full else ", above its guarantee" if over else ""
     now, limit = used.get(name, 0), most[name]
-    of_max = f"{clean(name)} {amount_text(name, now)} of {amount_text(name, limit)}"
+    of_max = clean(part_of(name, now, limit))
     return f"{bar(now, limit, _BAR)} {of_max} ({share(now, limit)}){words}"
 
 

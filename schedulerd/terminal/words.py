@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from schedulerd.amounts import amount_text
+from schedulerd.amounts import amounts as amount_texts
 
 SECOND_NS = 1_000_000_000
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -19,8 +19,8 @@ def clean(text: object) -> str:
 
 
 def amounts(resources: Mapping[str, int]) -> str:
-    """`memory 1Gi, vcore 500m`; `-` for nothing."""
-    return ", ".join(f"{clean(name)} {amount_text(name, amount)}" for name, amount in resources.items()) or "-"
+    """`1Gi memory, 500m cpu`; `-` for nothing."""
+    return clean(amount_texts(resources)) or "-"
 
 
 def free(node: Mapping[str, Mapping[str, int]]) -> str:

@@ -108,6 +108,7 @@ def test_a_rule_is_shown_by_a_recording_that_no_excuse_names_for_it(name: str, r
     assert rule.rule not in {excuse.rule for excuse in excuses()}
 
 
+@pytest.mark.slow
 def test_only_recordings_in_which_fair_decides_need_the_order_that_was_recorded() -> None:
     """Twelve of the random workloads, which no excuse names; a queue with a guarantee is compared with one without."""
     decided = [name for name in promises() if FAIR_RULE in run(HERE, name, Level.VISIBLE).sentences]

@@ -14,7 +14,8 @@ from tests.contract import raw_client, raw_client_2021
 from tests.contract.raw_client import RawClient, Record, UpdateStream
 from tests.contract.raw_client_2021 import RawClient2021, merged
 
-DIALECTS = ("2021-02", "2023-06")
+NEWEST = "2023-06"
+DIALECTS = ("2021-02", NEWEST)
 NODES = 30
 NODE_PODS = 3_000
 """For so many there is room on every node, asking as `Absent.asks` does."""

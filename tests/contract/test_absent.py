@@ -24,12 +24,14 @@ from tests.contract.absent import (
     pods,
     running,
 )
-from tests.contract.absent_rm import DIALECTS, Absent, speaking
+from tests.contract.absent_rm import DIALECTS, NEWEST, Absent, speaking
 from tests.contract.cable import Cable
 from tests.contract.daemon_process import DaemonProcess
 from tests.contract.raw_client import Record
 
-pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
+pytestmark = pytest.mark.parametrize(
+    "dialect", [pytest.param(one, marks=() if one == NEWEST else pytest.mark.nightly) for one in DIALECTS]
+)
 
 
 @pytest.fixture(scope="module")

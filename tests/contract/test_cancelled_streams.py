@@ -80,7 +80,6 @@ def test_a_stream_cancelled_while_it_is_refused(daemon: DaemonProcess) -> None:
         assert_nothing_stayed_behind(daemon, client)
 
 
-@pytest.mark.slow
 def test_a_stream_cancelled_while_its_rm_registers_again(daemon: DaemonProcess) -> None:
     with RawClient(daemon.target) as client:
         begun_ns = time.perf_counter_ns()

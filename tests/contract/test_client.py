@@ -58,7 +58,9 @@ def test_a_rejection_reaches_the_waiting_call_and_the_listener(daemon: DaemonPro
     bounded(story)
 
 
-@pytest.mark.parametrize(("bytes_max", "cuts"), [(2_500, 8), (9_000, 8), (70_000, 4)])
+@pytest.mark.parametrize(
+    ("bytes_max", "cuts"), [(2_500, 8), pytest.param(9_000, 8, marks=pytest.mark.nightly), (70_000, 4)]
+)
 def test_a_connection_that_breaks_under_load_goes_on_with_nothing_lost_or_doubled(
     daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch, bytes_max: int, cuts: int
 ) -> None:

@@ -46,11 +46,12 @@ def unfinished() -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("said", ["nothing", "half a preface", "a preface", "half a frame of settings"])
-def test_a_client_that_does_not_begin_in_time_is_disconnected(said: str) -> None:
-    with DaemonProcess("--handshake-timeout-s", str(HANDSHAKE_S)) as daemon, http2.Connection(daemon.target) as slow:
-        slow.send(unfinished()[said])
-        slow.until_closed()
+def test_a_client_that_does_not_begin_in_time_is_disconnected() -> None:
+    with DaemonProcess("--handshake-timeout-s", str(HANDSHAKE_S)) as daemon, contextlib.ExitStack() as connections:
+        for said in ("nothing", "half a preface", "a preface", "half a frame of settings"):
+            slow = connections.enter_context(http2.Connection(daemon.target))
+            slow.send(unfinished()[said])
+            slow.until_closed()
         with RawClient(daemon.target) as client:
             client.register()
 

@@ -82,7 +82,7 @@ def wait_for(process: subprocess.Popen[str], text: str) -> str:
     raise AssertionError(f"ended without printing {text!r}:\n{printed}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.nightly)])
 def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> None:
     with a_demo(tmp_path, "--duration", "600", "--nodes", "5") as process:
         wait_for(process, "arriving")
@@ -94,7 +94,6 @@ def test_a_signal_ends_it_in_order(tmp_path: Path, number: signal.Signals) -> No
         assert offspring(tmp_path) == []
 
 
-@pytest.mark.slow
 def test_a_demo_that_is_killed_takes_its_processes_along(tmp_path: Path) -> None:
     with a_demo(tmp_path, "--duration", "600", "--nodes", "5") as process:
         wait_for(process, "arriving")

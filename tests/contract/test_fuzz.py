@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.contract.daemon_process import DaemonProcess
@@ -24,12 +26,14 @@ def test_no_bytes_harm_the_daemon_or_other_clients() -> None:
     print(report)
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(240)
-def test_no_contents_harm_the_daemon_or_other_clients() -> None:
-    run = play(CONTENTS_SEEDS, calls=CONTENTS_CALLS, without=["bytes"])
+@pytest.mark.parametrize(
+    "seeds", [pytest.param([1], id="few"), pytest.param(CONTENTS_SEEDS, marks=pytest.mark.nightly, id="nightly")]
+)
+def test_no_contents_harm_the_daemon_or_other_clients(seeds: Sequence[int]) -> None:
+    run = play(seeds, calls=CONTENTS_CALLS, without=["bytes"])
     assert run.findings == []
-    assert run.calls.total() == len(CONTENTS_SEEDS) * CONTENTS_CALLS * len(kinds())
+    assert run.calls.total() == len(seeds) * CONTENTS_CALLS * len(kinds())
 
 
 def test_contents_that_break_a_daemon_are_found_out() -> None:

@@ -21,7 +21,7 @@ def a_round(*faults: Fault, writes_max: int, daemon: str = "schedulerd") -> Outc
 
 
 # By the second of these seeds the daemon is killed before the next resource manager has found it.
-@pytest.mark.parametrize(("writes_max", "seed"), [(1, 10), pytest.param(7, 1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("writes_max", "seed"), [(1, 10), pytest.param(7, 1, marks=pytest.mark.nightly)])
 def test_nothing_is_lost_or_doubled_when_processes_end_or_stand_still(writes_max: int, seed: int) -> None:
     faults = random_faults([FaultKind.RM_KILLED, *FaultKind], PLAN, seed)
     outcome = a_round(*faults, writes_max=writes_max)

@@ -79,12 +79,11 @@ def batches(draw: st.DrawFn) -> tuple[si_pb2.NodeRequest, si_pb2.ApplicationRequ
     return nodes, applications, allocations
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(240)  # a look at the state after each example waits its turn
 def test_garbage_is_answered_and_changes_nothing_it_should_not(session: Session) -> None:
     reached: Counter[str] = Counter()
 
-    @settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
+    @settings(max_examples=30, suppress_health_check=[HealthCheck.too_slow])
     @given(batches())
     def send(batch: tuple[si_pb2.NodeRequest, si_pb2.ApplicationRequest, si_pb2.AllocationRequest]) -> None:
         session.nodes.send(batch[0])
@@ -102,7 +101,7 @@ def test_garbage_is_answered_and_changes_nothing_it_should_not(session: Session)
         reached["releases"] += sum(len(response.released) for response in answers[2])
 
     send()
-    assert min(reached[what] for what in ("rejected", "nodes", "applications", "allocations")) > 10, reached
+    assert min(reached[what] for what in ("rejected", "nodes", "applications", "allocations")) > 2, reached
 
 
 @given(raw=st.binary(max_size=60))

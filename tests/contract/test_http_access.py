@@ -6,7 +6,6 @@ import signal
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
 
@@ -21,7 +20,6 @@ def status(daemon: DaemonProcess, token: str) -> tuple[int, int]:
     return put.status_code, get.status_code
 
 
-@pytest.mark.smoke
 def test_a_new_token_is_taken_over_at_a_signal(tmp_path: Path) -> None:
     file = tmp_path / "tokens"
     file.write_text(f"ann operate {OLD}", encoding="ascii")

@@ -50,7 +50,7 @@ def assert_served(daemon: DaemonProcess) -> None:
     ("said", "count"),
     [
         *((said, 205) for said in UNFINISHED),
-        *(pytest.param(said, 2_000, marks=pytest.mark.slow) for said in ("nothing", "half a body")),
+        *(pytest.param(said, 2_000, marks=pytest.mark.nightly) for said in ("nothing", "half a body")),
     ],
 )
 def test_however_many_clients_finish_no_request_probes_are_answered(descriptors: None, said: str, count: int) -> None:

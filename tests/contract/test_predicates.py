@@ -84,7 +84,6 @@ def test_no_ask_waits_for_the_predicate_results_of_others(
         assert_sound(daemon, pending=100)
 
 
-@pytest.mark.smoke
 def test_a_stream_that_dies_before_its_results_leaves_no_ask_waiting(daemon: DaemonProcess, asked: RawClient) -> None:
     stream = set_up(asked, ASKS)
     with CallbackProcess(daemon.target, asked.rm_id, NEVER_MS) as process:

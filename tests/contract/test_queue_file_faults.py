@@ -134,7 +134,6 @@ def test_a_daemon_without_a_valid_file_waits_for_one_and_is_not_ready(
         daemon.__exit__(None, None, None)
 
 
-@pytest.mark.smoke
 def test_a_daemon_that_waits_for_its_file_ends_when_it_is_told_to(tmp_path: Path) -> None:
     socket = tmp_path / "grpc.sock"
     flags = ("--config", str(tmp_path / "none.yaml"), "--wait-for-queue-file", "--grpc-bind", f"unix:{socket}")

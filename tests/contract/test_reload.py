@@ -189,8 +189,8 @@ def test_groups_come_from_the_operating_system_where_the_queue_file_says_so() ->
 
 
 @pytest.mark.parametrize("rm_id", ["  ", "two\nlines", "x" * 300])
-def test_an_rm_id_has_to_be_fit_to_be_read(rm_id: str) -> None:
-    with DaemonProcess() as daemon, RawClient(daemon.target, rm_id) as client:
+def test_an_rm_id_has_to_be_fit_to_be_read(daemon: DaemonProcess, rm_id: str) -> None:
+    with RawClient(daemon.target, rm_id) as client:
         with pytest.raises(grpc.RpcError) as refused:
             client.register()
         assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -7,8 +7,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from schedulerd._generated.schedulerd.v1 import admin_pb2_grpc
 from schedulerd._generated.si.v1 import si_pb2
 from tests.config_map import ConfigMap
@@ -115,7 +113,6 @@ def an_application(daemon: DaemonProcess, application_id: str) -> dict[str, Any]
     return dict(application)
 
 
-@pytest.mark.slow
 def test_nothing_is_lost_and_nothing_doubled(tmp_path: Path) -> None:
     config_map = ConfigMap(tmp_path, a_file(a_max=50, with_c=True))
     flags = ["--config", str(config_map.path), "--queue-file-poll-s", "0", "--early-message-timeout-s", "0"]

@@ -68,6 +68,10 @@ UNREAD_CALLS: dict[str, tuple[str, Callable[[RawClient], list[bytes]], bool]] = 
 }
 
 
+USUAL_CALLS = ("a registration", "UpdateAllocation", "callback stream")
+"""Those of `make check`."""
+
+
 def seconds_to_close(daemon: DaemonProcess) -> float:
     began, ended = (
         datetime.fromisoformat(daemon.wait_for_event(event)["timestamp"]) for event in ("closing", "stopped")
@@ -75,7 +79,10 @@ def seconds_to_close(daemon: DaemonProcess) -> float:
     return (ended - began).total_seconds()
 
 
-@pytest.mark.parametrize("call", UNREAD_CALLS)
+@pytest.mark.parametrize(
+    "call",
+    [pytest.param(one, marks=() if one in USUAL_CALLS else pytest.mark.nightly) for one in UNREAD_CALLS],
+)
 def test_a_client_that_takes_no_byte_of_an_answer_does_not_hold_the_shutdown_up(call: str) -> None:
     path, payloads, finish = UNREAD_CALLS[call]
     with (

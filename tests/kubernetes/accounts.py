@@ -12,8 +12,7 @@ from typing import Any
 
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.pod_resources import pod_requests
-from schedulerd.kubernetes.resources import scheduler_names
+from schedulerd.kubernetes.resources import pod_requests, scheduler_names
 
 JSON = dict[str, Any]
 Amounts = dict[str, int]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from schedulerd.kubernetes.objects.pod import Pod, is_terminal
-from schedulerd.kubernetes.pod_resources import pod_requests
+from schedulerd.kubernetes.resources import pod_requests
 
 Amounts = Mapping[str, int]
 

@@ -12,11 +12,12 @@ import msgspec
 from schedulerd.kubernetes.objects.decode import MalformedObject, decode
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.pod_resources import pod_requests, read_quantities
 from schedulerd.kubernetes.predicates import plugins
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
 from schedulerd.kubernetes.predicates.pod_info import read_info, read_pending
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.quantity import MalformedQuantity
+from schedulerd.kubernetes.resources import pod_requests, read_quantities
 
 LINES_MAX = 1_000_000
 LINE_BYTES_MAX = 16 * 2**20
@@ -83,16 +84,16 @@ def read_case(number: int, line: bytes) -> Case:
     return case
 
 
-def cluster_of(case: Case) -> tuple[ClusterView, Pod]:
+def cluster_of(case: Case) -> tuple[Predicates, Pod]:
     """The case's cluster, and its pod; uids are made up, as they need not be in the file."""
-    view = ClusterView()
+    view = Predicates(ClusterCache())
     for node in case.nodes:
-        view.put_node(node)
+        view.cache.put_node(node)
     for number, pod in enumerate(case.pods):
-        view.put_pod(with_uid(pod, f"pod {number}"))
+        view.cache.put_pod(with_uid(pod, f"pod {number}"))
     asked = with_uid(case.pod, "the pod")
     if not asked.spec.node_name:
-        view.put_pod(asked)
+        view.cache.put_pod(asked)
     return view, asked
 
 

@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.objects.affinity import Affinity, PodAffinity, Toleration
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod, PodStatus, Quantities, is_terminal
-from schedulerd.kubernetes.pod_resources import CPU, read_quantities
 from schedulerd.kubernetes.predicates import node_resources_fit, plugins, pod_topology_spread
 from schedulerd.kubernetes.predicates.node_resources_fit import EPHEMERAL_STORAGE, is_counted
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, read_facts
@@ -27,6 +26,7 @@ from schedulerd.kubernetes.predicates.terms import SpreadConstraint
 from schedulerd.kubernetes.predicates.topology_counts import counts_node
 from schedulerd.kubernetes.predicates.words import reasons, words_of_1_20
 from schedulerd.kubernetes.quantity import nanos, to_millis, to_units
+from schedulerd.kubernetes.resources import CPU, read_quantities
 from tests.kubernetes.oracle_file import PASSED, Answer, Case, cluster_of
 
 ENDED_PODS = "the plugins of 1.20 were given pods that have ended, of which a scheduler is not told"

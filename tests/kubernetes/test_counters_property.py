@@ -10,9 +10,10 @@ import pytest
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates import counters as counters_module
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
 from schedulerd.kubernetes.predicates.plugins import ALL
 from schedulerd.kubernetes.predicates.pod_info import PodInfo
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.refusal import Code, Refusal, Refusals
 from schedulerd.kubernetes.predicates.topology_counts import SpreadCounter, TopologyCounter, counts_node
 from tests.kubernetes import builders
@@ -30,7 +31,7 @@ class Twins:
     """A view and a naive cluster that are told the same."""
 
     def __init__(self) -> None:
-        self.view = ClusterView()
+        self.view = Predicates(ClusterCache())
         self.naive = NaiveCluster()
         self.known: dict[str, Pod] = {}
         self.seen: Counter[Code] = Counter()
@@ -39,28 +40,28 @@ class Twins:
     def play(self, move: tuple[Any, ...]) -> None:
         match move:
             case ("node", node):
-                self.view.put_node(node)
+                self.view.cache.put_node(node)
                 self.naive.nodes[node.metadata.name] = node
             case ("remove node", name):
-                self.view.remove_node(name)
+                self.view.cache.remove_node(name)
                 self.naive.nodes.pop(name, None)
             case ("namespace", name, team):
-                self.view.put_namespace(builders.namespace(name, team=team))
+                self.view.cache.put_namespace(builders.namespace(name, team=team))
                 self.naive.namespaces[name] = {"team": team}
             case ("remove", uid):
-                self.view.remove_pod(uid)
+                self.view.cache.remove_pod(uid)
                 self._lose(uid)
             case ("forget", uid):
-                self.view.forget_assumed(uid)
+                self.view.cache.forget_assumed(uid)
                 if uid in self.known and not self.known[uid].spec.node_name:
                     self.naive.placed.pop(uid, None)
             case ("assume", pod, node_name):
                 pod = self.known.setdefault(pod.metadata.uid, pod)
-                self.view.assume(pod, node_name)
+                self.view.cache.assume(pod, node_name)
                 self.naive.placed[pod.metadata.uid] = (pod, node_name)
             case ("ended", pod):
                 uid = pod.metadata.uid
-                self.view.put_pod(convert(Pod, {"metadata": {"uid": uid}, "status": {"phase": "Failed"}}))
+                self.view.cache.put_pod(convert(Pod, {"metadata": {"uid": uid}, "status": {"phase": "Failed"}}))
                 self._lose(uid)
             case (kind, pod, *rest):
                 self._tell(kind, pod, *rest)
@@ -74,7 +75,7 @@ class Twins:
         told = builders.placed(pod, node_name)
         if kind == "terminating":
             told = builders.terminating(told)
-        self.view.put_pod(told)
+        self.view.cache.put_pod(told)
         self.known[uid] = told
         where = node_name or (self.naive.placed[uid][1] if uid in self.naive.placed else "")
         if where:
@@ -100,31 +101,31 @@ def _foreign(refusals: Refusals) -> set[Refusal]:
     return {one for one in refusals if one.code is Code.EXISTING_ANTI_AFFINITY}
 
 
-def check_counters(view: ClusterView) -> None:
+def check_counters(view: Predicates) -> None:
     """Every counter says what a walk over all pods and nodes says."""
-    for counter in view.state.counters.all():
+    for counter in view.cache.state.counters.all():
         on_nodes, sums = _recount(view, counter)
         assert counter.on_nodes == +on_nodes
         assert counter.by_value == +sums
         assert counter.total == sums.total()
         if isinstance(counter, SpreadCounter):
             assert counter.eligibility is not None
-            facts = [node.facts for node in view.state.nodes.values() if node.facts is not None]
+            facts = [node.facts for node in view.cache.state.nodes.values() if node.facts is not None]
             values = {one.labels[counter.topology_key] for one in facts if counts_node(counter.eligibility, one)}
             assert counter.minimum() == min((sums[value] for value in values), default=0)
             assert set(counter.values) == values
 
 
-def _counts(view: ClusterView, counter: TopologyCounter, pod: PodInfo) -> bool:
+def _counts(view: Predicates, counter: TopologyCounter, pod: PodInfo) -> bool:
     if pod.is_terminating and counter.eligibility is not None:
         return False
-    return counter.key is not None and view.state.counters.selects(counter.key.filters, pod)
+    return counter.key is not None and view.cache.state.counters.selects(counter.key.filters, pod)
 
 
-def _recount(view: ClusterView, counter: TopologyCounter) -> tuple[Counter[str], Counter[str]]:
+def _recount(view: Predicates, counter: TopologyCounter) -> tuple[Counter[str], Counter[str]]:
     on_nodes: Counter[str] = Counter()
     sums: Counter[str] = Counter()
-    for node in view.state.nodes.values():
+    for node in view.cache.state.nodes.values():
         matching = sum(_counts(view, counter, pod) for pod in node.pods.values())
         on_nodes[node.name] = matching
         value = counter.value_at(node.facts)
@@ -177,10 +178,10 @@ def test_nothing_is_left_of_a_cluster_that_is_gone() -> None:
     for move in Story(7).moves(MOVES):
         twins.play(move)
     for uid in UIDS:
-        twins.view.remove_pod(uid)
-    for name in twins.view.node_names:
-        twins.view.remove_node(name)
-    state = twins.view.state
+        twins.view.cache.remove_pod(uid)
+    for name in twins.view.cache.node_names:
+        twins.view.cache.remove_node(name)
+    state = twins.view.cache.state
     assert not state.nodes
     assert not state.claim_users
     assert all(not counter.on_nodes and not counter.by_value for counter in state.counters.all())

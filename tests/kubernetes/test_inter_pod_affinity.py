@@ -71,9 +71,9 @@ def test_the_first_pod_of_a_group_may_start() -> None:
     view = view_of(zones())
     assert refused_nodes(view, wants(own, labels=DB), NAME) == {"x"}
     assert refused_nodes(view, wants(own, labels=WEB), NAME) == {"a1", "a2", "b1", "x"}
-    view.put_pod(bound("db", "x", labels=DB))
+    view.cache.put_pod(bound("db", "x", labels=DB))
     assert refused_nodes(view, wants(own, labels=DB), NAME) == {"x"}
-    view.put_pod(bound("db2", "b1", labels=DB))
+    view.cache.put_pod(bound("db2", "b1", labels=DB))
     assert refused_nodes(view, wants(own, labels=DB), NAME) == {"a1", "a2", "x"}
     assert refused_nodes(view, wants(near("missing"), labels=DB), NAME) == {"a1", "a2", "b1", "x"}
 
@@ -94,7 +94,7 @@ def test_anti_affinity_of_others_keeps_away_too() -> None:
     assert refusal(view, pod("q", labels=WEB), "a2", NAME) == Refusal(
         NAME, Kind.UNSCHEDULABLE, Code.EXISTING_ANTI_AFFINITY, ("zone",)
     )
-    view.remove_pod("db")
+    view.cache.remove_pod("db")
     assert refused_nodes(view, pod("q", labels=WEB), NAME) == set()
 
 
@@ -124,12 +124,12 @@ def test_namespaces_by_selector() -> None:
     view = view_of(zones(), [bound("db", "a1", "other", DB)])
     everywhere, red = avoids(near(namespaceSelector={})), avoids(near(namespaceSelector=selector(team="red")))
     for question in (everywhere, red):
-        view.put_pod(question)
+        view.cache.put_pod(question)
     assert code(view, everywhere, "a1", NAME) is Code.POD_ANTI_AFFINITY
     assert code(view, red, "a1", NAME) is None
-    view.put_namespace(namespace("other", team="red"))
+    view.cache.put_namespace(namespace("other", team="red"))
     assert code(view, red, "a1", NAME) is Code.POD_ANTI_AFFINITY
-    view.put_namespace(namespace("other", team="blue"))
+    view.cache.put_namespace(namespace("other", team="blue"))
     assert code(view, red, "a1", NAME) is None
     both = avoids(near(namespaceSelector=selector(team="red"), namespaces=["other"]))
     assert code(view, both, "a1", NAME) is Code.POD_ANTI_AFFINITY
@@ -141,11 +141,11 @@ def test_namespaces_by_selector_in_terms_of_others() -> None:
     one = near(chosen=selector(app="web"), namespaceSelector=selector(team="red"))
     view = view_of(zones(), [bound("db", "a1", "other", DB, affinity=anti_affinity(one))])
     question = pod("q", labels=WEB)
-    view.put_pod(question)
+    view.cache.put_pod(question)
     assert code(view, question, "a1", NAME) is None
-    view.put_namespace(namespace("ns", team="red"))
+    view.cache.put_namespace(namespace("ns", team="red"))
     assert code(view, question, "a1", NAME) is Code.EXISTING_ANTI_AFFINITY
-    view.remove_namespace("ns")
+    view.cache.remove_namespace("ns")
     assert code(view, question, "a1", NAME) is None
 
 
@@ -170,14 +170,14 @@ def test_victims_are_counted_as_gone() -> None:
 def test_labels_of_nodes_may_change() -> None:
     view = view_of(zones(), [bound("db", "a1", labels=DB)])
     question = avoids(near())
-    view.put_pod(question)
+    view.cache.put_pod(question)
     assert refused_nodes(view, question, NAME) == {"a1", "a2"}
-    view.put_node(node("a1", {"zone": "b"}))
+    view.cache.put_node(node("a1", {"zone": "b"}))
     assert refused_nodes(view, question, NAME) == {"a1", "b1"}
-    view.put_node(node("a1", {}))
+    view.cache.put_node(node("a1", {}))
     assert refused_nodes(view, question, NAME) == set()
-    view.remove_node("a1")
-    view.put_node(node("a1", {"zone": "a"}))
+    view.cache.remove_node("a1")
+    view.cache.put_node(node("a1", {"zone": "a"}))
     assert refused_nodes(view, question, NAME) == {"a1", "a2"}
 
 

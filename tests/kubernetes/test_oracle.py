@@ -18,7 +18,8 @@ from schedulerd.kubernetes.predicates import (
     pod_topology_spread,
     taint_toleration,
 )
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.refusal import Code, Refusals
 from tests.kubernetes import builders, oracle, oracle_file
 from tests.kubernetes.oracle_file import PASSED, Answer
@@ -66,20 +67,20 @@ def test_the_order_of_events_does_not_matter() -> None:
     chance = Random(3)
     for number, one in itertools.islice(oracle_file.read_cases(RECORDED), 60):
         expected, asked = oracle_file.cluster_of(one)
-        shuffled = ClusterView()
-        shuffled.put_pod(asked)
+        shuffled = Predicates(ClusterCache())
+        shuffled.cache.put_pod(asked)
         shuffled.judge(asked, "nowhere")
         pods = [oracle_file.with_uid(pod, f"pod {index}") for index, pod in enumerate(one.pods)]
         for pod in chance.sample(pods, len(pods)):
             if chance.random() < 0.5:
-                shuffled.assume(builders.placed(pod, ""), chance.choice(pods).spec.node_name)
-            shuffled.put_pod(pod)
+                shuffled.cache.assume(builders.placed(pod, ""), chance.choice(pods).spec.node_name)
+            shuffled.cache.put_pod(pod)
             if chance.random() < 0.2:
-                shuffled.remove_pod(pod.metadata.uid)
-                shuffled.put_pod(pod)
+                shuffled.cache.remove_pod(pod.metadata.uid)
+                shuffled.cache.put_pod(pod)
         for node in chance.sample(one.nodes, len(one.nodes)):
-            shuffled.put_node(builders.node(node.metadata.name, {"zone": "none"}))
-            shuffled.put_node(node)
+            shuffled.cache.put_node(builders.node(node.metadata.name, {"zone": "none"}))
+            shuffled.cache.put_node(node)
         for node in one.nodes:
             name = node.metadata.name
             assert _sorted(shuffled.judge(asked, name)) == _sorted(expected.judge(asked, name)), (number, name)

@@ -8,8 +8,8 @@ import pytest
 
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.pod_resources import pod_requests, resize_state
 from schedulerd.kubernetes.quantity import MalformedQuantity
+from schedulerd.kubernetes.resources import pod_requests, resize_state
 from tests.kubernetes.builders import JSON, containers
 
 

@@ -96,9 +96,9 @@ def test_too_few_domains_make_the_minimum_zero() -> None:
     view = view_of(zones(), there("a1", "b1"))
     assert refused_nodes(view, asked(zonal(minDomains=2)), NAME) == {"x"}
     assert refused_nodes(view, asked(zonal(minDomains=3)), NAME) == {"a1", "a2", "b1", "x"}
-    view.put_node(node("c", {"zone": "c"}))
+    view.cache.put_node(node("c", {"zone": "c"}))
     assert refused_nodes(view, asked(zonal(minDomains=3)), NAME) == {"a1", "a2", "b1", "x"}
-    view.put_pod(bound("c", "c", "ns", WEB))
+    view.cache.put_pod(bound("c", "c", "ns", WEB))
     assert refused_nodes(view, asked(zonal(minDomains=3)), NAME) == {"x"}
 
 
@@ -126,7 +126,7 @@ def test_tainted_nodes_count_unless_taints_are_honoured() -> None:
     assert code(view, asked(zonal(nodeTaintsPolicy="Ignore")), "a", NAME) is Code.SPREAD_SKEW
     assert code(view, asked(zonal(nodeTaintsPolicy="Honor")), "a", NAME) is None
     assert code(view, asked(zonal(nodeTaintsPolicy="Honor"), **tolerant), "a", NAME) is Code.SPREAD_SKEW
-    view.put_node(node("b", {"zone": "b"}))
+    view.cache.put_node(node("b", {"zone": "b"}))
     assert code(view, asked(zonal(nodeTaintsPolicy="Honor")), "a", NAME) is Code.SPREAD_SKEW
 
 
@@ -146,7 +146,7 @@ def test_a_constraint_for_which_no_node_counts_refuses_nothing() -> None:
 def test_victims_lower_the_count_and_the_minimum() -> None:
     view = view_of(zones(), there("a1", "a2", "b1"))
     question = asked(zonal())
-    view.put_pod(question)
+    view.cache.put_pod(question)
     assert code(view, question, "a1", NAME, gone=["0"]) is None
     assert code(view, question, "a1", NAME, gone=["2"]) is Code.SPREAD_SKEW
     assert code(view, question, "b1", NAME, gone=["2"]) is None

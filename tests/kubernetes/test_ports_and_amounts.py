@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.plugins import ALL
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from tests.kubernetes.builders import JSON, bound, containers, node, pod, ports
 from tests.kubernetes.judging import code, refusal, view_of
@@ -70,12 +70,12 @@ def test_a_port_is_free_once_all_its_pods_are_gone() -> None:
     assert code(view, asked, "n", PORTS, gone=["a"])
     assert code(view, asked, "n", PORTS, gone=["b"])
     assert code(view, asked, "n", PORTS, gone=["a", "b"]) is None
-    view.remove_pod("a")
-    view.remove_pod("b")
+    view.cache.remove_pod("a")
+    view.cache.remove_pod("b")
     assert code(view, asked, "n", PORTS) is None
 
 
-def lacking(view: ClusterView, **requests: str) -> list[str]:
+def lacking(view: Predicates, **requests: str) -> list[str]:
     named = {name.replace("_", "-"): amount for name, amount in requests.items()}
     found = view.judge(pod("q", containers=containers(named)), "n", [one for one in ALL if one.name == FIT])
     assert all(one.kind is Kind.UNSCHEDULABLE for one in found)
@@ -86,7 +86,7 @@ def test_amounts_are_compared_exactly() -> None:
     view = view_of([node("n", cpu="2", memory="1Gi")], [bound("p", "n", containers=containers({"cpu": "500m"}))])
     assert lacking(view, cpu="1500m", memory="1Gi") == []
     assert lacking(view, cpu="1501m", memory="1073741825") == ["cpu", "memory"]
-    view.remove_pod("p")
+    view.cache.remove_pod("p")
     assert lacking(view, cpu="2") == []
 
 
@@ -100,7 +100,7 @@ def test_what_is_not_requested_is_not_compared() -> None:
 def test_pods_are_counted() -> None:
     view = view_of([node("n", pods="1")])
     assert lacking(view) == []
-    view.put_pod(bound("p", "n"))
+    view.cache.put_pod(bound("p", "n"))
     assert lacking(view, cpu="100") == ["too many pods", "cpu"]
 
 

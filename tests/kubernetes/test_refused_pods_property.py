@@ -33,13 +33,13 @@ class Waiting:
 
     @property
     def refused(self) -> RefusedPods:
-        return self.twins.view.refused
+        return self.twins.view.cache.refused
 
     def ask(self, uid: str, number: int) -> None:
         view, one = self.twins.view, self.story.pod()
         asked = replace(one, metadata=replace(one.metadata, uid=uid, name=uid))
         if number % 2:
-            view.put_pod(asked)
+            view.cache.put_pod(asked)
         refusals = view.judge_all(asked)
         for name, found in refusals.items():
             view.note_refused(uid, asked, name, found)
@@ -50,12 +50,12 @@ class Waiting:
         self.refused.settle()
         woken = set(self.refused.take_woken(WAITING))
         for uid, (asked, nodes) in list(self.pods.items()):
-            nodes &= set(self.twins.view.node_names)
+            nodes &= set(self.twins.view.cache.node_names)
             refused = self.twins.view.judge_all(asked)
             if uid in woken:
                 self.in_vain[nodes <= set(refused)] += 1
                 del self.pods[uid]
-                self.twins.view.remove_pod(uid)
+                self.twins.view.cache.remove_pod(uid)
                 continue
             if move[0] == "node":
                 self._ask_about(move[1].metadata.name, uid, refused)
@@ -91,9 +91,9 @@ def test_counters_are_kept_for_pods_that_wait(seed: int, monkeypatch: pytest.Mon
     monkeypatch.setattr(counters_module, "_IDLE_COUNTERS_MAX", 0)
     waiting = play(seed)
     for uid in list(waiting.pods):
-        waiting.twins.view.remove_pod(uid)
+        waiting.twins.view.cache.remove_pod(uid)
     assert not waiting.refused.has_waiting
-    assert all(counter.on_change is None for counter in waiting.twins.view.state.counters.all())
+    assert all(counter.on_change is None for counter in waiting.twins.view.cache.state.counters.all())
 
 
 def test_many_pods_are_woken_for_a_reason() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
 from schedulerd.kubernetes.predicates.pod_info import read_info
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from schedulerd.kubernetes.predicates.storage import SELECTED_NODE_ANNOTATION
 from schedulerd.kubernetes.predicates.volume_binding import VolumePlan, plan
@@ -19,9 +19,9 @@ from tests.loops import each_row
 NAME = "VolumeBinding"
 
 
-def cluster(*objects: Any) -> ClusterView:
+def cluster(*objects: Any) -> Predicates:
     view = view_of([node("n", {"disk": "n"}), node("m", {"disk": "m"})])
-    put(view.storage, *objects)
+    put(view.cache.storage, *objects)
     return view
 
 
@@ -29,10 +29,10 @@ def asked(*claims: str) -> Any:
     return pod("q", volumes=uses(*claims))
 
 
-def planned(view: ClusterView, *claims: str, on: str = "n") -> VolumePlan:
-    facts = view.state.nodes[on].facts
+def planned(view: Predicates, *claims: str, on: str = "n") -> VolumePlan:
+    facts = view.cache.state.nodes[on].facts
     assert facts is not None
-    return plan(read_info(asked(*claims)), facts, view.storage)
+    return plan(read_info(asked(*claims)), facts, view.cache.storage)
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,11 @@ def test_a_claim_of_an_ephemeral_volume_belongs_to_its_pod() -> None:
     view = cluster(storage_class(provisioner="d"))
     question = pod("q", volumes=[{"name": "e", "ephemeral": {"volumeClaimTemplate": {}}}])
     assert refusal(view, question, "n", NAME) == Refusal(NAME, Kind.UNRESOLVABLE, Code.CLAIM_AWAITED, ("q-e",))
-    put(view.storage, claim("q-e"))
+    put(view.cache.storage, claim("q-e"))
     assert code(view, question, "n", NAME) is Code.CLAIM_FOREIGN
-    put(view.storage, claim("q-e", meta={"ownerReferences": [{"uid": "q", "controller": False}]}))
+    put(view.cache.storage, claim("q-e", meta={"ownerReferences": [{"uid": "q", "controller": False}]}))
     assert code(view, question, "n", NAME) is Code.CLAIM_FOREIGN
-    put(view.storage, claim("q-e", meta={"ownerReferences": [{"uid": "q", "controller": True}]}))
+    put(view.cache.storage, claim("q-e", meta={"ownerReferences": [{"uid": "q", "controller": True}]}))
     assert code(view, question, "n", NAME) is None
 
 
@@ -85,7 +85,7 @@ def test_the_smallest_volume_that_fits_is_chosen() -> None:
     sizes = [volume("big", "20Gi"), volume("right", "5Gi"), volume("small", "1Gi"), volume("away", "5Gi", node="m")]
     view = cluster(storage_class(), claim(), *sizes)
     assert planned(view, "c").to_bind == {"c": "right"}
-    view.storage.remove_volume("right")
+    view.cache.storage.remove_volume("right")
     assert planned(view, "c").to_bind == {"c": "big"}
     assert planned(view, "c", on="m").to_bind == {"c": "away"}
 
@@ -95,7 +95,7 @@ def test_claims_do_not_share_a_volume_and_small_ones_choose_first() -> None:
         storage_class(), claim("a", size="8Gi"), claim("b", size="1Gi"), volume("v1", "8Gi"), volume("v2", "9Gi")
     )
     assert planned(view, "a", "b").to_bind == {"b": "v1", "a": "v2"}
-    view.storage.remove_volume("v2")
+    view.cache.storage.remove_volume("v2")
     assert planned(view, "a", "b").refusals == (Refusal(NAME, Kind.UNRESOLVABLE, Code.VOLUME_NO_MATCH, ("a",)),)
 
 
@@ -118,16 +118,16 @@ def test_claims_do_not_share_a_volume_and_small_ones_choose_first() -> None:
 def test_volumes_that_do_not_fit(unusable: Any) -> None:
     view = cluster(storage_class(provisioner="kubernetes.io/no-provisioner"), claim(), unusable)
     assert refusal(view, asked("c"), "n", NAME) == Refusal(NAME, Kind.UNRESOLVABLE, Code.VOLUME_NO_MATCH, ("c",))
-    put(view.storage, volume())
+    put(view.cache.storage, volume())
     assert code(view, asked("c"), "n", NAME) is None
 
 
 def test_the_selector_of_a_claim() -> None:
     view = cluster(storage_class(), claim(selector=selector(kind="a")), volume("v1"))
     assert planned(view, "c").to_bind == {}
-    put(view.storage, volume("v2", meta={"labels": {"kind": "a"}}))
+    put(view.cache.storage, volume("v2", meta={"labels": {"kind": "a"}}))
     assert planned(view, "c").to_bind == {"c": "v2"}
-    put(view.storage, claim(selector={"matchExpressions": [expression("kind", "Like", "a")]}))
+    put(view.cache.storage, claim(selector={"matchExpressions": [expression("kind", "Like", "a")]}))
     assert planned(view, "c").to_bind == {}
 
 
@@ -135,23 +135,23 @@ def test_a_volume_that_is_promised_beforehand_comes_first() -> None:
     mine = volume("mine", "50Gi", claimRef={"namespace": "ns", "name": "c"}, phase="Bound")
     view = cluster(storage_class(), claim(), volume("v", "5Gi"), mine)
     assert planned(view, "c").to_bind == {"c": "mine"}
-    put(view.storage, volume("mine", "50Gi", claimRef={"namespace": "ns", "name": "c"}, node="m"))
+    put(view.cache.storage, volume("mine", "50Gi", claimRef={"namespace": "ns", "name": "c"}, node="m"))
     assert planned(view, "c").to_bind == {}
 
 
 def test_reserved_volumes_are_left_to_others() -> None:
     view = cluster(storage_class(), claim(), volume("v", "5Gi"), volume("w", "6Gi"))
-    view.storage.reservations.reserve("p", {"v": ("ns", "other")}, {})
+    view.cache.storage.assumed.assume("p", {"v": ("ns", "other")}, {})
     assert planned(view, "c").to_bind == {"c": "w"}
-    view.storage.reservations.reserve("q", {"w": ("ns", "c")}, {})
-    view.storage.reservations.release("p")
+    view.cache.storage.assumed.assume("q", {"w": ("ns", "c")}, {})
+    view.cache.storage.assumed.forget("p")
     assert planned(view, "c").to_bind == {"c": "w"}
 
 
 def test_a_class_that_makes_volumes() -> None:
     view = cluster(storage_class(provisioner="d"), claim())
     assert planned(view, "c") == VolumePlan(to_provision=["c"])
-    view.storage.remove_class("fast")
+    view.cache.storage.remove_class("fast")
     assert code(view, asked("c"), "n", NAME) is Code.CLAIM_UNBOUND
 
 
@@ -208,23 +208,23 @@ def test_published_capacity(one: Any, has_room: bool) -> None:
     view = cluster(storage_class(provisioner="d"), claim(), csi_driver("d", publishes=True), one)
     expected = None if has_room else Refusal(NAME, Kind.UNRESOLVABLE, Code.VOLUME_NO_SPACE, ("c",))
     assert refusal(view, asked("c"), "n", NAME) == expected
-    view.storage.remove_capacity("", "x")
+    view.cache.storage.remove_capacity("", "x")
     assert code(view, asked("c"), "n", NAME) is Code.VOLUME_NO_SPACE
-    put(view.storage, csi_driver("d", publishes=False))
+    put(view.cache.storage, csi_driver("d", publishes=False))
     assert code(view, asked("c"), "n", NAME) is None
-    view.storage.remove_csi_driver("d")
+    view.cache.storage.remove_csi_driver("d")
     assert code(view, asked("c"), "n", NAME) is None
 
 
 def test_capacities_come_and_go_one_by_one() -> None:
     both = [capacity("x", "5Gi", {}), capacity("y", "5Gi", {})]
     view = cluster(storage_class(provisioner="d"), claim(), csi_driver("d", publishes=True), *both)
-    view.storage.remove_capacity("", "x")
+    view.cache.storage.remove_capacity("", "x")
     assert code(view, asked("c"), "n", NAME) is None
-    put(view.storage, capacity("y", "5Gi", {}, storageClassName="slow"))
+    put(view.cache.storage, capacity("y", "5Gi", {}, storageClassName="slow"))
     assert code(view, asked("c"), "n", NAME) is Code.VOLUME_NO_SPACE
-    view.storage.remove_capacity("", "y")
-    assert not view.storage.capacities
+    view.cache.storage.remove_capacity("", "y")
+    assert not view.cache.storage.capacities
 
 
 def test_bound_and_unbound_claims_both_say_what_is_wrong() -> None:

@@ -52,7 +52,7 @@ def naive(one: PersistentVolumeClaim, facts: NodeFacts, storage: Storage, taken:
     smallest = None
     key = (one.metadata.namespace, one.metadata.name)
     for found in sorted(storage.volumes.values(), key=lambda found: (found.capacity, found.name)):
-        spec, reserved = found.volume.spec, storage.reservations.owner(found.name)
+        spec, reserved = found.volume.spec, storage.assumed.owner(found.name)
         reference = spec.claim_ref
         is_mine = reserved == key and reference is None
         if reference is not None:
@@ -83,10 +83,10 @@ def test_the_choice_is_that_of_a_walk_over_all(seed: int) -> None:
             put(storage, any_volume(random, name))
         if random.random() < 0.2:
             for uid in "pq":
-                storage.reservations.release(uid)  # a volume is promised to one claim
-            storage.reservations.reserve(random.choice("pq"), {name: ("ns", random.choice("cd"))}, {})
+                storage.assumed.forget(uid)  # a volume is promised to one claim
+            storage.assumed.assume(random.choice("pq"), {name: ("ns", random.choice("cd"))}, {})
         if random.random() < 0.1:
-            storage.reservations.release(random.choice("pq"))
+            storage.assumed.forget(random.choice("pq"))
         taken = {f"v{random.randrange(12)}"} if random.random() < 0.3 else set()
         one = storage.claims["ns", "c"]
         for at in facts:

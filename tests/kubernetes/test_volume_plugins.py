@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal
 from tests.kubernetes.builders import JSON, bound, node, pod
 from tests.kubernetes.judging import code, refusal, view_of
@@ -65,7 +65,7 @@ def test_disks_that_cannot_be_shared(one: JSON, other: JSON, conflicts: bool) ->
 
 def test_a_claim_for_one_pod() -> None:
     view = view_of([node("n"), node("m")], [bound("there", "n", volumes=uses("c"))])
-    put(view.storage, claim("c", "v", accessModes=["ReadWriteOncePod"]), claim("d", "v"))
+    put(view.cache.storage, claim("c", "v", accessModes=["ReadWriteOncePod"]), claim("d", "v"))
     asked = pod("q", volumes=uses("d", "c"))
     for name in ("n", "m"):
         assert refusal(view, asked, name, RESTRICTIONS) == Refusal(
@@ -73,7 +73,7 @@ def test_a_claim_for_one_pod() -> None:
         )
     assert code(view, asked, "m", RESTRICTIONS, gone=["there"]) is None
     assert code(view, pod("q", "other", volumes=uses("c")), "m", RESTRICTIONS) is None
-    view.remove_pod("there")
+    view.cache.remove_pod("there")
     assert code(view, asked, "m", RESTRICTIONS) is None
 
 
@@ -81,10 +81,10 @@ def csi(name: str, driver: str = "d", handle: str = "") -> object:
     return volume(name, csi={"driver": driver, "volumeHandle": handle or name})
 
 
-def limited(limit: int | None = 2) -> ClusterView:
+def limited(limit: int | None = 2) -> Predicates:
     view = view_of([node("n"), node("m")], [bound("there", "n", volumes=uses("c1"))])
     claims = [claim(f"c{number}", f"v{number}") for number in range(1, 5)]
-    put(view.storage, csi_node("n", d=limit), *claims, *(csi(f"v{number}") for number in range(1, 5)))
+    put(view.cache.storage, csi_node("n", d=limit), *claims, *(csi(f"v{number}") for number in range(1, 5)))
     return view
 
 
@@ -101,7 +101,7 @@ def test_volumes_of_a_node_are_limited_by_driver() -> None:
 def test_a_volume_counts_once_however_many_pods_mount_it() -> None:
     view = limited()
     assert code(view, pod("q", volumes=uses("c1", "c2")), "n", LIMITS) is None
-    put(view.storage, csi("v3", handle="v2"))
+    put(view.cache.storage, csi("v3", handle="v2"))
     assert code(view, pod("q", volumes=uses("c2", "c3")), "n", LIMITS) is None
 
 
@@ -113,17 +113,17 @@ def test_a_pod_without_new_volumes_is_not_refused_by_a_full_node() -> None:
 
 def test_what_is_attached_counts_also_without_a_pod() -> None:
     view = limited()
-    put(view.storage, attachment("a", "n", "v4"))
+    put(view.cache.storage, attachment("a", "n", "v4"))
     assert code(view, pod("q", volumes=uses("c2")), "n", LIMITS) is Code.VOLUME_LIMIT
     assert code(view, pod("q", volumes=uses("c4")), "n", LIMITS) is None
     assert code(view, pod("q", volumes=uses("c2")), "n", LIMITS, gone=["there"]) is None
-    view.storage.remove_attachment("a")
+    view.cache.storage.remove_attachment("a")
     assert code(view, pod("q", volumes=uses("c2")), "n", LIMITS) is None
 
 
 def test_unbound_claims_count_for_the_driver_of_their_class() -> None:
     view = limited()
-    put(view.storage, storage_class(provisioner="d"), claim("new1"), claim("new2"))
+    put(view.cache.storage, storage_class(provisioner="d"), claim("new1"), claim("new2"))
     assert code(view, pod("q", volumes=uses("new1")), "n", LIMITS) is None
     assert code(view, pod("q", volumes=uses("new1", "new2")), "n", LIMITS) is Code.VOLUME_LIMIT
     assert code(view, pod("q", volumes=uses("missing", "new1")), "n", LIMITS) is None
@@ -157,7 +157,7 @@ ZONE, OLD_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.
 )
 def test_zones(of_volume: JSON, of_node: JSON, is_refused: bool) -> None:
     view = view_of([node("n", of_node)])
-    put(view.storage, claim("c", "v"), volume("v", meta={"labels": of_volume}))
+    put(view.cache.storage, claim("c", "v"), volume("v", meta={"labels": of_volume}))
     expected = Refusal(ZONES, Kind.UNRESOLVABLE, Code.VOLUME_ZONE, ("v",)) if is_refused else None
     assert refusal(view, pod("q", volumes=uses("c")), "n", ZONES) == expected
 
@@ -166,13 +166,13 @@ def test_claims_without_a_volume_have_no_zone_if_they_wait_for_a_pod() -> None:
     view = view_of([node("n", {ZONE: "a"})])
     asked = pod("q", volumes=uses("c"))
     assert code(view, asked, "n", ZONES) is Code.CLAIM_NOT_FOUND
-    put(view.storage, claim("c"))
+    put(view.cache.storage, claim("c"))
     assert code(view, asked, "n", ZONES) is Code.CLASS_NOT_FOUND
-    put(view.storage, storage_class(mode="Immediate"))
+    put(view.cache.storage, storage_class(mode="Immediate"))
     assert code(view, asked, "n", ZONES) is Code.CLAIM_UNBOUND
-    put(view.storage, storage_class())
+    put(view.cache.storage, storage_class())
     assert code(view, asked, "n", ZONES) is None
-    put(view.storage, claim("c", "gone"))
+    put(view.cache.storage, claim("c", "gone"))
     assert code(view, asked, "n", ZONES) is Code.VOLUME_NOT_FOUND
-    view.storage.remove_claim("ns", "c")
+    view.cache.storage.remove_claim("ns", "c")
     assert code(view, pod("q", volumes=[{"name": "e", "ephemeral": {}}]), "n", ZONES) is None

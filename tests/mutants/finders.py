@@ -170,8 +170,10 @@ class TestsOf:
 def _parameters(names: str | Sequence[str], values: Iterable[Any]) -> list[dict[str, Any]]:
     """As `pytest.mark.parametrize` takes them."""
     split = [one.strip() for one in names.split(",")] if isinstance(names, str) else list(names)
-    rows = (one.values if hasattr(one, "values") and not isinstance(one, dict) else one for one in values)
-    return [dict(zip(split, one if len(split) > 1 else (one,), strict=True)) for one in rows]
+    rows = (
+        one.values if isinstance(one, type(pytest.param())) else one if len(split) > 1 else (one,) for one in values
+    )
+    return [dict(zip(split, row, strict=True)) for row in rows]
 
 
 def _play(test: Callable[..., Any], fixtures: dict[str, Callable[[], Any]], parameters: dict[str, Any]) -> object:

@@ -7,10 +7,9 @@ from typing import Any
 from schedulerd.kubernetes.api import pool
 from schedulerd.kubernetes.api.backoff import Backoff
 from schedulerd.kubernetes.api.object_cache import ObjectCache
-from schedulerd.kubernetes.api.pool import WritePool
+from schedulerd.kubernetes.api.pool import TokenBucket, WritePool
 from schedulerd.kubernetes.api.reflector import Reflector
 from schedulerd.kubernetes.api.status import Status
-from schedulerd.kubernetes.api.token_bucket import TokenBucket
 from schedulerd.kubernetes.api.writes.base import Write
 from schedulerd.kubernetes.api.writes.binding import Bind
 from schedulerd.kubernetes.api.writes.creation import Create

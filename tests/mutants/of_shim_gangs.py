@@ -10,10 +10,10 @@ from schedulerd.kubernetes.cluster.gangs import (
     forming,
     late_declaration,
     life,
-    members,
     membership,
     placeholder_pods,
     slots,
+    surplus,
     waiting,
 )
 from schedulerd.kubernetes.cluster.gangs.model import Slot
@@ -195,7 +195,7 @@ MUTANTS = (
     Mutant(
         "room is held for a member that somebody else has bound",
         Rule.SHIM_PLACEHOLDERS,
-        Replaced(members.runs_elsewhere, nothing),
+        Replaced(surplus.runs_elsewhere, nothing),
         (GANGS, SIMULATION),
     ),
     Mutant(
@@ -225,13 +225,13 @@ MUTANTS = (
     Mutant(
         "a placeholder that is left over by a swap and a binding of somebody else stays",
         Rule.SHIM_PLACEHOLDERS,
-        Replaced(members.allocated, nothing),
+        Replaced(surplus.allocated, nothing),
         (GANGS,),
     ),
     Mutant(
         "a PodGroup holds room for pods that are gone",
         Rule.SHIM_PLACEHOLDERS,
-        Replaced(members.lacks_successors, gives(False)),
+        Replaced(surplus.lacks_successors, gives(False)),
         (GANGS,),
     ),
     Mutant(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import allocations, promises, questions
+from schedulerd.kubernetes.cluster import allocations, questions
 from schedulerd.kubernetes.cluster.gangs import answers, giving_way, held_rooms, leaving
 from schedulerd.kubernetes.cluster.model import Application, Model
 from schedulerd.kubernetes.objects.pod import Pod
@@ -29,12 +29,12 @@ MUTANTS = (
         "a placeholder counts as itself",
         Rule.SHIM_HELD_ROOMS,
         Replaced(held_room._like, counts_as_itself),
-        (ROOMS, Seeds(test_exclusive_gangs.test_no_gang_is_placed_in_part, 25)),
+        (ROOMS, Seeds(lambda seed: test_exclusive_gangs.check(test_exclusive_gangs.play(seed)), 25)),
     ),
     Mutant(
         "a node that suits a pod is promised to others as well",
         Rule.SHIM_HELD_ROOMS,
-        Replaced(promises.make, nothing),
+        Replaced(questions.promise, nothing),
         (ROOMS,),
     ),
     Mutant(

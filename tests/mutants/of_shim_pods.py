@@ -18,17 +18,17 @@ from schedulerd.kubernetes.cluster import (
     nodes,
     pods,
     questions,
-    refused,
 )
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
-from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
+from schedulerd.kubernetes.cluster.node_class_attributes import NodeClassAttributes
 from schedulerd.kubernetes.cluster.node_reports import NodeReports
 from schedulerd.kubernetes.metadata.pods import is_placed
 from schedulerd.kubernetes.predicates import pod_changes
 from schedulerd.kubernetes.predicates.callbacks import callback_plugins
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.reasons import node_counts
-from schedulerd.kubernetes.reasons.backlog import Backlog
+from schedulerd.kubernetes.reasons.pod_reason import Backlog
 from tests.kubernetes.cluster import (
     test_allocations,
     test_asking,
@@ -135,13 +135,13 @@ MUTANTS = (
     Mutant(
         "pods that were refused because of others are not asked for again",
         Rule.SHIM_ASKS,
-        Replaced(refused.wake, nothing),
+        Replaced(asking.wake_refused, nothing),
         (ALLOCATIONS,),
     ),
     Mutant(
         "every change makes pods that were refused be asked for again at once",
         Rule.SHIM_ASKS,
-        Replaced(refused.wake, asked_again_at_once),
+        Replaced(asking.wake_refused, asked_again_at_once),
         (REFUSED,),
     ),
     Mutant(
@@ -172,26 +172,26 @@ MUTANTS = (
     Mutant(
         "classes come whenever they are wanted",
         Rule.SHIM_CLASSES,
-        Replaced(NodeClassesInUse.passed, nothing),
+        Replaced(NodeClassAttributes.passed, nothing),
         (ASKING,),
     ),
     Mutant(
         "idle classes stay",
         Rule.SHIM_CLASSES,
-        Replaced(NodeClassesInUse.drop_idle, gives(False)),
+        Replaced(NodeClassAttributes.drop_idle, gives(False)),
         (ASKING,),
     ),
     # Predicates
     Mutant(
         "an allocation is not judged again",
         Rule.SHIM_PREDICATES,
-        Within(allocations.allocated, ClusterView.judge, lambda original, *_, **__: ()),
+        Within(allocations.allocated, Predicates.judge, lambda original, *_, **__: ()),
         (ALLOCATIONS,),
     ),
     Mutant(
         "what is assumed does not count",
         Rule.SHIM_PREDICATES,
-        Replaced(ClusterView.assume, nothing),
+        Replaced(ClusterCache.assume, nothing),
         (ALLOCATIONS,),
     ),
     Mutant(
@@ -203,7 +203,7 @@ MUTANTS = (
     Mutant(
         "victims that a budget protects are preempted",
         Rule.SHIM_PREDICATES,
-        Within(questions.preemption_predicates, ClusterView.exceeded_budgets, lambda original, *_: ()),
+        Within(questions.preemption_predicates, Predicates.exceeded_budgets, lambda original, *_: ()),
         (ALLOCATIONS,),
     ),
     # Bindings

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import answers, asking, conditions, refused
+from schedulerd.kubernetes.cluster import answers, asking, conditions
 from schedulerd.kubernetes.cluster.model import OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.meta import epoch_seconds
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
 from schedulerd.kubernetes.predicates.counters import Counters
 from schedulerd.kubernetes.predicates.daemon_sets import DaemonSets
 from schedulerd.kubernetes.predicates.refused_pods import Change, RefusedPods, What
@@ -68,7 +68,7 @@ MUTANTS = (
     Mutant(
         "what a pod leaves on its node lifts no refusals",
         Rule.SHIM_ASKS,
-        Replaced(ClusterView._freed, nothing),
+        Replaced(ClusterCache._freed, nothing),
         (TestsOf(test_wakes),),
     ),
     Mutant(
@@ -92,7 +92,7 @@ MUTANTS = (
     Mutant(
         "virtual placeholders that were refused because of others are not asked for again",
         Rule.SHIM_ASKS,
-        left_out(refused.ask_refused_again, asking.repeat),
+        left_out(asking.ask_refused_again, asking.repeat),
         (TestsOf(test_refusals),),
     ),
     Mutant(

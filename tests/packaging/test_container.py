@@ -67,7 +67,6 @@ def announced_http_port(daemon: subprocess.Popen[str]) -> int:
     pytest.fail("".join(log))
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 class TestBuiltImage:
     """One build for all; pip may have to fetch the packages, and the compiler needs a while, hence the long limit."""
@@ -178,7 +177,7 @@ def a_journal(folder: Path, seed: int) -> Path:
     return write_journal(folder, history_file.read(file)[0], header, header.scheduler(matches))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_it_can_be_built_with_an_interpreted_core(tmp_path: Path) -> None:
     copy_build_context(REPOSITORY, tmp_path / "context")

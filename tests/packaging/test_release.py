@@ -109,7 +109,7 @@ def test_the_same_commit_elsewhere_gives_the_same_bytes(checkout: Path, made: Pa
     assert contents(tmp_path / "dist") == contents(made)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(2 * SECONDS_MAX)
 def test_the_compiled_wheel_has_the_same_bytes_too(checkout: Path, tmp_path: Path) -> None:
     for name in ("first", "second"):

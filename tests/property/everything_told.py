@@ -18,7 +18,7 @@ from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.language.reading import INT64_MAX, INT64_MIN
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import view
-from schedulerd.daemon.admin.json_pieces import json_pieces
+from schedulerd.daemon.admin.debug_state import STATE_JSON
 from schedulerd.journal.encode import entry_text, facts_text
 from schedulerd.observe.event_messages import admin_event, message_of_2021, message_of_2022
 from schedulerd.observe.event_recorder import EventRecorder
@@ -74,7 +74,7 @@ class Outside:
         for partition in self.scheduler.cluster.partitions():
             requests = outstanding_requests(partition)
             autoscaling.metrics((partition.name, one) for one in requests).SerializeToString()
-        return json.loads("".join(json_pieces(view.resource_managers(self.scheduler.cluster))), parse_int=_int64)
+        return json.loads("".join(STATE_JSON.pieces(view.resource_managers(self.scheduler.cluster))), parse_int=_int64)
 
     def _read_events(self) -> None:
         ring = self.events.ring

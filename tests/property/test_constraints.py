@@ -50,7 +50,7 @@ def check_constraints(plan: list[Move], node_order: NodeOrder) -> Counter[str]:
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("rules_min", [1, 16])
+@pytest.mark.parametrize("rules_min", [1, pytest.param(16, marks=pytest.mark.slow)])
 def test_a_constraint_holds_where_an_ask_is_placed_and_nowhere_where_it_waits(way: str, rules_min: int) -> None:
     seen: Counter[str] = Counter()
 

@@ -115,6 +115,7 @@ def test_as_many_are_outstanding_as_rules_would_let_in_together(files: list[Tree
 
 
 @pytest.mark.interpreted
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "name", "broken"),
     [

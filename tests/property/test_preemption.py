@@ -94,7 +94,7 @@ def test_an_entitled_ask_is_allocated_at_the_lowest_cost() -> None:
     assert seen["1 end for a right"]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_so_it_is_in_every_kind_of_decision() -> None:
     seen = played(check_decisions, 350)
     if rarely_met(seen):  # what is drawn depends on the constants in the sources, which Hypothesis looks for
@@ -102,6 +102,7 @@ def test_so_it_is_in_every_kind_of_decision() -> None:
     assert rarely_met(seen) == []
 
 
+@pytest.mark.slow
 def test_so_it_is_if_everything_changes_during_a_search() -> None:
     seen = played(check_interleaved, 200)
     assert seen["1 end for a right"] >= 10

@@ -51,7 +51,7 @@ def other_world(demand: Demand) -> tuple[list[Step], Scheduler]:
     return steps, scheduler
 
 
-@each_seed(range(len(EVERY_WORLD)))
+@each_seed(range(3), few=0, nightly=range(3, len(EVERY_WORLD)))
 def test_any_history_has_a_demand_that_can_be_played(seed: int) -> None:
     recorded = history(seed)
     scheduler, measure = new_scheduler(), Measure()

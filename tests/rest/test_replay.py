@@ -38,7 +38,7 @@ def test_the_stories() -> None:
     assert STORIES == ["s1", "s3", "s5", "s5b", "s6", "s7"]
 
 
-@pytest.mark.parametrize("recorded", ["head", "1.4"])
+@pytest.mark.parametrize("recorded", ["head", pytest.param("1.4", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", STORIES)
 def test_every_recorded_answer_agrees(name: str, recorded: str) -> None:
     result = played(name, recorded)
@@ -75,6 +75,7 @@ def test_the_answers_of_head_are_equal_without_any_rule_but_for_those_that_a_dec
     assert (sum(one.count("equal") for one in results.values()), decided) == (840, 10)
 
 
+@pytest.mark.slow
 def test_every_rule_is_needed() -> None:
     used: Counter[str] = Counter()
     for name in STORIES:
@@ -140,7 +141,13 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("name", "change"), WRONG, ids=[f"{n}-{name}" for n, (name, _) in enumerate(WRONG)])
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        pytest.param(*one, id=f"{number}-{one[0]}", marks=pytest.mark.slow if number % 4 else ())
+        for number, one in enumerate(WRONG)
+    ],
+)
 def test_a_wrong_answer_is_noticed(name: str, change: Change) -> None:
     answers = [one for one in read_answers(GOLDEN / "head-s1.jsonl.gz") if one["phase"] == "running"]
     answers = [one for one in answers if one["name"] == name or one["name"] == "nodes"]

@@ -53,7 +53,7 @@ def test_what_failed_is_written_down_and_judged_again(
 @each_seed(range(len(SOAKED_WORLDS)), few=len(SOAKED_WORLDS))
 def test_every_command_can_be_written_down(seed: int, tmp_path: Path) -> None:
     """What is read is what was written, as its repr says all of it. So `make test` plays every world once."""
-    history, failure = simulate(seed, 120, Observations(), SOAKED_WORLDS, is_faulty=True)
+    history, failure = simulate(seed, 40, Observations(), SOAKED_WORLDS, is_faulty=True)
     assert failure is None
     path = tmp_path / "history.json"
     history_file.write(path, Failure(0, [], history))

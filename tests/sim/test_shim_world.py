@@ -16,12 +16,12 @@ pytestmark = pytest.mark.interpreted
 OUTCOMES = Outcomes(WORLDS, 400, range(10))
 
 
-@each_seed(OUTCOMES.seeds, few=2)
+@each_seed(OUTCOMES.seeds[:2], few=0, nightly=OUTCOMES.seeds[2:])
 def test_nothing_goes_wrong(seed: int) -> None:
     assert OUTCOMES.problems(seed) == []
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_situation_was_reached() -> None:
     assert OUTCOMES.never_seen(EXPECTED) == []
 
@@ -39,6 +39,7 @@ def test_every_situation_was_reached() -> None:
         pytest.param(Partition, "wants_predicates", lambda *_: False, id="no ask is asked about"),
     ],
 )
+@pytest.mark.nightly
 def test_broken_code_is_found(owner: object, name: str, broken: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(owner, name, broken)
     assert OUTCOMES.is_found_now()

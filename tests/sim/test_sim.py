@@ -14,7 +14,8 @@ from tests.sim.__main__ import report
 from tests.sim.observations import Observations
 from tests.sim.simulation import Failure, simulate
 
-SEEDS = (2, 3, 1, *range(4, 13), 47, 59)
+SEEDS = (2, 3, 1)
+NIGHTLY = (*range(4, 13), 47, 59)
 STEPS = 600
 
 
@@ -26,13 +27,13 @@ def outcome(seed: int) -> tuple[Failure | None, Observations]:
     return failure, seen
 
 
-@each_seed(SEEDS, few=2)
+@each_seed(SEEDS, few=0, nightly=NIGHTLY)
 def test_nothing_goes_wrong(seed: int) -> None:
     failure, _ = outcome(seed)
     assert failure is None, report(seed, failure)
 
 
-@each_seed([2, 5, 8])
+@each_seed([2], few=0, nightly=[5, 8])
 def test_nothing_goes_wrong_where_bounds_are_reached(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In worlds of this size that takes smaller bounds."""
     monkeypatch.setattr(new_reservations, "RETRY_LIST_MAX", 2)
@@ -43,9 +44,9 @@ def test_nothing_goes_wrong_where_bounds_are_reached(seed: int, monkeypatch: pyt
     assert failure is None, report(seed, failure)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_every_situation_was_reached() -> None:
     seen = Observations()
-    for seed in SEEDS:
+    for seed in (*SEEDS, *NIGHTLY):
         seen.update(outcome(seed)[1])
     assert seen.missing() == []

@@ -71,7 +71,7 @@ def test_a_page_is_small_labelled_and_live(window: Tabs, name: str) -> None:
     expect(page.locator("#freshness time")).not_to_have_text(first)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("name", PAGES)
 def test_all_text_has_contrast(browser: Browser, daemon: DaemonProcess, story: Story, name: str, scheme: Any) -> None:
     with tabs(browser, daemon.url, color_scheme=scheme) as window:
@@ -98,7 +98,6 @@ def test_the_page_of_the_schema_needs_no_scrolling_to_the_right(
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-@pytest.mark.smoke
 def test_queues_are_folded_with_the_keyboard(window: Tabs) -> None:
     page = window.open("/ui/queues")
     expect(page.locator("[data-list=queues]")).to_contain_text("notebooks")
@@ -116,7 +115,7 @@ def test_without_scripts_the_page_says_the_same(browser: Browser, daemon: Daemon
         page = window.open("/")
         assert page.url == f"{daemon.url}/ui/"
         expect(page.locator("[data-list=queues]")).to_contain_text("notebooks")
-        expect(page.locator("[data-list=reasons]")).to_contain_text("The limit of user 'joe'")
+        expect(page.locator("[data-list=reasons]")).to_contain_text("User 'joe' is at its limit")
         expect(page.locator("[data-list=attention]")).to_contain_text("1 node not ready")
         expect(page.get_by_text("Nothing needs attention.")).to_be_hidden()
         page.get_by_role("link", name="Nodes", exact=True).click()
@@ -208,7 +207,7 @@ def test_the_keyboard_is_enough(window: Tabs) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text("Pod kim/notebook-11-1")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_eight_tabs_work_because_hidden_ones_hold_no_connection(window: Tabs) -> None:
     window.context.add_init_script(
         "window.isHidden = false; Object.defineProperty(document, 'hidden', {get: () => window.isHidden});"
@@ -267,7 +266,6 @@ def test_no_page_loads_or_runs_anything_else(window: Tabs) -> None:
     window.problems.clear()
 
 
-@pytest.mark.slow
 def test_a_browser_logs_in_with_a_token(browser: Browser, tmp_path: Path) -> None:
     token = "a-token-of-the-tests-4711"
     file = tmp_path / "tokens"
@@ -292,7 +290,6 @@ def test_a_browser_logs_in_with_a_token(browser: Browser, tmp_path: Path) -> Non
         assert not any(token in line for line in daemon.lines)
 
 
-@pytest.mark.slow
 def test_an_ended_session_leads_to_the_login_and_back(browser: Browser, tmp_path: Path) -> None:
     token = "a-token-of-the-tests-4711"
     file = tmp_path / "tokens"
@@ -316,7 +313,7 @@ def test_an_ended_session_leads_to_the_login_and_back(browser: Browser, tmp_path
         assert page.url == f"{daemon.url}/ui/nodes?state=schedulable"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_page_comes_back_when_its_application_does(window: Tabs, story: Story) -> None:
     async def comes(told: Story) -> None:
         await told.app("passing", "root.services", 1, 1_000, 1)
@@ -337,7 +334,6 @@ def test_a_page_comes_back_when_its_application_does(window: Tabs, story: Story)
     window.problems[:] = [one for one in window.problems if "404" not in one]
 
 
-@pytest.mark.slow
 def test_a_lost_daemon_is_said_and_the_numbers_stay(browser: Browser) -> None:
     with DaemonProcess() as daemon, Story(daemon.target) as told, tabs(browser, daemon.url) as window:
         told.do(Story.nodes)
@@ -350,7 +346,6 @@ def test_a_lost_daemon_is_said_and_the_numbers_stay(browser: Browser) -> None:
         expect(page.locator("a.sq")).to_have_count(144)
 
 
-@pytest.mark.slow
 def test_a_page_without_a_resource_manager_is_a_standby(browser: Browser) -> None:
     with DaemonProcess() as daemon, tabs(browser, daemon.url) as window:
         page = window.open("/ui/")

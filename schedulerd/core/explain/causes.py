@@ -69,6 +69,14 @@ class GangCause:
     wanted: int
     deadline_ns: int | None
     """When the gang times out; None while no placeholder is allocated."""
+    needs: dict[str, int]
+    """What the next placeholder asks for; empty if none is pending."""
+    needs_state: str
+    """What that one waits for, apart from its gang: its pending state; '' if none is pending."""
+    needs_rule: RuleCause | None
+    """The quota or limit that blocks it."""
+    is_restricted: bool
+    """Whether it may not run on every node."""
 
 
 @dataclass(frozen=True, slots=True)

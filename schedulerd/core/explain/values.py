@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from schedulerd.core.explain.causes import Cause, RuleCause, Use
+from schedulerd.core.views.node_causes import NodeCauseKind
 
 Amounts: TypeAlias = dict[str, int]
+ValueT = TypeVar("ValueT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +54,6 @@ class Lack:
     """At most what is asked for."""
 
 
-NodeCauseKind: TypeAlias = Literal[
-    "room", "insufficient", "reserved", "state", "too_small", "constraint", "not_required", "refused", "unregistered"
-]
-
-
 @dataclass(frozen=True, slots=True)
 class NodeCount:
     """How many nodes there are with one first cause."""
@@ -99,6 +96,9 @@ class NodeSurvey:
     """Schedulable nodes on which the ask would fit if nothing of ours ran there."""
     largest: Amounts
     """Of each resource asked for, the most that one empty node offers."""
+    too_large: Amounts
+    """Resources of which more is asked for than any empty node has, also one that takes nothing now: what the largest
+    has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +156,9 @@ class PreemptionCandidate:
 class PreemptionFinding:
     """Whether allocations of others are preempted for the ask, and why not."""
 
-    state: Literal["off", "not_allowed", "too_young", "refused", "due", "victims", "not_needed"]
-    """`off`: in this partition. `not_allowed`: the ask has allowPreemptOther false. `too_young`: the first attempt is
+    state: Literal["off", "not_allowed", "no_guarantee", "too_young", "refused", "due", "victims", "not_needed"]
+    """`off`: in this partition. `not_allowed`: the ask has allowPreemptOther false. `no_guarantee`: no queue of the
+    ask is guaranteed what it asks for, as `reason` says. `too_young`: the first attempt is
     at `next_attempt_ns`. `refused`: the last attempt found nothing, as `reason` says. `due`: the next attempt is due.
     `victims`: allocations are being preempted for it. `not_needed`: preemption makes no room for what it waits for."""
     reason: str
@@ -178,6 +179,8 @@ class QueueRank:
     rank: int
     """1 is first."""
     of: int
+    first_ahead: list[str]
+    """The siblings that are served before it, in order: the first of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +254,8 @@ class Reason:
     """The application of the example."""
     allocation_key: str
     """An example: the ask of them that was found first."""
+    pod: str
+    """NAMESPACE/NAME if the example is of a Kubernetes pod; else ''."""
     resources: Amounts
     """What the example asks for."""
 
@@ -364,3 +369,19 @@ class FitsFinding:
     """The others that would not let it in."""
     quotas: list[QuotaLevel]
     nodes: NodeSurvey
+
+
+def with_wall_times(value: ValueT, epoch_ns: int) -> ValueT:
+    """The explanation with times since the Unix epoch: every field that ends with `_ns` is a time."""
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    changed: dict[str, Any] = {}
+    for field in fields(value):
+        old = getattr(value, field.name)
+        if field.name.endswith("_ns"):
+            changed[field.name] = None if old is None else epoch_ns + old
+        elif is_dataclass(old):
+            changed[field.name] = with_wall_times(old, epoch_ns)
+        elif isinstance(old, list) and old and is_dataclass(old[0]):
+            changed[field.name] = [with_wall_times(one, epoch_ns) for one in old]
+    return replace(value, **changed) if changed else value

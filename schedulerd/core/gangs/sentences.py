@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
+from schedulerd.amounts import amounts, part_of
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.state.model.application import Application
@@ -48,12 +49,12 @@ def _group(partition: Partition, application: Application, group: TaskGroup, hel
         return f"{has}: the others are gone, and were not asked for again"
     look = StateQuery(limit=NODES_LOOKED_AT_MAX)
     why = Explanation(partition, ResourceManagerState.RUNNING, look).waiting(application, ask)
-    size = ", ".join(f"{name} {amount}" for name, amount in ask.request_class.items)
-    return f"{has}: the next one wants {size}" + (f", {why}" if why else ", and its turn did not come")
+    needs = amounts(dict(ask.request_class.items))
+    return f"{has}: the next one needs {needs}" + (f": {why}" if why else ", and its turn did not come")
 
 
 def _not_asked_for(application: Application, gang: Gang) -> str:
     """All placeholders that were asked for are allocated, but they are less than the `placeholderAsk`."""
     short = gang.still_to_come(application.gang_total)
-    amounts = ", ".join(f"{name} {gang.held[name]} of {gang.held[name] + short[name]}" for name in short)
-    return f"all placeholders that were asked for are placed, but they are less than placeholderAsk: {amounts}"
+    held = ", ".join(part_of(name, gang.held[name], gang.held[name] + short[name]) for name in short)
+    return f"all placeholders that were asked for are placed, but they are less than placeholderAsk: {held}"

@@ -21,6 +21,24 @@ priority."""
 LOWER_PRIORITY = "lower-priority"
 """Value of that tag: those of strictly lower priority."""
 
+NAMESPACE_TAG = "kubernetes.io/meta/namespace"
+POD_NAME_TAG = "kubernetes.io/meta/podName"
+"""SI constants (`DomainK8s` with `GroupMeta`): the pod of an ask."""
+_NAME_LENGTH_MAX = 400
+"""Characters of a name in a sentence: those of Kubernetes have 317 at most, other resource managers may send more."""
+
+
+def pod_of(tags: Mapping[str, str] | None) -> str:
+    """NAMESPACE/NAME of the Kubernetes pod of the ask with these tags; '' if it is of none."""
+    name = tags.get(POD_NAME_TAG, "") if tags else ""
+    return f"{tags.get(NAMESPACE_TAG, '')}/{name}" if tags and name else ""
+
+
+def ask_name(application_id: str, key: str, tags: Mapping[str, str] | None) -> str:
+    """The ask in a sentence: its pod by its name, if it has one."""
+    pod = pod_of(tags)
+    return (f"pod {pod}" if pod else f"ask {key} of application {application_id}")[:_NAME_LENGTH_MAX]
+
 
 def predicate_calls(tags: Mapping[str, str]) -> str:
     """The value of the tag; empty for all calls."""

@@ -1,7 +1,7 @@
-"""Identifies clients and admits their calls, in the same way for every gRPC service.
+"""Identifies clients and lets their calls in, in the same way for every gRPC service.
 
 Holds TLS and the names in certificates (`tls`, `certificate_names`), which client may use which rmID (`identity`,
-`rm_ids`), the share of all streams that a client may have (`admission`, `standard_streams`), the receipt of requests
+`rm_ids`), the share of all streams that a client may have (`grpc_access`, `standard_streams`), the receipt of requests
 within a size and a time (`request_reading`), handlers of methods with one request (`methods`), and reports of refused
 calls to the operator (`refusals`).
 

@@ -12,16 +12,16 @@ from typing import Any
 
 import grpc
 
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.runtime.shares import NoneLeft
 
 
 class StandardStreams(grpc.aio.ServerInterceptor):
     """Must come before interceptors that receive requests, because a stream without a request counts too."""
 
-    def __init__(self, admission: Admission, own_services: Collection[str]) -> None:
+    def __init__(self, access: GrpcAccess, own_services: Collection[str]) -> None:
         """`own_services` are the names of our services, whose streams are not bounded here."""
-        self._admission = admission
+        self._access = access
         self._own_services = own_services
 
     async def intercept_service(
@@ -43,12 +43,12 @@ class StandardStreams(grpc.aio.ServerInterceptor):
     def _held(self, method: str, serve: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Awaitable[None]]:
         async def held(requests: Any, context: Any) -> None:
             try:
-                with self._admission.standard_share(context):
+                with self._access.standard_share(context):
                     await _serve_all(serve(requests, context), context)
             except NoneLeft as problem:
                 details = f"{problem}; close one first (all of them together may be a quarter of calls_max)"
                 code = grpc.StatusCode.RESOURCE_EXHAUSTED
-                self._admission.refusals.tell(method, code, details, rm_id="", peer=context.peer())
+                self._access.refusals.tell(method, code, details, rm_id="", peer=context.peer())
                 await context.abort(code, details)
 
         return held

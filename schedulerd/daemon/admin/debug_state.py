@@ -7,16 +7,20 @@ and the query does not select a part of the state. A response shows one moment o
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from schedulerd.core.invariants.all import extent, violations
+from schedulerd.core.language.resources import within_int64
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import view
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.core.views.values import ResourceManagerView
+from schedulerd.daemon.runtime.json_stream import JsonWriter, field_names
 from schedulerd.instant import Instant, read_clocks
 
 LIMIT_MAX = 500
@@ -77,3 +81,29 @@ def debug_state(
         return DebugState(managers, query.left_out, violations(scheduler), "")
 
     return read
+
+
+def as_json(value: object) -> str:
+    """Encodes dataclasses, mappings and lists of JSON values in one call. Raises `TypeError` for anything else."""
+    return _encode(_shown(value))
+
+
+def _as_dictionary(value: Any) -> dict[str, object]:
+    names = field_names(value.__class__)
+    if not names:
+        raise TypeError(f"{type(value).__name__} cannot be shown as JSON")
+    return {name: _shown(getattr(value, name)) for name in names}
+
+
+def _shown(value: object) -> object:
+    """Limits integers, also in dicts, to int64: many JSON readers know no larger ones. Other values are unchanged."""
+    if type(value) is int:
+        return within_int64(value)
+    if type(value) is dict:
+        return {name: _shown(one) for name, one in value.items()}
+    return value
+
+
+_encode = json.JSONEncoder(default=_as_dictionary).encode
+
+STATE_JSON = JsonWriter(as_json, ", ", ": ")

@@ -19,6 +19,7 @@ from schedulerd.daemon.admin.admin_service import ADMIN_SERVICE
 from schedulerd.daemon.runtime.event_feed import EventFeed
 from schedulerd.daemon.runtime.shares import NoneLeft, Shared
 from schedulerd.observe.event_messages import admin_event, encoded
+from schedulerd.observe.event_ring import EventCursor
 
 LISTED_MAX = 1_000
 """Maximum number of events in a response of ListEvents, which then has some hundred kilobytes."""
@@ -58,19 +59,20 @@ class EventService:
             await _abort(context, f"start: is {request.start}; it must be the id of an event, 0 or more")
         ring = self._feed.ring
         wanted, room_bytes = request.count or LISTED_MAX, MESSAGE_BYTES_MAX
-        answer = admin_pb2.ListEventsResponse(instanceID=ring.instance_id, nextID=request.start)
-        while True:
-            missing = wanted - len(answer.events)
-            found = ring.read(answer.nextID, min(missing, BATCH_MAX), request.rmID)
-            pieces = _pieces(encoded(found.events, admin_event, ring), room_bytes)
+        answer = admin_pb2.ListEventsResponse(instanceID=ring.instance_id)
+        cursor = EventCursor(ring, request.start, request.rmID)
+        while room_bytes > 0 and (missing := wanted - len(answer.events)):
+            found = cursor.take(min(missing, BATCH_MAX))
+            pieces = _pieces(encoded(found, admin_event, ring), room_bytes)
             events = next(pieces)
             answer.events.extend(events)
-            is_full = next(pieces, None) is not None
-            answer.nextID = events[-1].id + 1 if is_full else found.next_id
+            if next(pieces, None) is not None:
+                cursor.at = events[-1].id + 1
             room_bytes -= sum(event.ByteSize() for event in events)
-            if room_bytes <= 0 or len(answer.events) >= wanted or found.next_id == ring.next_id:
+            if cursor.is_at_end:
                 break
             await asyncio.sleep(0)
+        answer.nextID = cursor.at
         answer.lowestID = ring.lowest_id
         answer.highestID = ring.next_id - 1
         return answer
@@ -86,24 +88,20 @@ class EventService:
             await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{problem}; close one first")
 
     async def _send_all(self, context: StreamContext, rm_id: str, start: int | None) -> None:
-        woken = asyncio.Event()
-        with self._feed.follow(woken.set, rm_id, start) as follower:
+        with self._feed.follow(rm_id, start) as follower:
             await context.write(admin_pb2.StreamEventsResponse(instanceID=self._feed.ring.instance_id))
             while True:
-                batch = follower.take(BATCH_MAX)
-                if batch.events or batch.lost:
-                    lost = batch.lost
-                    messages = encoded(batch.events, admin_event, self._feed.ring)
-                    for events in _pieces(messages, MESSAGE_BYTES_MAX):
+                found = follower.take(BATCH_MAX)
+                if found or follower.lost:
+                    for events in _pieces(encoded(found, admin_event, self._feed.ring), MESSAGE_BYTES_MAX):
+                        lost, follower.lost = follower.lost, 0
                         await context.write(admin_pb2.StreamEventsResponse(events=events, lost=lost))
-                        lost = 0
-                if batch.more:
+                if not follower.is_at_end:
                     await asyncio.sleep(0)
                     continue
                 if self._feed.closed:
                     await context.abort(grpc.StatusCode.UNAVAILABLE, "draining: schedulerd shuts down")
-                await woken.wait()
-                woken.clear()
+                await follower.wait()
 
     async def _start(self, request: admin_pb2.StreamEventsRequest, context: StreamContext) -> int | None:
         """The id of the first event to send; None for new events only."""

@@ -14,8 +14,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, nullcontext
 from typing import TypeVar
 
-from schedulerd.daemon.admin.debug_state import StateParameters
-from schedulerd.daemon.admin.json_pieces import json_pieces
+from schedulerd.daemon.admin.debug_state import STATE_JSON, StateParameters
 from schedulerd.daemon.runtime.shares import Shared
 from schedulerd.daemon.runtime.slices import GAP_SECONDS, SLICE_SECONDS
 
@@ -88,7 +87,7 @@ class StateQueries:
         began = since = self._clock()
         idle = 0.0
         try:
-            for piece in json_pieces(self._look_at(query)):
+            for piece in STATE_JSON.pieces(self._look_at(query)):
                 text.append(piece)
                 now = self._clock()
                 if now - since >= SLICE_SECONDS:

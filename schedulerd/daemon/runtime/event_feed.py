@@ -1,59 +1,60 @@
 """The event feed: followers that read events as they happen, and whether events are recorded at all.
 
-Each follower is a position in the ring. A slow follower costs nothing and delays no other; it learns how many events
+Each follower is a cursor in the ring. A slow follower costs nothing and delays no other; it learns how many events
 were dropped before it read them. While events are not tracked and there is no follower, the owner does not even call
 the recorder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Sequence
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.instant import Instant
 from schedulerd.observe.event_record import Event, EventCounts
 from schedulerd.observe.event_recorder import EventRecorder
-from schedulerd.observe.event_ring import EventRing
+from schedulerd.observe.event_ring import EventCursor, EventRing
 
 
-class Batch(NamedTuple):
-    """The next events of a follower."""
-
-    events: list[Event]
-    lost: int
-    """Number of events, of any resource manager, that were dropped before these were read."""
-    more: bool
-    """Whether more events may be available at once."""
-
-
-class Follower:
+class Follower(EventCursor):
     """Reads every event from a position on. A context manager: the feed knows the follower inside the context."""
 
-    def __init__(self, feed: EventFeed, start: int | None, rm_id: str, wake: Callable[[], None]) -> None:
-        self.wake = wake
+    def __init__(self, feed: EventFeed, rm_id: str, start: int | None, woken: asyncio.Event) -> None:
+        super().__init__(feed.ring, 0 if start is None else start, rm_id)
+        self.woken = woken
+        """Set when there may be events to read, even if all of them are of other resource managers."""
         self._feed = feed
-        self._start = start
-        self._next_id = 0
-        self._rm_id = rm_id
+        self._is_new = start is None
 
     def __enter__(self) -> Self:
         self._feed.enter(self)
-        self._next_id = self._feed.ring.next_id if self._start is None else self._start
+        if self._is_new:
+            self.at = self._feed.ring.next_id
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._feed.leave(self)
 
-    def take(self, count: int) -> Batch:
-        """Returns up to `count` events. Call it again after a call of `wake`, or at once if the batch says `more`."""
-        ring = self._feed.ring
-        found = ring.read(self._next_id, count, self._rm_id)
-        self._next_id = found.next_id
-        self._feed.lost += found.lost
-        return Batch(found.events, found.lost, more=found.next_id < ring.next_id)
+    def take(self, count: int, batch: int = 0) -> list[Event]:
+        """As any cursor. The feed counts what was lost."""
+        lost = self.lost
+        events = super().take(count, batch)
+        self._feed.lost += self.lost - lost
+        return events
+
+    async def wait(self, seconds: float | None = None) -> bool:
+        """Waits until there are events to read or the feed is closed; False if there were none for so many seconds."""
+        self.woken.clear()
+        if self.is_at_end and not self._feed.closed:
+            try:
+                await asyncio.wait_for(self.woken.wait(), seconds)
+            except TimeoutError:
+                return False
+        return True
 
 
 class EventFeed:
@@ -81,12 +82,12 @@ class EventFeed:
             self.ring.next_id, self._recorder.suppressed, self.lost, self.ring.failed, len(self._followers)
         )
 
-    def follow(self, wake: Callable[[], None], rm_id: str = "", start: int | None = None) -> Follower:
+    def follow(self, rm_id: str = "", start: int | None = None, woken: asyncio.Event | None = None) -> Follower:
         """Returns a follower from event id `start` on (None: from now on); with `rm_id`, of one resource manager only.
 
-        `wake` is called when there may be events to read, even if all of them are of other resource managers.
+        Several followers may share `woken`, the event by which they are told that there is something to read.
         """
-        return Follower(self, start, rm_id, wake)
+        return Follower(self, rm_id, start, woken or asyncio.Event())
 
     def observe(self, facts: Sequence[Fact], now: Instant) -> None:
         """A sink of the owner: records events, and wakes the followers if there are new ones."""
@@ -112,4 +113,4 @@ class EventFeed:
 
     def _wake_all(self) -> None:
         for follower in self._followers:
-            follower.wake()
+            follower.woken.set()

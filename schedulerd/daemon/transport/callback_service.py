@@ -8,7 +8,7 @@ from __future__ import annotations
 import grpc
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.rm_sessions import RmSessions
 from schedulerd.daemon.transport.callback_stream import METHOD, CallbackStream
@@ -27,14 +27,14 @@ class CallbackService:
         self,
         callbacks: Callbacks,
         tally: CallbackTally,
-        admission: Admission,
+        access: GrpcAccess,
         sessions: RmSessions,
         owner: Owner,
         limits: RequestLimits,
     ) -> None:
         self._callbacks = callbacks
         self._tally = tally
-        self._admission = admission
+        self._access = access
         self._sessions = sessions
         self._owner = owner
         self._parse = limits.parser(callback_pb2.CallbackAnswer)
@@ -42,7 +42,7 @@ class CallbackService:
     async def connect(self, _requests: object, context: ServicerContext) -> None:
         """Returns or aborts when the stream is over."""
         stream = CallbackStream(
-            self._callbacks, self._tally, self._admission, self._sessions, self._owner, context, self._parse
+            self._callbacks, self._tally, self._access, self._sessions, self._owner, context, self._parse
         )
         await stream.run()
 

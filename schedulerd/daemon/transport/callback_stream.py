@@ -18,7 +18,7 @@ import grpc
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd.core.language.commands import GivePredicateResults
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.open_calls import CloseReason, Refused
 from schedulerd.daemon.sessions.rm_session import RmSession
@@ -48,14 +48,14 @@ class CallbackStream(StreamCall):
         self,
         directory: Directory,
         tally: CallbackTally,
-        admission: Admission,
+        access: GrpcAccess,
         sessions: RmSessions,
         owner: Owner,
         context: ServicerContext,
         parse: Parse[callback_pb2.CallbackAnswer],
         clock_seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        super().__init__(METHOD, admission, sessions, owner, context)
+        super().__init__(METHOD, access, sessions, owner, context)
         self._directory = directory
         self._tally = tally
         self._clock_seconds = clock_seconds

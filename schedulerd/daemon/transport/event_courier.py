@@ -57,7 +57,7 @@ class EventCourier:
         for rm_id in listeners:
             if rm_id not in self._followers:
                 following = ExitStack()
-                self._followers[rm_id] = following.enter_context(self._feed.follow(changed.set, rm_id)), following
+                self._followers[rm_id] = following.enter_context(self._feed.follow(rm_id, woken=changed)), following
 
     def _deliver(self, rm_id: str) -> bool:
         """Sends one batch to one resource manager; returns whether there may be more for it."""
@@ -65,7 +65,7 @@ class EventCourier:
         if version is None:
             return False
         follower, _ = self._followers[rm_id]
-        batch = follower.take(BATCH_MAX)
-        messages: list[EventMessage] = list(encoded(batch.events, _MESSAGES[version], self._feed.ring))
+        events = follower.take(BATCH_MAX)
+        messages: list[EventMessage] = list(encoded(events, _MESSAGES[version], self._feed.ring))
         self._callbacks.send_events(rm_id, messages)
-        return batch.more
+        return not follower.is_at_end

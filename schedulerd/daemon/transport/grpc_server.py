@@ -23,7 +23,7 @@ from grpc_reflection.v1alpha import reflection
 from schedulerd._generated.schedulerd.v1 import admin_pb2
 from schedulerd.address import split_address, unix_path
 from schedulerd.config import Settings
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.access.identity import IdentityInterceptor
 from schedulerd.daemon.access.request_reading import RequestReader
 from schedulerd.daemon.access.standard_streams import StandardStreams
@@ -65,7 +65,7 @@ class GrpcServer:
         self,
         settings: Settings,
         handlers: Mapping[str, Sequence[grpc.GenericRpcHandler]],
-        admission: Admission,
+        access: GrpcAccess,
         tls: ServerTls | None,
     ) -> None:
         """`handlers` are those of each service, by its name. Without `tls` connections are plain text.
@@ -84,15 +84,15 @@ class GrpcServer:
             # This timeout takes effect, as long as gRPC's default for it (a minute) is longer than the one above.
             ("grpc.http2.ping_timeout_ms", sign_ms),
         ]
-        refusals = admission.refusals
+        refusals = access.refusals
         self._health = Health(frozenset({"", SCHEDULER_SERVICE}))
 
         def server(services: Iterable[grpc.GenericRpcHandler]) -> grpc.aio.Server:
             made = grpc.aio.server(
                 interceptors=[
-                    StandardStreams(admission, handlers.keys()),
+                    StandardStreams(access, handlers.keys()),
                     RequestReader(refusals),
-                    IdentityInterceptor(admission.identities, refusals),
+                    IdentityInterceptor(access.identities, refusals),
                 ],
                 options=[*OPTIONS, *limits],
                 maximum_concurrent_rpcs=settings.calls_max,

@@ -27,7 +27,7 @@ from schedulerd.core.language.commands import (
 )
 from schedulerd.core.language.facts.fact import ItemIgnored
 from schedulerd.core.state.step_context import ResourceManager
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.access.methods import UnaryContext, bounded, unary
 from schedulerd.daemon.access.rm_ids import rm_id_problem
 from schedulerd.daemon.files.queue_files import QueueFiles, reasons_of
@@ -57,7 +57,7 @@ class SchedulerService:
     def __init__(
         self,
         owner: Owner,
-        admission: Admission,
+        access: GrpcAccess,
         sessions: RmSessions,
         queue_files: QueueFiles,
         reloads: Reloads,
@@ -73,7 +73,7 @@ class SchedulerService:
         self._limits = limits
         self._resource_managers = resource_managers
         self._reloads = reloads
-        self._admission = admission
+        self._access = access
         self._sessions = sessions
         self._queue_files = queue_files
         self._groups = groups
@@ -98,7 +98,7 @@ class SchedulerService:
             await self._refuse(request, context, CloseReason(grpc.StatusCode.INVALID_ARGUMENT, problem))
         log.info("registration", request=request, peer=context.peer())
         try:
-            client = self._admission.identities.client(context, "")
+            client = self._access.identities.client(context, "")
             self._limits.check_registration(request, self._resource_managers, self._of_client(client))
         except Refused as refusal:
             await self._refuse(request, context, refusal.ending)
@@ -151,7 +151,7 @@ class SchedulerService:
     ) -> NoReturn:
         """`for_log` is logged instead of the details that the client gets."""
         reason, peer = for_log or ending.details, context.peer()
-        self._admission.refusals.tell(REGISTER, ending.code, reason, rm_id=request.rmID, peer=peer)
+        self._access.refusals.tell(REGISTER, ending.code, reason, rm_id=request.rmID, peer=peer)
         await context.abort(ending.code, ending.details)
 
     def handlers(self) -> list[grpc.GenericRpcHandler]:
@@ -206,6 +206,6 @@ class SchedulerService:
 
     def _stream(self, update: UpdateMethod[RequestT]) -> grpc.RpcMethodHandler[bytes, bytes]:
         async def serve(_requests: object, context: ServicerContext) -> None:
-            await UpdateStream(update, self._admission, self._sessions, self._owner, context).run()
+            await UpdateStream(update, self._access, self._sessions, self._owner, context).run()
 
         return grpc.stream_stream_rpc_method_handler(serve)

@@ -17,7 +17,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from schedulerd.core.language.commands import Command
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.access.rm_ids import rm_id_problem
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.runtime.shares import NoneLeft
@@ -40,12 +40,12 @@ class StreamCall(ABC):
     """Serves one call; `run` returns or aborts when it is over."""
 
     def __init__(
-        self, method: str, admission: Admission, sessions: RmSessions, owner: Owner, context: ServicerContext
+        self, method: str, access: GrpcAccess, sessions: RmSessions, owner: Owner, context: ServicerContext
     ) -> None:
         self.over = asyncio.Event()
         """Set when the call neither reads nor writes any more."""
         self._method = method
-        self._admission = admission
+        self._access = access
         self._sessions = sessions
         self._context = context
         self._rm_id = ""
@@ -64,7 +64,7 @@ class StreamCall(ABC):
     async def run(self) -> None:
         """Serves the call until it is over. A status other than OK leaves as the error that `context.abort` raises."""
         try:
-            with self._admission.share(self._context):
+            with self._access.share(self._context):
                 await self._serve()
         except NoneLeft as problem:
             ending = CloseReason(grpc.StatusCode.RESOURCE_EXHAUSTED, f"{problem}; close one first")
@@ -107,7 +107,7 @@ class StreamCall(ABC):
         # A shutdown is known to the operator, and would be reported for every stream.
         if ending.code not in (grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE):
             peer = self._context.peer()
-            self._admission.refusals.tell(self._method, ending.code, ending.details, rm_id=self._rm_id, peer=peer)
+            self._access.refusals.tell(self._method, ending.code, ending.details, rm_id=self._rm_id, peer=peer)
 
     @property
     def _was_refused(self) -> bool:
@@ -167,7 +167,7 @@ class StreamCall(ABC):
         problem = rm_id_problem(rm_id)
         if problem is not None:
             raise Refused(grpc.StatusCode.INVALID_ARGUMENT, message + problem)
-        refusal = self._admission.identities.refusal(rm_id, self._context)
+        refusal = self._access.identities.refusal(rm_id, self._context)
         if refusal is not None:
             raise Refused(grpc.StatusCode.PERMISSION_DENIED, message + refusal)
 

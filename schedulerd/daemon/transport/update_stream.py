@@ -27,7 +27,7 @@ import grpc
 import structlog
 
 from schedulerd.core.language.commands import AbsenceCause, Command
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.open_calls import CloseReason, Refused
 from schedulerd.daemon.sessions.resumption import RESUMES, Position, Taken, position, takes_part
@@ -97,12 +97,12 @@ class UpdateStream(StreamCall, Generic[RequestT]):
     def __init__(
         self,
         update: UpdateMethod[RequestT],
-        admission: Admission,
+        access: GrpcAccess,
         sessions: RmSessions,
         owner: Owner,
         context: ServicerContext,
     ) -> None:
-        super().__init__(update.kind.value, admission, sessions, owner, context)
+        super().__init__(update.kind.value, access, sessions, owner, context)
         self._update = update
         self._position: Position | None = None
         """How far the client has come; None if it does not say so."""

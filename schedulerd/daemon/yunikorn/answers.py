@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from schedulerd.daemon.runtime.shares import NoneLeft, Shared
 from schedulerd.daemon.yunikorn.errors import PeerError
-from schedulerd.daemon.yunikorn.go_json import encode, pieces
+from schedulerd.daemon.yunikorn.go_json import GO_JSON, encode
 from schedulerd.daemon.yunikorn.pacing import Pacer, Work
 
 JSON_TYPE = "application/json; charset=UTF-8"
@@ -54,7 +54,7 @@ class Answers:
 
     async def write(self, work: Work, value: object, request: Request) -> Response:
         """The answer with this value. Raises `PeerError` if too many large ones are being written."""
-        text = value if isinstance(value, Text) else Text(pieces(value), JSON_TYPE, "\n")
+        text = value if isinstance(value, Text) else Text(GO_JSON.pieces(value), JSON_TYPE, "\n")
         chunks = _chunks(work, text)
         zipped = accepts_gzip(request)
         first = await anext(chunks)

@@ -9,8 +9,9 @@ from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.state.partition import Partition
+from schedulerd.daemon.runtime.json_stream import PAUSE, Listed
 from schedulerd.daemon.yunikorn import lookup
-from schedulerd.daemon.yunikorn.application_objects import ApplicationObjects, shown_state
+from schedulerd.daemon.yunikorn.application_projections import ApplicationObjects, shown_state
 from schedulerd.daemon.yunikorn.call import Call
 from schedulerd.daemon.yunikorn.errors import (
     INVALID_APPLICATION_STATE,
@@ -18,7 +19,6 @@ from schedulerd.daemon.yunikorn.errors import (
     INVALID_STATUS,
     PeerError,
 )
-from schedulerd.daemon.yunikorn.go_json import PAUSE, Listed
 
 _ACTIVE_STATUSES = frozenset({"new", "accepted", "running", "completing", "failing", "resuming"})
 _ENDED = frozenset({ApplicationState.COMPLETED, ApplicationState.FAILED})

@@ -11,9 +11,9 @@ from schedulerd.daemon.runtime.workers import Busy
 from schedulerd.daemon.yunikorn import lookup
 from schedulerd.daemon.yunikorn.answers import CHUNK_BYTES, JSON_TYPE, Text, busy
 from schedulerd.daemon.yunikorn.call import Call
-from schedulerd.daemon.yunikorn.configuration_objects import configuration_json, configuration_yaml
+from schedulerd.daemon.yunikorn.configuration_projections import configuration_json, configuration_yaml
 from schedulerd.daemon.yunikorn.errors import PeerError
-from schedulerd.daemon.yunikorn.go_json import pieces
+from schedulerd.daemon.yunikorn.go_json import GO_JSON
 from schedulerd.settings.document import TEXT_BYTES_MAX
 
 YAML_TYPE = "application/x-yaml; charset=UTF-8"
@@ -31,7 +31,7 @@ async def configuration(call: Call) -> object:
     rm = lookup.resource_manager(call) if managers else None
     shown = await call.rest.configurations.of(rm) if rm is not None else None
     if call.request.headers.get("accept") == "application/json":
-        return Text(pieces(configuration_json(rm, shown)), JSON_TYPE)
+        return Text(GO_JSON.pieces(configuration_json(rm, shown)), JSON_TYPE)
     text = configuration_yaml(rm, shown)
     return Text((text[at : at + CHUNK_BYTES] for at in range(0, len(text), CHUNK_BYTES)), YAML_TYPE)
 

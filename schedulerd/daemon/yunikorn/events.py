@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -11,13 +10,15 @@ from starlette.responses import Response
 
 from schedulerd.daemon.admin.endless import EndlessResponse, Write
 from schedulerd.daemon.runtime.event_feed import EventFeed, Follower
+from schedulerd.daemon.runtime.json_stream import Listed
 from schedulerd.daemon.runtime.shares import NoneLeft
 from schedulerd.daemon.yunikorn.answers import JSON_TYPE
 from schedulerd.daemon.yunikorn.call import Call
 from schedulerd.daemon.yunikorn.errors import EVENTS_DISABLED, TOO_MANY_STREAMS, PeerError
-from schedulerd.daemon.yunikorn.go_json import Fields, Listed, amounts, encode, go_object
+from schedulerd.daemon.yunikorn.go_json import Fields, amounts, encode, go_object
 from schedulerd.daemon.yunikorn.lookup import whole_number
 from schedulerd.observe.event_record import Event
+from schedulerd.observe.event_ring import EventCursor
 
 BATCH_MAX = 10_000
 """Maximum number of events in a batch."""
@@ -55,16 +56,14 @@ def batch(call: Call) -> Fields:
 
 
 def _events(feed: EventFeed, start: int, wanted: int, rm_id: str) -> Iterator[Any]:
-    ring = feed.ring
-    at, end = start, ring.next_id
-    while wanted > 0 and at < end:
-        found = ring.read(at, min(READ_MAX, wanted), rm_id)
-        if found.lost:
+    end = feed.ring.next_id
+    cursor = EventCursor(feed.ring, start, rm_id)
+    while wanted > 0 and cursor.at < end:
+        found = cursor.take(min(READ_MAX, wanted))
+        if cursor.lost:
             return
-        for event in found.events:
-            yield event_object(event)
-        wanted -= len(found.events)
-        at = found.next_id
+        yield from map(event_object, found)
+        wanted -= len(found)
 
 
 def event_object(event: Event) -> Fields:
@@ -114,25 +113,23 @@ class EventStream(EndlessResponse):
         return self._holds
 
     async def send_all(self, write: Write) -> None:
-        woken = asyncio.Event()
         await write(_line({"InstanceUUID": self._feed.ring.instance_id}))
-        with self._feed.follow(woken.set, self._rm_id, self._start) as follower:
+        with self._feed.follow(self._rm_id, self._start) as follower:
             while not self._feed.closed:
-                woken.clear()
                 text = self._next(follower)
                 if text:
                     await write(text)
-                    continue
-                await woken.wait()
+                else:
+                    await follower.wait()
 
     def _next(self, follower: Follower) -> bytes:
         """The next lines; empty if there is nothing now. Raises `TimeoutError` if some are lost."""
         while True:
             found = follower.take(READ_MAX)
-            if found.lost > 0:
+            if follower.lost:
                 raise TimeoutError
-            if found.events or not found.more:
-                return b"".join(_line(event_object(one)) for one in found.events)
+            if found or follower.is_at_end:
+                return b"".join(_line(event_object(one)) for one in found)
 
 
 def _line(value: Fields) -> bytes:

@@ -1,20 +1,14 @@
-"""JSON as Go's encoder writes it, in pieces.
-
-Zero values are left out (`omitempty`), amounts are sorted by name, `<`, `>` and `&` are escaped. A list that may be
-long is a `Listed`: its items are made and written one after the other, so that other work can run in between.
-"""
+"""JSON as Go's encoder writes it: without zero values (`omitempty`), amounts sorted by name, `<`, `>`, `&` escaped."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from schedulerd.core.language.resources import within_int64
-
-PAUSE: Any = object()
-"""In place of an item of a `Listed`: nothing to write, but a good moment for other work."""
+from schedulerd.daemon.runtime.json_stream import JsonWriter
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})
@@ -25,50 +19,13 @@ _SPECIAL = re.compile("[<>&\u2028\u2029]")
 Fields = dict[str, Any]
 
 
-class Listed:
-    """A list of which each item is made when it is written."""
-
-    __slots__ = ("items",)
-
-    def __init__(self, items: Iterable[Any]) -> None:
-        self.items = items
-
-
 def encode(value: object) -> str:
     """The text of a small value, in one call."""
     text = _encode(value)
     return text if _SPECIAL.search(text) is None else text.translate(_ESCAPES)
 
 
-def pieces(value: object) -> Iterator[str]:
-    """The text of a value that may contain `Listed` values; '' where other work can run although nothing is written."""
-    return _pieces(value, "")
-
-
-def _pieces(value: object, before: str) -> Iterator[str]:
-    """`before` is text in front of the first piece."""
-    if isinstance(value, Listed):
-        separator = before + "["
-        for item in value.items:
-            if item is PAUSE:
-                yield ""
-                continue
-            yield from _pieces(item, separator)
-            separator = ","
-        yield "]" if separator == "," else separator + "]"
-    elif isinstance(value, dict) and any(map(_is_long, value.values())):
-        separator = before + "{"
-        for name, part in value.items():
-            yield from _pieces(part, f"{separator}{encode(name)}:")
-            separator = ","
-        yield "}"
-    else:
-        yield before + encode(value)
-
-
-def _is_long(value: object) -> bool:
-    """Whether there is a `Listed` in it. Lists that are not `Listed` are short, and contain none."""
-    return isinstance(value, Listed) or (isinstance(value, dict) and any(map(_is_long, value.values())))
+GO_JSON = JsonWriter(encode, ",", ":")
 
 
 def go_object(fields: Fields, always: frozenset[str] = frozenset()) -> Fields:

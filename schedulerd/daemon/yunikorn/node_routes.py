@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from schedulerd.core.state.partition import Partition
+from schedulerd.daemon.runtime.json_stream import PAUSE, Listed
 from schedulerd.daemon.yunikorn import lookup
-from schedulerd.daemon.yunikorn.application_objects import ApplicationObjects
+from schedulerd.daemon.yunikorn.application_projections import ApplicationObjects
 from schedulerd.daemon.yunikorn.application_routes import application_objects
 from schedulerd.daemon.yunikorn.call import Call
 from schedulerd.daemon.yunikorn.errors import PARTITION_NOT_FOUND, PeerError
-from schedulerd.daemon.yunikorn.go_json import PAUSE, Fields, Listed
-from schedulerd.daemon.yunikorn.node_objects import node_object
+from schedulerd.daemon.yunikorn.go_json import Fields
+from schedulerd.daemon.yunikorn.node_projections import node_object
 from schedulerd.daemon.yunikorn.partition_routes import all_partitions
 from schedulerd.daemon.yunikorn.utilization import dominant, utilizations
 

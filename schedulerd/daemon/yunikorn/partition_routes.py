@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import ResourceManager
+from schedulerd.daemon.runtime.json_stream import Listed
 from schedulerd.daemon.yunikorn import lookup
 from schedulerd.daemon.yunikorn.call import Call
-from schedulerd.daemon.yunikorn.go_json import Listed
-from schedulerd.daemon.yunikorn.partition_objects import partition_object
-from schedulerd.daemon.yunikorn.queue_objects import QueueObjects
+from schedulerd.daemon.yunikorn.partition_projections import partition_object
+from schedulerd.daemon.yunikorn.queue_projections import QueueObjects
 from schedulerd.daemon.yunikorn.rules import rules
 
 CLUSTER_NAME = "kubernetes"

@@ -8,18 +8,18 @@ from typing import Any
 from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import ResourceManager
+from schedulerd.daemon.runtime.json_stream import Listed
 from schedulerd.daemon.yunikorn import events
 from schedulerd.daemon.yunikorn.answers import accepts_gzip, small
 from schedulerd.daemon.yunikorn.application_routes import application_objects, each_application
 from schedulerd.daemon.yunikorn.call import Call
-from schedulerd.daemon.yunikorn.configuration_objects import configuration_json
+from schedulerd.daemon.yunikorn.configuration_projections import configuration_json
 from schedulerd.daemon.yunikorn.dumps import stacks
 from schedulerd.daemon.yunikorn.errors import PeerError
-from schedulerd.daemon.yunikorn.go_json import Listed
 from schedulerd.daemon.yunikorn.health import check_health
 from schedulerd.daemon.yunikorn.node_routes import each_node
 from schedulerd.daemon.yunikorn.partition_routes import all_partitions, clusters, partitions
-from schedulerd.daemon.yunikorn.queue_objects import QueueObjects
+from schedulerd.daemon.yunikorn.queue_projections import QueueObjects
 from schedulerd.daemon.yunikorn.rules import rules
 
 

@@ -11,7 +11,8 @@ from schedulerd.core.language.specs import LimitSpec
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.quotas.limit_subject import EVERYBODY_ELSE, LimitSubject
-from schedulerd.daemon.yunikorn.go_json import Fields, Listed, amounts, go_object, quota
+from schedulerd.daemon.runtime.json_stream import Listed
+from schedulerd.daemon.yunikorn.go_json import Fields, amounts, go_object, quota
 from schedulerd.daemon.yunikorn.pacing import Breathe
 
 

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from schedulerd.core.state.partition import Partition
+from schedulerd.daemon.runtime.json_stream import Listed
 from schedulerd.daemon.yunikorn import lookup
 from schedulerd.daemon.yunikorn.call import Call
 from schedulerd.daemon.yunikorn.errors import GROUP_NOT_FOUND, USER_NOT_FOUND, PeerError
-from schedulerd.daemon.yunikorn.go_json import Fields, Listed
+from schedulerd.daemon.yunikorn.go_json import Fields
 from schedulerd.daemon.yunikorn.usage import Account, accounts, group_object, user_object
 
 

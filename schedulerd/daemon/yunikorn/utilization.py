@@ -7,7 +7,8 @@ from typing import Any
 
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
-from schedulerd.daemon.yunikorn.go_json import PAUSE, Fields, Listed, go_object, percentage
+from schedulerd.daemon.runtime.json_stream import PAUSE, Listed
+from schedulerd.daemon.yunikorn.go_json import Fields, go_object, percentage
 
 BUCKETS = tuple(f"{tenth * 10}-{tenth * 10 + 10}%" for tenth in range(10))
 

@@ -17,7 +17,7 @@ import msgspec
 from schedulerd.kubernetes.api.pool import WritePool
 from schedulerd.kubernetes.api.writes.base import Outcome, Result
 from schedulerd.kubernetes.api.writes.event_records import Event, EventName, Reference, WriteEvent
-from schedulerd.kubernetes.api.writes.leases import micro_time
+from schedulerd.kubernetes.objects.meta import micro_time
 
 NOTE_BYTES_MAX = 1024
 NAME_CHARACTERS_MAX = 253

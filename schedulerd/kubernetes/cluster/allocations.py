@@ -32,7 +32,7 @@ from schedulerd.kubernetes.cluster.events import (
     VolumeWritten,
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
-from schedulerd.kubernetes.cluster.gangs import held_rooms, members, slots
+from schedulerd.kubernetes.cluster.gangs import held_rooms, slots, surplus
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, AllocatedBy, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.pods import follow_resize, found_on, report_running, withdraw_resize
@@ -70,21 +70,21 @@ def allocated(model: Model, event: Allocated) -> None:
         return
     model.promised.pop(own.uid, None)
     kept = held_rooms.kept_on(own.gang, own, event.node) if own.gang is not None else []
-    refusals = model.view.judge(own.judged, event.node, ALL_IN_PLACE if kept else ALL, kept, first_only=True)
+    refusals = model.predicates.judge(own.judged, event.node, ALL_IN_PLACE if kept else ALL, kept, first_only=True)
     if own.gang is not None:
         held_rooms.taken(model, own.gang, own, event.node)
     if refusals:
         message = f"{event.node}: {', '.join(reasons(refusals))}"
         if own.slot is not None:
             slots.stand_in(model, own)
-        model.view.forget_assumed(own.uid)
+        model.cache.forget_assumed(own.uid)
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         if own.needs_callback:  # it was asked about: the daemon knows less of the node, and would allocate it again
             _avoid(model, own, event.node)
         own.needs_callback = True
         asking.ask_again(model, own)
         if own.state is PodState.ASKED:  # a node that is avoided is not asked about, so it is noted here
-            model.view.note_refused(own.uid, own.judged, event.node, refusals)
+            model.predicates.note_refused(own.uid, own.judged, event.node, refusals)
         return
     own.enter(PodTrigger.ALLOCATE)
     own.node, own.uuid = event.node, event.uuid
@@ -96,9 +96,9 @@ def allocated(model: Model, event: Allocated) -> None:
     if own.is_placeholder:
         gang_answers.note_placed(model, own)
     elif own.gang is not None:
-        members.allocated(model, own)
-    plan = model.view.volume_plan(own.pod, event.node) if own.pod.spec.volumes else None
-    model.view.assume(own.judged, event.node)
+        surplus.allocated(model, own)
+    plan = model.predicates.volume_plan(own.pod, event.node) if own.pod.spec.volumes else None
+    model.cache.assume(own.judged, event.node)
     if plan is not None and (plan.to_bind or plan.to_provision):
         volumes.begin(model, own, plan)
         _follow_volumes(model, own)
@@ -173,7 +173,7 @@ def bind_ended(model: Model, event: BindEnded) -> None:
             if own.slot is not None:  # not when the watch tells it: the daemon may have placed real pods by then
                 slots.replace_pod(model, own)
         case BindResult.ELSEWHERE:
-            model.view.assume(own.judged, event.is_at)
+            model.cache.assume(own.judged, event.is_at)
             found_on(model, own, event.is_at)
         case BindResult.FAILED:
             _bind_failed(model, own, event)
@@ -215,7 +215,7 @@ def release_wanted(model: Model, event: ReleaseWanted) -> None:
         return
     own.is_release_wanted, own.cause = True, event.cause
     if event.cause is Cause.PREEMPTED and not own.is_placeholder:
-        model.view.expect_disruptions((own.uid,), model.now_ns)
+        model.predicates.expect_disruptions((own.uid,), model.now_ns)
     if own.pod.metadata.deletion_timestamp is not None or own.is_unwanted:
         return
     if own.is_placeholder:
@@ -329,4 +329,4 @@ def _give_back(model: Model, own: OwnPod, message: str) -> None:
     own.lose_allocation()
     own.node, own.is_release_wanted = "", False
     volumes.stop(model, own)
-    model.view.forget_assumed(own.uid)
+    model.cache.forget_assumed(own.uid)

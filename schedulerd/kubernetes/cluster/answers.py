@@ -20,6 +20,7 @@ from schedulerd.kubernetes.cluster.gangs import life, slots
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import UNALLOCATED, PodState, PodTrigger
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
+from schedulerd.kubernetes.reasons.sentences import REJECTED, for_pod
 from schedulerd.kubernetes.reasons.waiting import held
 
 _COMPLETED = "Completed"
@@ -57,7 +58,7 @@ def application_rejected(model: Model, event: ApplicationRejected) -> None:
     if application.is_changing:
         namespace_following.change_answered(model, application, event.reason)
     elif application.state not in (ApplicationState.WAITING, ApplicationState.FORMING):
-        _fail(model, application, "ApplicationRejected", event.reason, is_rejected=True)
+        _fail(model, application, REJECTED, event.reason, is_rejected=True)
 
 
 def queue_name_unused(model: Model, event: QueueNameUnused) -> None:
@@ -262,7 +263,7 @@ def _fail(model: Model, application: Application, reason: str, message: str, *, 
         elif not waits_for_gang:
             continue
         if not own.is_placeholder:
-            conditions.waits(model, own, why)
+            conditions.waits(model, own, for_pod(why, own.metadata.queue) or why)
     if application.gang is not None:
         life.failed(model, application, message, is_rejected=is_rejected)
     if is_rejected:

@@ -26,6 +26,7 @@ from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.namespaces import NO_TAGS
 from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.objects.pod import Pod
+from schedulerd.kubernetes.reasons.sentences import for_pod
 from schedulerd.kubernetes.reasons.waiting import Waiting
 
 FORCE_CREATE_TAG = "application.create.force"
@@ -105,7 +106,7 @@ def leave(model: Model, own: OwnPod) -> list[OwnPod]:
 def why_waits(model: Model, own: OwnPod) -> Waiting | None:
     """Why the pod has not joined an application, though nothing is wrong with it."""
     if own.application is not None:
-        return own.application.problem
+        return for_pod(own.application.problem, own.metadata.queue)
     application = model.applications.get(own.metadata.application_id)
     if application is None:
         return None
@@ -140,7 +141,7 @@ def is_last_answer(model: Model, application_id: ApplicationId) -> bool:
 def wait(model: Model, application: Application, problem: Waiting) -> None:
     """It was rejected or has failed: it is added again later, less and less often."""
     application.state = ApplicationState.WAITING
-    application.problem = problem
+    application.problem, application.problem_ns = problem, model.now_ns
     delay_ns = _backed_off(RETRY_FIRST_NS, application.failures, RETRY_MOST_NS)
     application.failures += 1
     _try_again(model, application, model.now_ns + delay_ns)

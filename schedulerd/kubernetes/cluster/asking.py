@@ -3,6 +3,11 @@
 A pod that nodes refuse by their own properties alone carries a node selector and a class, and is placed without a
 callback. Only before other pods are preempted for it is it asked about, because of their disruption budgets. All other
 pods, daemon pods among them, are asked about always.
+
+Pods that nodes have refused because of other pods, volumes or namespaces are asked for again when something changes
+that may be why (`predicates.queueing_hints`): a moment later, so that what comes together counts once, and a hundred in
+a second, in the order in which they were woken. There is one timer, however often something changes meanwhile. A pod
+that is refused again waits for the next change.
 """
 
 from __future__ import annotations
@@ -22,12 +27,11 @@ from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.pods import may_be_preempted, may_preempt
 from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.pod_resources import pod_requests
 from schedulerd.kubernetes.predicates import demands
-from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
+from schedulerd.kubernetes.predicates.node_class import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
-from schedulerd.kubernetes.resources import amounts_asked, scheduler_names
+from schedulerd.kubernetes.resources import amounts_asked, pod_requests, scheduler_names
 
 NAMESPACE_TAG = "kubernetes.io/meta/namespace"
 POD_NAME_TAG = "kubernetes.io/meta/podName"
@@ -46,6 +50,10 @@ TAGS_LENGTH_MAX = 65_536
 """Characters of all tags of an ask, names included; the daemon rejects one with more."""
 RETRY_FIRST_NS = SECOND_NS
 RETRY_MOST_NS = 60 * SECOND_NS
+WAKE_AFTER_NS = SECOND_NS // 100
+ASKS_AGAIN_MAX = 100
+"""Pods that are asked for again together."""
+ASKS_AGAIN_EVERY_NS = SECOND_NS
 
 
 def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
@@ -95,7 +103,7 @@ def _waits_after_failure(model: Model, own: OwnPod) -> bool:
     """The pod could not be put on a node, and is tried again a little later."""
     if own.volumes is not None and own.volumes.again_ns > model.now_ns:
         return True  # what has failed with its volumes says why
-    node = model.view.daemon_sets.required_node(own.pod)
+    node = model.cache.daemon_sets.required_node(own.pod)
     if node in own.avoided_nodes:
         conditions.waits(model, own, held(f"node {node} has refused the pod, which is tried again soon"))
         return True
@@ -144,7 +152,7 @@ def withdraw(model: Model, own: OwnPod, trigger: PodTrigger) -> None:
 def repeat(model: Model, own: OwnPod) -> None:
     """Sends the ask of a virtual placeholder once more, as it is."""
     if own.state is PodState.ASKED and own.ask is not None:
-        model.view.refused.forget(own.uid)
+        model.cache.refused.forget(own.uid)
         own.asks_sent += 1
         model.effects.append(own.ask)
 
@@ -195,7 +203,7 @@ def _send(model: Model, own: OwnPod, resources: Amounts, *, again: bool) -> None
         conditions.asked(model, own)
     if is_new and own.metadata.problems:
         model.record(own, "Scheduling", "Scheduling", "; ".join(own.metadata.problems), is_warning=True)
-    model.view.refused.forget(own.uid)  # the daemon asks about all nodes anew
+    model.cache.refused.forget(own.uid)  # the daemon asks about all nodes anew
     own.asks_sent += 1
     own.asked_at_ns = own.asked_at_ns or model.epoch_ns + model.now_ns
     if own.is_ask_rejected and own.application is not None and own.gang is not None:
@@ -246,7 +254,7 @@ def task_group_of(model: Model, own: OwnPod) -> str:
 
 
 def class_key(model: Model, own: OwnPod) -> ClassKey:
-    return frozenset(scheduler_names(pod_requests(own.pod)).items()), model.view.node_class(own.pod)
+    return frozenset(scheduler_names(pod_requests(own.pod)).items()), model.predicates.node_class(own.pod)
 
 
 def _own_tags(pod: Pod) -> dict[str, str]:
@@ -265,8 +273,8 @@ def _own_tags(pod: Pod) -> dict[str, str]:
 def _tags(model: Model, own: OwnPod) -> dict[str, str]:
     pod = own.pod
     tags = _own_tags(pod)
-    node = model.view.daemon_sets.required_node(pod)
-    needs_callback = bool(node) or own.needs_callback or bool(model.view.callback_plugins(own.judged))
+    node = model.cache.daemon_sets.required_node(pod)
+    needs_callback = bool(node) or own.needs_callback or bool(model.predicates.callback_plugins(own.judged))
     if node:
         tags[REQUIRED_NODE_TAG] = node  # one class per node would be too many, so the node is asked about
         if pod.metadata.namespace not in model.settings.daemon_set_namespaces:
@@ -284,7 +292,7 @@ def _tags(model: Model, own: OwnPod) -> dict[str, str]:
 
 def _selector(model: Model, own: OwnPod) -> tuple[str, bool]:
     """The node selector of the ask, and whether it covers everything that nodes decide by themselves."""
-    parts, attribute = _split(model.view.node_class(own.judged))
+    parts, attribute = _split(model.predicates.node_class(own.judged))
     classes = model.nodes.classes
     if attribute != own.class_attribute:
         model.stop_using_class(own)
@@ -305,3 +313,23 @@ def _split(node_class: NodeClass) -> tuple[PlainAndRest, str]:
     """Pods of one template have equal classes."""
     parts = split(node_class)
     return parts, parts.rest.attribute
+
+
+def wake_refused(model: Model) -> None:
+    """At the end of a step: the pods that wait for what has changed in it are asked for again soon."""
+    times = model.wake_times
+    if model.cache.refused.settle() and times.due_ns is None:
+        times.due_ns = max(model.now_ns + WAKE_AFTER_NS, times.not_before_ns)
+        model.timers.set(times.due_ns, Due.ASK_REFUSED)
+
+
+def ask_refused_again(model: Model) -> None:
+    """The timer rang. What is left is asked for after the next one."""
+    times = model.wake_times
+    times.due_ns, times.not_before_ns = None, model.now_ns + ASKS_AGAIN_EVERY_NS
+    for uid in model.cache.refused.take_woken(ASKS_AGAIN_MAX):
+        own = model.pods.get(uid)
+        if own is not None and own.state is PodState.ASKED:
+            consider(model, own, again=True)
+        elif (placeholder := model.virtual.get(uid)) is not None:
+            repeat(model, placeholder)

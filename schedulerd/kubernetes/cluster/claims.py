@@ -19,7 +19,7 @@ def unusable(model: Model, own: OwnPod) -> str:
     whenever one of its claims changes."""
     if own.pod.spec.resource_claims:
         return "pod has resource claims, which schedulerd does not support"
-    refusal = model.view.unusable_claim(own.pod)
+    refusal = model.predicates.unusable_claim(own.pod)
     if refusal is None:
         return ""
     for key in _claims(own.pod):

@@ -17,14 +17,13 @@ from typing import Any
 from schedulerd.kubernetes.cluster import (
     allocations,
     answers,
+    asking,
     conditions,
     failing,
     node_answers,
     nodes,
     pods,
-    promises,
     questions,
-    refused,
     start,
 )
 from schedulerd.kubernetes.cluster.effects import Effect
@@ -85,11 +84,11 @@ class Cluster:
             _HANDLERS[type(event)](model, event)
         if model.is_started:
             _due(model)
-            if model.is_gang_due:
+            if model.gangs_due or model.unwanted:
                 life.review(model)
             if model.nodes.changed or model.gangs_due:
                 nodes.report_changes(model)
-            refused.wake(model)
+            asking.wake_refused(model)
             conditions.report(model)
         effects, model.effects = model.effects, []
         return effects
@@ -97,7 +96,7 @@ class Cluster:
     @property
     def work(self) -> int:
         """What judgements have cost so far, in judgements of pods that say nothing of nodes."""
-        return self.model.view.state.work
+        return self.model.cache.state.work
 
     def prepare(self, key: str) -> bool:
         """One step of the work before a question about the pod of this ask can be answered; False if nothing is left
@@ -122,7 +121,9 @@ class Cluster:
 
 
 def _due(model: Model) -> None:
-    while (timer := model.timers.pop_due(model.now_ns)) is not None:
+    timers = model.timers
+    while timers.next_due_ns is not None and timers.next_due_ns <= model.now_ns:
+        timer = timers.pop()
         _TIMERS[timer.kind](model, timer.key)
 
 
@@ -171,11 +172,11 @@ _TIMERS: dict[Due, Callable[[Model, Any], None]] = {
     Due.REPORT_POD: node_answers.report_pod_again,
     Due.NEW_CLASSES: lambda model, key: nodes.new_classes(model),
     Due.IDLE_CLASSES: lambda model, key: nodes.idle_classes(model),
-    Due.ASK_REFUSED: lambda model, key: refused.ask_refused_again(model),
+    Due.ASK_REFUSED: lambda model, key: asking.ask_refused_again(model),
     Due.GANG: life.due,
     Due.GANGS_EXCLUDE: lambda model, key: giving_way.check(model),
     Due.KEPT_ROOM: held_rooms.end,
-    Due.PROMISE: promises.expired,
+    Due.PROMISE: questions.promise_expired,
     Due.DECLARATION: life.declaration_due,
     Due.DAEMON_SET: pods.daemon_set_awaited,
 }

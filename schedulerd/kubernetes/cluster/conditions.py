@@ -14,6 +14,7 @@ they are always the newest. An event is repeated after half an hour, as the API 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import islice
 
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
 from schedulerd.kubernetes.cluster.events import ConditionLost, PendingReasonTold
@@ -46,6 +47,8 @@ LOST_NS = 10 * SECOND_NS
 """Until a condition that was not written is written again."""
 NODES_NS = 10 * SECOND_NS
 """Between two corrections of the number of nodes in conditions that are not about nodes."""
+NODES_TRIED_MAX = 20
+"""Nodes that are judged to find one with room for a pod that a quota or limit keeps out."""
 SILENT_NS = 10 * SECOND_NS
 """After so long without a word from the daemon, that is the reason."""
 _WAIT = (PodState.ASKED, PodState.HELD)
@@ -194,7 +197,7 @@ def _write_condition(model: Model, own: OwnPod) -> None:
         backlog.later(reason.condition_ns + EVERY_NS, own.uid)
         return
     reason.condition, reason.condition_ns, reason.is_lost = found, model.now_ns, False
-    if not model.view.daemon_sets.required_node(own.pod) and not _has_condition(own, *found):
+    if not model.cache.daemon_sets.required_node(own.pod) and not _has_condition(own, *found):
         # It tells the next process how long the pod waits. The API server writes one without a time for gates.
         has_time = any(
             one.type == POD_SCHEDULED and one.status == "False" and one.last_transition_time
@@ -213,9 +216,17 @@ def said(model: Model, own: OwnPod) -> tuple[str, str] | None:
     reason = condition_reason(waiting)
     if reason != UNSCHEDULABLE:
         model.reasons.counts.forget(own.uid)
-        return reason, skipped(waiting, len(model.nodes.known))
+        has_node = waiting.rule is not None and _has_node(model, own.reason.shared_like or own.judged)
+        return reason, skipped(waiting, len(model.nodes.known), has_node=has_node)
     counts = model.reasons.counts.get(own.reason.shared_like or own.judged, own.uid)
     return (reason, refused(waiting, counts)) if counts is not None else None
+
+
+def _has_node(model: Model, pod: Pod) -> bool:
+    """Whether one of the first nodes does not refuse the pod: then nodes are not what it waits for."""
+    nodes = (node.name for node in model.cache.state.nodes.values() if node.facts is not None)
+    names = list(islice(nodes, NODES_TRIED_MAX))
+    return len(model.predicates.judge_all(pod, names=names)) < len(names)
 
 
 def _has_condition(own: OwnPod, reason: str, message: str) -> bool:

@@ -19,12 +19,12 @@ DAEMON_SET_WAIT_NS = 5 * SECOND_NS
 
 def why_waits(model: Model, own: OwnPod) -> Waiting | None:
     """The pod waits for its DaemonSet to be seen; None if it need not, or no longer."""
-    uid = model.view.daemon_sets.unseen(own.pod)
+    uid = model.cache.daemon_sets.unseen(own.pod)
     if not uid:
         return None
     waiting = model.waiting_for_daemon_sets.setdefault(uid, {})
     if own.uid not in waiting:
-        can_come = model.view.daemon_sets.is_watched
+        can_come = model.cache.daemon_sets.is_watched
         waiting[own.uid] = model.now_ns + (DAEMON_SET_WAIT_NS if can_come else 0)
         model.timers.set(waiting[own.uid], Due.DAEMON_SET, own.uid)
     if waiting[own.uid] > model.now_ns:
@@ -37,7 +37,7 @@ def why_waits(model: Model, own: OwnPod) -> Waiting | None:
 
 def _told(model: Model, own: OwnPod, uid: str) -> str:
     namespace = own.pod.metadata.namespace
-    if model.view.daemon_sets.is_watched:
+    if model.cache.daemon_sets.is_watched:
         why = f"no DaemonSet of namespace {namespace!r} has the uid {uid!r} that ownerReferences names as controller"
     else:
         why = f"the scheduler may not watch DaemonSets, and does not believe pods of namespace {namespace!r} without it"
@@ -46,26 +46,26 @@ def _told(model: Model, own: OwnPod, uid: str) -> str:
 
 def seen(model: Model, daemon_set: DaemonSet) -> list[OwnPod]:
     """The DaemonSet is there: the pods that are to be considered anew."""
-    model.view.daemon_sets.put(daemon_set.metadata)
+    model.cache.daemon_sets.put(daemon_set.metadata)
     return _take_waiting(model, daemon_set.metadata.uid)
 
 
 def gone(model: Model, daemon_set: DaemonSet) -> None:
     """Its pods are being deleted; one that waits stays what it is until it is considered again."""
-    model.view.daemon_sets.remove(daemon_set.metadata)
+    model.cache.daemon_sets.remove(daemon_set.metadata)
 
 
 def set_watched(model: Model, *, is_watched: bool) -> list[OwnPod]:
     """Notes whether DaemonSets can be watched. Returns the pods that have to be considered again because of that."""
-    if model.view.daemon_sets.is_watched == is_watched:
+    if model.cache.daemon_sets.is_watched == is_watched:
         return []
-    model.view.daemon_sets.is_watched = is_watched
+    model.cache.daemon_sets.is_watched = is_watched
     return [own for uid in list(model.waiting_for_daemon_sets) for own in _take_waiting(model, uid)]
 
 
 def stop_waiting(model: Model, own: OwnPod) -> None:
     """The pod has ended."""
-    uid = model.view.daemon_sets.unseen(own.pod)
+    uid = model.cache.daemon_sets.unseen(own.pod)
     waiting = model.waiting_for_daemon_sets.get(uid)
     if waiting is not None and waiting.pop(own.uid, None) is not None and not waiting:
         del model.waiting_for_daemon_sets[uid]

@@ -34,8 +34,9 @@ from schedulerd.kubernetes.metadata.namespaces import NamespaceTags
 from schedulerd.kubernetes.metadata.pods import PodMetadata, User
 from schedulerd.kubernetes.objects.cluster import PriorityClass
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.cluster_cache import ClusterCache
 from schedulerd.kubernetes.predicates.daemon_sets import DaemonSets
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.storage import ClaimKey
 from schedulerd.kubernetes.reasons.pod_reason import PodReason, PodReasons
 from schedulerd.kubernetes.reasons.waiting import Waiting
@@ -201,6 +202,8 @@ class Application:
     gang: Gang | None = None
     problem: Waiting | None = None
     """While WAITING: why."""
+    problem_ns: int = 0
+    """And since when."""
     failing: str = ""
     """Why the daemon ends it, as it has said when it began to."""
     added: AddApplication | None = None
@@ -237,7 +240,8 @@ class WakeTimes:
 class Model:
     def __init__(self, settings: ClusterSettings) -> None:
         self.settings = settings
-        self.view = ClusterView(DaemonSets(settings.daemon_set_namespaces))
+        self.cache = ClusterCache(DaemonSets(settings.daemon_set_namespaces))
+        self.predicates = Predicates(self.cache)
         self.nodes = NodeReports(settings.classes_max)
         self.pods: dict[str, OwnPod] = {}
         """By uid."""
@@ -294,7 +298,7 @@ class Model:
         self.unconfirmed: dict[str, tuple[ReleaseAllocation, int]] = {}
         """By UUID: releases of allocations that updates of nodes have reported, and how often they may be repeated."""
         self.timers = Timers()
-        self.reasons = PodReasons(self.view, settings.reason_writes_per_s)
+        self.reasons = PodReasons(self.predicates, settings.reason_writes_per_s)
         """Why pods wait, and what of that is to be written."""
         self.effects: list[Effect] = []
         self.now_ns = 0
@@ -302,15 +306,10 @@ class Model:
         """Wall time at which `now_ns` was 0; known from the start on."""
         self.is_started = False
 
-    @property
-    def is_gang_due(self) -> bool:
-        """A gang is to be looked at in this step, or a placeholder pod to be deleted."""
-        return bool(self.gangs_due or self.unwanted)
-
     def stop_using_class(self, own: OwnPod) -> None:
         """The pod needs no class of nodes any longer, nor what nodes have said of it."""
         attribute, own.class_attribute = own.class_attribute, ""
-        self.view.refused.forget(own.uid)
+        self.cache.refused.forget(own.uid)
         if attribute and self.nodes.classes.release(attribute, self.now_ns):
             self.timers.set(self.now_ns + _IDLE_CHECK_NS, Due.IDLE_CLASSES)
 

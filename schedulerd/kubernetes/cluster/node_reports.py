@@ -8,9 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from schedulerd.kubernetes.cluster.effects import Amounts, ExistingAllocation, UpdateNode
-from schedulerd.kubernetes.cluster.node_classes_in_use import NodeClassesInUse
+from schedulerd.kubernetes.cluster.node_class_attributes import NodeClassAttributes
 from schedulerd.kubernetes.objects.node import Node
-from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE, is_attribute
+from schedulerd.kubernetes.predicates.node_class import HOST_NAME_ATTRIBUTE, is_attribute
 from schedulerd.kubernetes.predicates.node_state import NodeFacts
 from schedulerd.kubernetes.resources import scheduler_names
 
@@ -38,7 +38,7 @@ class NodeReport:
 
 class NodeReports:
     def __init__(self, classes_max: int) -> None:
-        self.classes = NodeClassesInUse(classes_max)
+        self.classes = NodeClassAttributes(classes_max)
         self.known: dict[str, NodeReport] = {}
         self.changed: dict[str, None] = {}
         """Names of nodes with something to report."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import allocations, applications
 from schedulerd.kubernetes.cluster.asking import resize, task_group_of
 from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, RemoveNode
-from schedulerd.kubernetes.cluster.gangs import life, members
+from schedulerd.kubernetes.cluster.gangs import life, surplus
 from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
 from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, UNALLOCATED, AllocatedBy, PodState, PodTrigger
@@ -21,15 +21,15 @@ _OPT_OUT_TAG = YUNIKORN_PREFIX + ALLOW_PREEMPTION
 
 
 def put(model: Model, node: Node) -> None:
-    model.view.put_node(node)
-    facts = model.view.node_facts(node.metadata.name)
+    model.cache.put_node(node)
+    facts = model.cache.node_facts(node.metadata.name)
     assert facts is not None
     model.nodes.put(node, facts)
 
 
 def gone(model: Model, node: Node) -> None:
     name = node.metadata.name
-    model.view.remove_node(name)
+    model.cache.remove_node(name)
     report = model.nodes.remove(name)
     for own in pods_on(model, name):
         model.nodes.vacate(own.uid)
@@ -119,7 +119,7 @@ def new_classes(model: Model) -> None:
     """Classes that were wanted come now."""
     classes = model.nodes.classes
     due_ns = classes.next_pass_ns
-    if due_ns is not None and model.now_ns >= due_ns and classes.admit_wanted(model.now_ns):
+    if due_ns is not None and model.now_ns >= due_ns and classes.add_wanted(model.now_ns):
         classes.passed(model.now_ns)
         model.nodes.all_changed()
 
@@ -131,7 +131,7 @@ def idle_classes(model: Model) -> None:
 
 def pods_on(model: Model, name: str) -> list[OwnPod]:
     """Own pods of the node, assumed ones included."""
-    state = model.view.state.nodes.get(name)
+    state = model.cache.state.nodes.get(name)
     if state is None:
         return []
     return [own for uid in state.pods if (own := model.pods.get(uid)) is not None]
@@ -146,7 +146,7 @@ def _form_gangs(model: Model, name: str) -> None:
             applications.join(model, own)
         elif own.application.state is ApplicationState.FORMING:
             model.gangs_due[own.application.id] = None
-    if model.is_gang_due:
+    if model.gangs_due or model.unwanted:
         life.review(model)
 
 
@@ -162,7 +162,7 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
     if not own.uuid:
         own.task_group = task_group_of(model, own)
         if own.gang is not None:
-            members.runs_elsewhere(model, own)
+            surplus.runs_elsewhere(model, own)
         own.adoptions += 1
         own.uuid = own.uuid_of_report(own.adoptions)
         own.enter(PodTrigger.REPORT)

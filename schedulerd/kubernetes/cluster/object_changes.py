@@ -59,7 +59,7 @@ def _note_change(model: Model, thing: object) -> None:
 
 def _put_namespace(model: Model, namespace: Namespace) -> None:
     name, tags = namespace.metadata.name, namespace_tags(namespace)
-    model.view.put_namespace(namespace)
+    model.cache.put_namespace(namespace)
     if model.namespaces.get(name) != tags:  # others write labels and conditions of namespaces all the time
         model.namespaces[name] = tags
         answers.namespace_changed(model, name)
@@ -67,7 +67,7 @@ def _put_namespace(model: Model, namespace: Namespace) -> None:
 
 def _gone_namespace(model: Model, namespace: Namespace) -> None:
     model.namespaces.pop(namespace.metadata.name, None)
-    model.view.remove_namespace(namespace.metadata.name)
+    model.cache.remove_namespace(namespace.metadata.name)
 
 
 def _put_priority_class(model: Model, priority_class: PriorityClass) -> None:
@@ -81,13 +81,13 @@ def _gone_priority_class(model: Model, priority_class: PriorityClass) -> None:
 def _put_budget(model: Model, budget: PodDisruptionBudget) -> None:
     if isinstance(budget, BetaPodDisruptionBudget) and budget.spec.selector == LabelSelector():
         _gone_budget(model, budget)
-    elif model.view.budgets.put(budget):
-        model.view.refused.happened(BUDGETS)
+    elif model.cache.budgets.put(budget):
+        model.cache.refused.happened(BUDGETS)
 
 
 def _gone_budget(model: Model, budget: PodDisruptionBudget) -> None:
-    if model.view.budgets.remove(*_key(budget.metadata)) is not None:
-        model.view.refused.happened(BUDGETS)
+    if model.cache.budgets.remove(*_key(budget.metadata)) is not None:
+        model.cache.refused.happened(BUDGETS)
 
 
 def _lifts(change: Change, handler: _Handler) -> _Handler:
@@ -95,39 +95,39 @@ def _lifts(change: Change, handler: _Handler) -> _Handler:
 
     def handle(model: Model, thing: object) -> None:
         handler(model, thing)
-        model.view.refused.happened(change)
+        model.cache.refused.happened(change)
 
     return handle
 
 
 def _put_claim(model: Model, claim: PersistentVolumeClaim) -> None:
-    model.view.storage.put_claim(claim)
+    model.cache.storage.put_claim(claim)
     allocations.volumes_changed(model, _key(claim.metadata))
     pods.claim_changed(model, _key(claim.metadata))
 
 
 def _gone_claim(model: Model, claim: PersistentVolumeClaim) -> None:
-    model.view.storage.remove_claim(*_key(claim.metadata))
+    model.cache.storage.remove_claim(*_key(claim.metadata))
     allocations.volumes_changed(model, _key(claim.metadata))
-    model.view.refused.happened(STORAGE)
+    model.cache.refused.happened(STORAGE)
 
 
 def _put_volume(model: Model, volume: PersistentVolume) -> None:
-    model.view.storage.put_volume(volume)
+    model.cache.storage.put_volume(volume)
     reference = volume.spec.claim_ref
     claim = (reference.namespace, reference.name) if reference is not None else None
     allocations.volumes_changed(model, claim, volume.metadata.name)
-    model.view.refused.happened(STORAGE)
+    model.cache.refused.happened(STORAGE)
 
 
 def _gone_volume(model: Model, volume: PersistentVolume) -> None:
-    model.view.storage.remove_volume(volume.metadata.name)
+    model.cache.storage.remove_volume(volume.metadata.name)
     allocations.volumes_changed(model, volume=volume.metadata.name)
-    model.view.refused.happened(STORAGE)  # it was promised to a claim that may take another one now
+    model.cache.refused.happened(STORAGE)  # it was promised to a claim that may take another one now
 
 
 def _put_class(model: Model, storage_class: StorageClass) -> None:
-    model.view.storage.put_class(storage_class)
+    model.cache.storage.put_class(storage_class)
     pods.class_changed(model)
 
 
@@ -156,10 +156,10 @@ _PUT: dict[type, _Handler] = {
     PersistentVolume: _put_volume,
     PersistentVolumeClaim: _put_claim,
     StorageClass: _put_class,
-    CSINode: _lifts(ATTACHED, lambda model, thing: model.view.storage.put_csi_node(thing)),
-    CSIDriver: _lifts(STORAGE, lambda model, thing: model.view.storage.put_csi_driver(thing)),
-    CSIStorageCapacity: _lifts(STORAGE, lambda model, thing: model.view.storage.put_capacity(thing)),
-    VolumeAttachment: lambda model, thing: model.view.storage.put_attachment(thing),
+    CSINode: _lifts(ATTACHED, lambda model, thing: model.cache.storage.put_csi_node(thing)),
+    CSIDriver: _lifts(STORAGE, lambda model, thing: model.cache.storage.put_csi_driver(thing)),
+    CSIStorageCapacity: _lifts(STORAGE, lambda model, thing: model.cache.storage.put_capacity(thing)),
+    VolumeAttachment: lambda model, thing: model.cache.storage.put_attachment(thing),
     CoschedulingPodGroup: _put_group,
     PodGroup: _put_group,
     Workload: _put_group,
@@ -175,11 +175,11 @@ _GONE: dict[type, _Handler] = {
     BetaPodDisruptionBudget: _gone_budget,
     PersistentVolume: _gone_volume,
     PersistentVolumeClaim: _gone_claim,
-    StorageClass: lambda model, thing: model.view.storage.remove_class(thing.metadata.name),
-    CSINode: _lifts(ATTACHED, lambda model, thing: model.view.storage.remove_csi_node(thing.metadata.name)),
-    CSIDriver: _lifts(STORAGE, lambda model, thing: model.view.storage.remove_csi_driver(thing.metadata.name)),
-    CSIStorageCapacity: lambda model, thing: model.view.storage.remove_capacity(*_key(thing.metadata)),
-    VolumeAttachment: _lifts(ATTACHED, lambda model, thing: model.view.storage.remove_attachment(thing.metadata.name)),
+    StorageClass: lambda model, thing: model.cache.storage.remove_class(thing.metadata.name),
+    CSINode: _lifts(ATTACHED, lambda model, thing: model.cache.storage.remove_csi_node(thing.metadata.name)),
+    CSIDriver: _lifts(STORAGE, lambda model, thing: model.cache.storage.remove_csi_driver(thing.metadata.name)),
+    CSIStorageCapacity: lambda model, thing: model.cache.storage.remove_capacity(*_key(thing.metadata)),
+    VolumeAttachment: _lifts(ATTACHED, lambda model, thing: model.cache.storage.remove_attachment(thing.metadata.name)),
     CoschedulingPodGroup: _gone_group,
     PodGroup: _gone_group,
     Workload: _gone_group,

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Generator
 
 from schedulerd.kubernetes.cluster.ended_pods import EndedPod
-from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
+from schedulerd.kubernetes.reasons.sentences import REJECTED, rejected
+from schedulerd.sentences.applications import rejected_pod
 
 PODS_A_TURN = 2_000
 """Maximum number of pods that are compared in one turn of the loop: a fraction of a millisecond."""
@@ -19,14 +21,30 @@ def about_pod(model: Model, namespace: str, name: str) -> Generator[None, None, 
             yield
         metadata = own.pod.metadata
         if metadata.name == name and metadata.namespace == namespace:
-            return _of_living(own)
+            return _of_living(model, own)
     ended = model.ended_pods.get(namespace, name)
     return _of_ended(ended) if ended is not None else ""
 
 
-def _of_living(own: OwnPod) -> str:
-    said = _state_of(own)
-    return f"{said} Its application is {own.application.id.name}." if own.application is not None else said
+def _of_living(model: Model, own: OwnPod) -> str:
+    application = own.application
+    if application is None:
+        return _state_of(own)
+    said = _rejected(model, own, application) if _is_rejected(own, application) else _state_of(own)
+    return f"{said} Its application is {application.id.name}."
+
+
+def _is_rejected(own: OwnPod, application: Application) -> bool:
+    waiting = own.reason.current
+    return application.state is ApplicationState.WAITING and waiting is not None and waiting.event_reason == REJECTED
+
+
+def _rejected(model: Model, own: OwnPod, application: Application) -> str:
+    name = f"{own.pod.metadata.namespace}/{own.pod.metadata.name}"
+    assert application.problem is not None
+    reason, advice = rejected(application.problem.text, own.metadata.queue)
+    left_ns = application.again_ns - model.now_ns
+    return rejected_pod(name, model.epoch_ns + application.problem_ns, reason, advice, left_ns)
 
 
 def _state_of(own: OwnPod) -> str:

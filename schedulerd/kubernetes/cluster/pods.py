@@ -15,7 +15,7 @@ from schedulerd.kubernetes.cluster import applications, claims, daemon_sets, vol
 from schedulerd.kubernetes.cluster.asking import consider, consider_all, resize
 from schedulerd.kubernetes.cluster.effects import Amounts, ConfirmRelease, ReleaseAllocation, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause, DaemonSetsListed
-from schedulerd.kubernetes.cluster.gangs import door, held_rooms, members, slots
+from schedulerd.kubernetes.cluster.gangs import door, held_rooms, slots, surplus
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, AllocatedBy, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -37,7 +37,7 @@ def put(model: Model, pod: Pod) -> None:
         gone(model, pod)
         return
     own = model.pods.get(pod.metadata.uid)
-    is_changed = model.view.put_pod(
+    is_changed = model.cache.put_pod(
         held_rooms.note_placeholder(own, pod) if own is not None and own.is_placeholder else pod
     )
     if pod.spec.scheduler_name not in model.settings.scheduler_names:
@@ -83,7 +83,7 @@ def gone(model: Model, pod: Pod) -> None:
     if own is not None and own.is_release_wanted and own.cause is Cause.REPLACED:
         held_rooms.keep(model, own)
     else:
-        model.view.remove_pod(uid)
+        model.cache.remove_pod(uid)
     model.nodes.vacate(uid)
     if own is not None:
         application_id = own.application.id.name if own.application is not None else ""
@@ -94,7 +94,7 @@ def gone(model: Model, pod: Pod) -> None:
             and not own.node
             and pod.status.phase == "Succeeded"
         ):
-            members.runs_elsewhere(model, own)  # somebody else had bound it, and it has ended since
+            surplus.runs_elsewhere(model, own)  # somebody else had bound it, and it has ended since
         _end(model, own)
 
 
@@ -102,7 +102,7 @@ def claim_changed(model: Model, key: ClaimKey) -> None:
     """Pods that waited for the claim are considered again, and so are those that nodes refused."""
     if model.is_started:
         consider_all(model, claims.take_waiting(model, key))
-    model.view.refused.happened(STORAGE)
+    model.cache.refused.happened(STORAGE)
 
 
 def daemon_set_seen(model: Model, daemon_set: DaemonSet) -> None:
@@ -127,7 +127,7 @@ def class_changed(model: Model) -> None:
     """Claims of the storage class may be bound in another way than before."""
     if model.is_started:
         consider_all(model, claims.all_waiting(model))
-    model.view.refused.happened(STORAGE)
+    model.cache.refused.happened(STORAGE)
 
 
 def found_on(model: Model, own: OwnPod, node: str) -> None:
@@ -196,7 +196,7 @@ def _leave(model: Model, own: OwnPod) -> None:
     volumes.stop(model, own)
     give_up(model, own, "the pod is being deleted")
     own.node, own.is_release_wanted = "", False
-    model.view.forget_assumed(own.uid)
+    model.cache.forget_assumed(own.uid)
     consider(model, own)
 
 

@@ -1,17 +1,28 @@
 """Answers to what the daemon asks on the callback stream. They change nothing but what is remembered of refusals, of
-promises and of victims."""
+promises and of victims.
+
+A promise: the node that was just called suitable for a pod, until the daemon allocates the pod there or elsewhere. The
+daemon asks about many pods at once. If two pods that exclude each other were asked about, the node would be called
+suitable for both, and the daemon would allocate both. The shim would have to give one back; if that is a placeholder,
+the daemon has by then counted it as room that its gang holds. So a pod counts on the node from the answer on. The room
+of a member that replaces a placeholder counts anyway.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from schedulerd.kubernetes.cluster import promises
 from schedulerd.kubernetes.cluster.gangs import giving_way, held_rooms, leaving
-from schedulerd.kubernetes.cluster.model import Model
+from schedulerd.kubernetes.cluster.model import Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
+from schedulerd.kubernetes.cluster.settings import SECOND_NS
+from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.predicates.plugins import ALL, ALL_IN_PLACE, DELEGATED, DELEGATED_IN_PLACE, RESERVE
 from schedulerd.kubernetes.predicates.refused_pods import NODES, Change, What
 from schedulerd.kubernetes.predicates.words import reasons
 
+PROMISE_KEPT_NS = 5 * SECOND_NS
+"""The daemon waits for an answer for so long, and an allocation comes right after it."""
 UNKNOWN_POD = "the pod is not known"
 
 
@@ -19,7 +30,7 @@ def prepare(model: Model, key: str) -> bool:
     """One step of what has to be done before a question about the pod can be answered; False if nothing is left of
     that. It changes no answer."""
     own = model.pods.get(key) or model.virtual.get(key)
-    return own is not None and model.view.prepare(own.judged)
+    return own is not None and model.predicates.prepare(own.judged)
 
 
 def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | None:
@@ -27,7 +38,7 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
     own = model.pods.get(key) or model.virtual.get(key)
     if own is None:
         return UNKNOWN_POD
-    promises.withdraw(model, key)  # the daemon asks about one node at a time
+    _withdraw_promise(model, key)  # the daemon asks about one node at a time
     gone = held_rooms.idle_on(model, own, node) if allocate and own.gang is not None else []
     if not allocate:
         plugins = RESERVE
@@ -35,17 +46,17 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
         plugins = ALL_IN_PLACE if own.needs_callback else DELEGATED_IN_PLACE
     else:
         plugins = ALL if own.needs_callback else DELEGATED
-    refusals = model.view.judge(own.judged, node, plugins, gone, first_only=True)
+    refusals = model.predicates.judge(own.judged, node, plugins, gone, first_only=True)
     if not refusals:
         if allocate and not gone:
             if own.gang is not None and leaving.strands_another(model, own, node):
-                model.view.refused.add(key, (NODES, Change(What.ROOM, node)))
+                model.cache.refused.add(key, (NODES, Change(What.ROOM, node)))
                 return leaving.STRANDS
-            promises.make(model, own, node)
+            promise(model, own, node)
         return None
     if own.is_placeholder:
         giving_way.schedule_check(model)
-    model.view.note_refused(key, own.judged, node, refusals, ignores_pods=bool(gone))
+    model.predicates.note_refused(key, own.judged, node, refusals, ignores_pods=bool(gone))
     return ", ".join(reasons(refusals))
 
 
@@ -54,18 +65,37 @@ def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[s
     own = model.pods.get(key) or model.virtual.get(key)
     if own is None:
         return None
-    index = model.view.sufficient_victims(own.judged, node, victims, max(0, start))
+    index = model.predicates.sufficient_victims(own.judged, node, victims, max(0, start))
     if index is None:
         return None
     if model.settings.respects_budgets:
         chosen = [key for key in victims[: index + 1] if not _is_placeholder(model, key)]  # those disrupt nothing
-        if model.view.exceeded_budgets(chosen, model.now_ns):
-            model.view.note_budgets_exceeded(key, node)
+        if model.predicates.exceeded_budgets(chosen, model.now_ns):
+            model.predicates.note_budgets_exceeded(key, node)
             return None
-        model.view.expect_disruptions(chosen, model.now_ns)
+        model.predicates.expect_disruptions(chosen, model.now_ns)
     return index
 
 
 def _is_placeholder(model: Model, key: str) -> bool:
     own = model.pods.get(key) or model.virtual.get(key)
     return own is not None and own.is_placeholder
+
+
+def promise(model: Model, own: OwnPod, node: str) -> None:
+    """The daemon is told that the node suits the pod, which it has asked for."""
+    if own.state is PodState.ASKED:
+        model.cache.assume(own.judged, node, for_now=True)
+        model.promised[own.uid] = model.now_ns + PROMISE_KEPT_NS
+        model.timers.set(model.now_ns + PROMISE_KEPT_NS, Due.PROMISE, own.uid)
+
+
+def promise_expired(model: Model, uid: str) -> None:
+    if model.promised.get(uid, model.now_ns + 1) <= model.now_ns:
+        _withdraw_promise(model, uid)
+
+
+def _withdraw_promise(model: Model, uid: str) -> None:
+    """The pod is allocated elsewhere, or nowhere."""
+    if model.promised.pop(uid, None) is not None:
+        model.cache.forget_assumed(uid)

@@ -45,18 +45,17 @@ class Timer(NamedTuple):
 
 class Timers:
     def __init__(self) -> None:
+        self.next_due_ns: int | None = None
+        """When the earliest timer is due; None if none is set."""
         self._heap: list[Timer] = []
         self._numbers = count()
 
-    @property
-    def next_due_ns(self) -> int | None:
-        return self._heap[0].due_ns if self._heap else None
-
     def set(self, due_ns: int, kind: Due, key: str | ApplicationId = "") -> None:
         heapq.heappush(self._heap, Timer(due_ns, next(self._numbers), kind, key))
+        self.next_due_ns = self._heap[0].due_ns
 
-    def pop_due(self, now_ns: int) -> Timer | None:
-        """The earliest timer that is due; None if none is."""
-        if self._heap and self._heap[0].due_ns <= now_ns:
-            return heapq.heappop(self._heap)
-        return None
+    def pop(self) -> Timer:
+        """The earliest timer."""
+        timer = heapq.heappop(self._heap)
+        self.next_due_ns = self._heap[0].due_ns if self._heap else None
+        return timer

@@ -61,14 +61,14 @@ def begin(model: Model, own: OwnPod, plan: VolumePlan) -> None:
         own.volumes = PodVolumes()
     namespace = own.name.namespace
     claims = (*plan.to_bind, *plan.to_provision)
-    uids = {name: model.view.storage.claims[namespace, name].metadata.uid for name in claims}
+    uids = {name: model.cache.storage.claims[namespace, name].metadata.uid for name in claims}
     until_ns = model.now_ns + model.settings.volume_bind_timeout_ns
     awaited = AwaitedVolumes(dict(plan.to_bind), tuple(plan.to_provision), uids, until_ns)
     own.volumes.attempt += 1
     own.volumes.awaited = awaited
     for key in _keys(own, awaited):
         model.awaiting_volumes.setdefault(key, {})[own.uid] = None
-    model.view.storage.reservations.reserve(
+    model.cache.storage.assumed.assume(
         own.uid,
         {volume: (namespace, claim) for claim, volume in awaited.to_bind.items()},
         dict.fromkeys(((namespace, claim) for claim in awaited.to_provision), own.node),
@@ -109,8 +109,8 @@ def stop(model: Model, own: OwnPod) -> None:
             waiting.pop(own.uid, None)
             if not waiting:
                 del model.awaiting_volumes[key]
-    model.view.storage.reservations.release(own.uid)
-    model.view.refused.happened(STORAGE)
+    model.cache.storage.assumed.forget(own.uid)
+    model.cache.refused.happened(STORAGE)
 
 
 def back_off(model: Model, own: OwnPod) -> None:
@@ -135,7 +135,7 @@ def look(model: Model, own: OwnPod) -> Outlook:
     """What has become of the volumes."""
     awaited = awaited_of(own)
     assert awaited is not None
-    facts = model.view.node_facts(own.node)
+    facts = model.cache.node_facts(own.node)
     if facts is None:
         return Outlook(Progress.REFUSED, "the node is gone")
     if awaited.unanswered:
@@ -157,7 +157,7 @@ def _look_at(model: Model, own: OwnPod, awaited: AwaitedVolumes, facts: NodeFact
     if claim is None or claim.metadata.uid != awaited.uids[name]:
         return Outlook(Progress.CHANGED, f'persistentvolumeclaim "{name}" is gone')
     chosen = claim.spec.volume_name or awaited.to_bind.get(name, "")
-    volume = model.view.storage.volumes.get(chosen)
+    volume = model.cache.storage.volumes.get(chosen)
     if volume is not None and not is_usable(volume.requirement, facts.labels):
         return Outlook(Progress.REFUSED, f'persistentvolume "{chosen}" cannot be used there')
     if is_bound(claim):
@@ -185,7 +185,7 @@ def _claim_outlook(own: OwnPod, awaited: AwaitedVolumes, claim: PersistentVolume
 
 
 def _bind_volume(model: Model, own: OwnPod, awaited: AwaitedVolumes, claim: PersistentVolumeClaim) -> None:
-    facts = model.view.storage.volumes.get(awaited.to_bind[_name(claim)])
+    facts = model.cache.storage.volumes.get(awaited.to_bind[_name(claim)])
     if facts is None or own.volumes is None:
         return
     metadata = facts.volume.metadata
@@ -234,7 +234,7 @@ def _selected(claim: PersistentVolumeClaim) -> str | None:
 
 
 def _claim_named(model: Model, own: OwnPod, name: str) -> PersistentVolumeClaim | None:
-    return model.view.storage.claims.get((own.name.namespace, name))
+    return model.cache.storage.claims.get((own.name.namespace, name))
 
 
 def _name(claim: PersistentVolumeClaim) -> str:

@@ -18,7 +18,8 @@ from enum import Enum
 
 import msgspec
 
-from schedulerd.kubernetes.api.writes.leases import LeaseRecord, micro_time
+from schedulerd.kubernetes.api.writes.leases import LeaseRecord
+from schedulerd.kubernetes.objects.meta import micro_time
 
 DURATION_SECONDS_MAX = 3600
 """A lease that claims more is taken for one of so much."""

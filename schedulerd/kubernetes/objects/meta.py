@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import lru_cache
 
 import msgspec
@@ -83,3 +83,14 @@ def epoch_seconds(timestamp: str | None) -> int:
         return int(datetime.fromisoformat(timestamp).timestamp())
     except (ValueError, OverflowError):
         return 0
+
+
+def micro_time(wall_s: float) -> str:
+    """Seconds since the epoch as a MicroTime of the API."""
+    seconds, micros = divmod(round(wall_s * 1_000_000), 1_000_000)
+    return f"{_whole_second(seconds)}.{micros:06d}Z"
+
+
+@lru_cache(8)
+def _whole_second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]

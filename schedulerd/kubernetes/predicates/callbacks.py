@@ -1,6 +1,6 @@
 """Which pods the daemon has to ask about: those that a plugin may refuse for more than the node's own properties.
 
-All others are decided by node selector and class (`node_classes`), and by the amounts, which the daemon compares.
+All others are decided by node selector and class (`node_class`), and by the amounts, which the daemon compares.
 """
 
 from __future__ import annotations

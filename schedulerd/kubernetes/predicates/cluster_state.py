@@ -1,18 +1,18 @@
-"""What the plugins read: nodes with their pods, counters, volumes. `cluster_contents` keeps it up to date."""
+"""What the plugins read: nodes with their pods, counters, volumes. `cluster_cache` keeps it up to date."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from schedulerd.kubernetes.predicates.anti_affinity_index import AntiAffinityIndex, TermHolders
 from schedulerd.kubernetes.predicates.counters import Counters
 from schedulerd.kubernetes.predicates.node_state import NodeState
-from schedulerd.kubernetes.predicates.pod_info import PendingPod, PodInfo
+from schedulerd.kubernetes.predicates.pod_info import PodInfo
 from schedulerd.kubernetes.predicates.refused_pods import RefusedPods
 from schedulerd.kubernetes.predicates.storage import ClaimKey, Storage
-from schedulerd.kubernetes.predicates.terms import AffinityTerm, PodFilters, SpreadConstraint, pod_filters
-from schedulerd.kubernetes.predicates.topology_counts import CounterKey, SpreadCounter, TopologyCounter
+from schedulerd.kubernetes.predicates.terms import AffinityTerm, PodFilters
+from schedulerd.kubernetes.predicates.topology_counts import TopologyCounter
 
 
 class ClusterState:
@@ -33,69 +33,6 @@ class ClusterState:
     def work(self) -> int:
         """What questions have cost so far: about a ten-thousandth of a second each."""
         return self.judged + self.counters.work // 8
-
-
-class JudgedPod:
-    """A pod with the counters that its constraints need. Whoever makes one calls `release` when it is done.
-
-    It is ready once `advance` has said so: to make a counter, all groups of pods of the cluster may have to be looked
-    at, and a pod has many, so others may run in between.
-    """
-
-    __slots__ = ("_acquiring", "_against", "_version", "affinity", "anti_affinity", "info", "pod", "spread")
-
-    def __init__(self, pod: PendingPod, cluster: ClusterState) -> None:
-        self.pod = pod
-        self.info = pod.info
-        self.affinity: list[TopologyCounter] = []
-        """Of all terms that have the same topology key: each needs a pod that matches all terms."""
-        self.anti_affinity: list[TopologyCounter] = []
-        self.spread: list[tuple[SpreadConstraint, SpreadCounter]] = []
-        self._acquiring: Iterator[None] | None = None
-        if pod.affinity or pod.info.anti_affinity or pod.spread:
-            self._acquiring = self._acquire(pod, cluster.counters)
-        self._against: tuple[TermHolders, ...] = ()
-        self._version = -1
-
-    def advance(self) -> bool:
-        """Makes the next counter; False if it has all of them."""
-        if self._acquiring is None:
-            return False
-        if next(self._acquiring, self) is self:
-            self._acquiring = None
-        return True
-
-    def _acquire(self, pod: PendingPod, counters: Counters) -> Iterator[None]:
-        if pod.affinity_filters is not None:
-            for topology_key in dict.fromkeys(term.topology_key for term in pod.affinity):
-                self.affinity.append(counters.acquire(CounterKey(pod.affinity_filters, topology_key, None)))
-                yield
-        for term in pod.info.anti_affinity:
-            self.anti_affinity.append(counters.acquire(CounterKey(pod_filters((term.pods,)), term.topology_key, None)))
-            yield
-        for constraint in pod.spread:
-            key = CounterKey(pod_filters((constraint.pods,)), constraint.topology_key, constraint.eligibility)
-            self.spread.append((constraint, counters.acquire_spread(key)))
-            yield
-
-    def release(self, cluster: ClusterState) -> None:
-        self._acquiring = None
-        for counter in (*self.affinity, *self.anti_affinity, *(counter for _, counter in self.spread)):
-            assert counter.key is not None
-            cluster.counters.release(counter.key)
-
-    def work(self) -> int:
-        """What it costs to judge it on one node, where a pod without constraints costs 1."""
-        constraints = len(self.affinity) + len(self.anti_affinity) + len(self.spread) + len(self._against)
-        return self.pod.work + constraints // 8
-
-    def against(self, cluster: ClusterState) -> tuple[TermHolders, ...]:
-        """The anti-affinity terms of known pods that match this one."""
-        index = cluster.anti_affinity
-        if self._version != index.version:
-            self._against = index.against(self.info)
-            self._version = index.version
-        return self._against
 
 
 class Gone:

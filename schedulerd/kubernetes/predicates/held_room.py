@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from schedulerd.kubernetes.objects.affinity import Affinity
 from schedulerd.kubernetes.objects.pod import Container, ContainerPort, Pod
-from schedulerd.kubernetes.pod_resources import is_sidecar
+from schedulerd.kubernetes.resources import is_sidecar
 
 
 def counts_as(placeholder: Pod, member: Pod | None, *, is_replaced: bool = False) -> Pod:

@@ -7,7 +7,8 @@ Nodes".
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone, JudgedPod
+from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone
+from schedulerd.kubernetes.predicates.known_pod import JudgedPod
 from schedulerd.kubernetes.predicates.node_requirement import ANY_NODE
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState
 from schedulerd.kubernetes.predicates.refusal import NONE, Code, Kind, Refusal, Refusals

@@ -6,10 +6,11 @@ only. Names that are no resource of nodes are left out. Source: kube-scheduler's
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.pod_resources import CPU, MEMORY, PODS
-from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone, JudgedPod
+from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone
+from schedulerd.kubernetes.predicates.known_pod import JudgedPod
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState
 from schedulerd.kubernetes.predicates.refusal import NONE, Code, Kind, Refusal, Refusals
+from schedulerd.kubernetes.resources import CPU, MEMORY, PODS
 
 NAME = "NodeResourcesFit"
 EPHEMERAL_STORAGE = "ephemeral-storage"

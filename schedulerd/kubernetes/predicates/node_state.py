@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import NamedTuple, TypeVar
 
 from schedulerd.kubernetes.objects.node import Node, Taint
-from schedulerd.kubernetes.pod_resources import read_quantities
 from schedulerd.kubernetes.predicates.pod_info import PodInfo
 from schedulerd.kubernetes.predicates.tolerations import hard_taints
 from schedulerd.kubernetes.quantity import MalformedQuantity
+from schedulerd.kubernetes.resources import read_quantities
 
 _Key = TypeVar("_Key")
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone, JudgedPod
+from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone
+from schedulerd.kubernetes.predicates.known_pod import JudgedPod
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState
 from schedulerd.kubernetes.predicates.refusal import NONE, Code, Kind, Refusal, Refusals
 from schedulerd.kubernetes.predicates.storage import Handle, Storage, csi_handle

@@ -23,7 +23,8 @@ from schedulerd.kubernetes.predicates import (
     volume_restrictions,
     volume_zone,
 )
-from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone, JudgedPod
+from schedulerd.kubernetes.predicates.cluster_state import ClusterState, Gone
+from schedulerd.kubernetes.predicates.known_pod import JudgedPod
 from schedulerd.kubernetes.predicates.node_state import NodeFacts, NodeState
 from schedulerd.kubernetes.predicates.refusal import Refusals
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.pod_resources import resize_state
 from schedulerd.kubernetes.predicates.pod_info import PodInfo
+from schedulerd.kubernetes.resources import resize_state
 
 
 def occupies_alike(old: Pod, new: Pod) -> bool:

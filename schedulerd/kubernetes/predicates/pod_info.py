@@ -9,7 +9,6 @@ import msgspec
 
 from schedulerd.kubernetes.objects.pod import Container, Pod, PodSpec
 from schedulerd.kubernetes.objects.volumes import Volume
-from schedulerd.kubernetes.pod_resources import is_sidecar, pod_requests
 from schedulerd.kubernetes.predicates import demands, node_requirement, tolerations
 from schedulerd.kubernetes.predicates.node_requirement import NodeRequirement
 from schedulerd.kubernetes.predicates.selectors import MalformedSelector
@@ -24,6 +23,7 @@ from schedulerd.kubernetes.predicates.terms import (
 )
 from schedulerd.kubernetes.predicates.tolerations import Tolerated
 from schedulerd.kubernetes.quantity import MalformedQuantity
+from schedulerd.kubernetes.resources import is_sidecar, pod_requests
 
 ANY_ADDRESS = "0.0.0.0"
 _NO_LABELS: Mapping[str, str] = {}

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from schedulerd.kubernetes.predicates.cluster_state import ClusterState, JudgedPod
+from schedulerd.kubernetes.predicates.cluster_state import ClusterState
+from schedulerd.kubernetes.predicates.known_pod import JudgedPod
 from schedulerd.kubernetes.predicates.pod_info import PodInfo
 from schedulerd.kubernetes.predicates.refusal import Code, Refusal
 from schedulerd.kubernetes.predicates.refused_pods import ATTACHED, DISKS, NODES, STORAGE, Change, What

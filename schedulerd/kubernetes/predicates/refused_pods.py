@@ -102,13 +102,14 @@ class RefusedPods:
         finally:
             self._is_tried = False
 
-    def settle(self) -> None:
-        """Wakes the pods that wait for what has happened."""
+    def settle(self) -> bool:
+        """Wakes the pods that wait for what has happened. Whether pods are to be asked for again."""
         if self._happened:
             happened, self._happened = self._happened, {}
             for change in happened:
                 for uid in list(self._waiting.get(change, ())):
                     self.wake(uid)
+        return bool(self._woken)
 
     def wake(self, uid: str) -> None:
         """Something may have lifted what refuses the pod, if it was refused."""

@@ -17,13 +17,13 @@ from schedulerd.kubernetes.objects.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from schedulerd.kubernetes.predicates.assumed_volumes import AssumedVolumes
+from schedulerd.kubernetes.predicates.assumed_volumes import ClaimKey as ClaimKey
 from schedulerd.kubernetes.predicates.label_index import LabelIndex
 from schedulerd.kubernetes.predicates.node_requirement import NodeRequirement, of_selector
 from schedulerd.kubernetes.predicates.selectors import NOTHING, MalformedSelector, Selector, compiled
 from schedulerd.kubernetes.predicates.volume_index import VolumeFacts as VolumeFacts
 from schedulerd.kubernetes.predicates.volume_index import VolumeIndex, Zone
-from schedulerd.kubernetes.predicates.volume_reservations import ClaimKey as ClaimKey
-from schedulerd.kubernetes.predicates.volume_reservations import VolumeReservations
 from schedulerd.kubernetes.quantity import MalformedQuantity, units
 
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
@@ -74,7 +74,7 @@ class Storage:
         self.capacities: dict[ClaimKey, CapacityFacts] = {}
         self._capacities_of: dict[str, LabelIndex[CapacityFacts]] = {}
         """By storage class."""
-        self.reservations = VolumeReservations()
+        self.assumed = AssumedVolumes()
         self._csi_nodes: dict[str, CSINode] = {}
         self._attachments: dict[str, VolumeAttachment] = {}
         self._attached: dict[str, dict[str, VolumeAttachment]] = {}
@@ -172,7 +172,7 @@ class Storage:
         selected = (claim.metadata.annotations or {}).get(SELECTED_NODE_ANNOTATION)
         if selected is not None:
             return selected
-        return self.reservations.selected_node((claim.metadata.namespace, claim.metadata.name))
+        return self.assumed.selected_node((claim.metadata.namespace, claim.metadata.name))
 
     def waits_for_consumer(self, claim: PersistentVolumeClaim) -> bool:
         """The claim is bound only once a pod that uses it has a node."""

@@ -42,7 +42,7 @@ def smallest_match(claim: PersistentVolumeClaim, facts: NodeFacts, storage: Stor
             one.capacity >= wanted
             and (smallest is None or _size(one) < _size(smallest))
             and one.name not in taken
-            and storage.reservations.owner(one.name) is None
+            and storage.assumed.owner(one.name) is None
             and _is_alike(one.volume, claim)
             and is_usable(one.requirement, facts.labels)
             and _is_free(one, claim, selector)
@@ -71,13 +71,13 @@ def _size(one: VolumeFacts) -> tuple[int, str]:
 
 
 def _promised(claim: PersistentVolumeClaim, storage: Storage) -> Iterator[VolumeFacts]:
-    """The volumes that are the claim's: by what the API server says, or by what is promised here."""
+    """The volumes that are the claim's: by what the API server says, or by what is assumed here."""
     key = (claim.metadata.namespace, claim.metadata.name)
     for one in storage.volumes_of(claim_class(claim)).promised(key):
         reference = one.volume.spec.claim_ref
         if reference is not None and reference.uid in ("", claim.metadata.uid):
             yield one
-    for name in storage.reservations.volumes(key):
+    for name in storage.assumed.volumes(key):
         reserved = storage.volumes.get(name)
         if reserved is not None and reserved.promised_to is None:
             yield reserved

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from schedulerd.kubernetes.objects.storage import PersistentVolume
+from schedulerd.kubernetes.predicates.assumed_volumes import ClaimKey
 from schedulerd.kubernetes.predicates.label_index import LabelIndex
 from schedulerd.kubernetes.predicates.node_requirement import NodeRequirement
 from schedulerd.kubernetes.predicates.selectors import Requirement
-from schedulerd.kubernetes.predicates.volume_reservations import ClaimKey
 
 
 class Zone(NamedTuple):

@@ -7,16 +7,17 @@ at which nodes are judged is bounded.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.pod_resources import pod_requests
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates.node_resources_fit import is_counted
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.refusal import Code, Kind, Refusal, Refusals
 from schedulerd.kubernetes.predicates.words import Words, reasons, todays_words
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.reasons.sentences import Counts
+from schedulerd.kubernetes.resources import CPU, PODS, VCORE, pod_requests
 
 SECOND_NS = 1_000_000_000
 AGAIN_NS = 10 * SECOND_NS
@@ -42,12 +43,12 @@ class _Class:
 
 
 class NodeCounts:
-    def __init__(self, view: ClusterView, words: Words = todays_words) -> None:
+    def __init__(self, predicates: Predicates, words: Words = todays_words) -> None:
         self.version = 0
         """To be increased when nodes, or pods on them, have changed."""
         self.nodes_judged = 0
         """Nodes judged so far."""
-        self._view = view
+        self._predicates = predicates
         self._words = words
         self._classes: dict[Hashable, _Class] = {}
         """Counted ones, the one that was counted first at the front."""
@@ -60,11 +61,6 @@ class NodeCounts:
     def __len__(self) -> int:
         return len(self._classes) + len(self._new)
 
-    @property
-    def is_idle(self) -> bool:
-        """Nothing is counted, and nothing will be before a pod waits."""
-        return not (self._classes or self._new) and self._running is None
-
     def get(self, pod: Pod, uid: str = "") -> Counts | None:
         """What the nodes say; None if they are not counted yet: `count_due` tells when they are. With `uid` it is
         another pod that wants to know."""
@@ -72,7 +68,7 @@ class NodeCounts:
         known = self._known(self._of.get(uid))
         if known is not None and known.pods.get(uid) is pod:
             return known.counts
-        key = class_and_size(self._view, pod)
+        key = class_and_size(self._predicates, pod)
         if self._of.get(uid, key) != key:
             self.forget(uid)
         known = self._known(key)
@@ -104,7 +100,7 @@ class NodeCounts:
                 break
             running = self._running
             assert running is not None
-            cost = self._view.work(running.pod)
+            cost = self._predicates.work(running.pod)
             judged = running.advance(max(1, SLICE // cost))
             self.nodes_judged += judged
             self._free_ns = max(self._free_ns, now_ns) + NODE_NS * max(1, judged) * cost
@@ -122,7 +118,9 @@ class NodeCounts:
                 del known.pods[uid]
                 del self._of[uid]
             if known.pods:
-                self._running = _Count(key, next(iter(known.pods.values())), self.version, self._view, self._words)
+                self._running = _Count(
+                    key, next(iter(known.pods.values())), self.version, self._predicates, self._words
+                )
                 return True
             del classes[key]
         return False
@@ -160,18 +158,20 @@ class NodeCounts:
 class _Count:
     """A count that is under way."""
 
-    def __init__(self, key: Hashable, pod: Pod, version: int, view: ClusterView, words: Words) -> None:
+    def __init__(self, key: Hashable, pod: Pod, version: int, predicates: Predicates, words: Words) -> None:
         self.key = key
         self.version = version
         """Of the cluster when it began."""
         self.pod = pod
-        self._view = view
+        self._predicates = predicates
         self._words = words
-        names = view.node_names
-        only = view.daemon_sets.required_node(pod)
+        names = predicates.cache.node_names
+        only = predicates.cache.daemon_sets.required_node(pod)
         self._nodes = len(names)
         self._names = [name for name in names if name == only] if only else names
         self._judged = self._refused = 0
+        self._largest = {} if only else dict.fromkeys(_requests(pod), 0)
+        """The most that a node has of what the pod asks for."""
         self._said: dict[Refusals, list[str]] = {}
         self._found: Counter[str] = Counter()
         if only:
@@ -184,8 +184,9 @@ class _Count:
     def advance(self, nodes: int) -> int:
         """Judges so many further nodes, if there are; how many it has."""
         names = self._names[self._judged : self._judged + nodes]
+        self._note_largest(names)
         self._judged += len(names)
-        refused = self._view.judge_all(self.pod, names=names)
+        refused = self._predicates.judge_all(self.pod, names=names)
         self._refused += len(refused)
         for refusals in refused.values():
             words = self._said.get(refusals)
@@ -197,10 +198,31 @@ class _Count:
 
     def result(self) -> Counts:
         found = tuple(sorted((reason, count) for reason, count in self._found.items() if count))
-        return Counts(self._nodes, found, len(self._names) - self._refused)
+        return Counts(self._nodes, found, len(self._names) - self._refused, self._too_large() if self._names else None)
+
+    def _note_largest(self, names: Sequence[str]) -> None:
+        largest = self._largest
+        for facts in (self._predicates.cache.state.nodes[name].facts for name in names):
+            if facts is not None:
+                for name in largest:
+                    largest[name] = max(largest[name], facts.allocatable.get(name, 0))
+
+    def _too_large(self) -> tuple[str, int, int] | None:
+        for name, amount in _requests(self.pod).items() if self._largest else ():
+            if amount > self._largest[name]:
+                return VCORE if name == CPU else name, amount, self._largest[name]
+        return None
 
 
-def class_and_size(view: ClusterView, pod: Pod) -> Hashable:
+def _requests(pod: Pod) -> Mapping[str, int]:
+    """What nodes compare of what the pod asks for; nothing if it cannot be read."""
+    try:
+        return {name: amount for name, amount in pod_requests(pod).items() if is_counted(name) and name != PODS}
+    except MalformedQuantity:
+        return {}
+
+
+def class_and_size(predicates: Predicates, pod: Pod) -> Hashable:
     """Equal for pods of which every node says the same."""
     try:
         size = tuple(sorted(pod_requests(pod).items()))
@@ -208,9 +230,9 @@ def class_and_size(view: ClusterView, pod: Pod) -> Hashable:
         size = ()
     spec = pod.spec
     more = ""
-    if view.callback_plugins(pod):
+    if predicates.callback_plugins(pod):
         ports = [one.ports for one in (*(spec.containers or ()), *(spec.init_containers or ())) if one.ports]
         metadata = pod.metadata
         own = (metadata.namespace, metadata.labels, spec.affinity, spec.topology_spread_constraints)
         more = repr((own, ports, spec.volumes, metadata.name if spec.volumes else ""))
-    return view.node_class(pod), size, view.daemon_sets.required_node(pod), more
+    return predicates.node_class(pod), size, predicates.cache.daemon_sets.required_node(pod), more

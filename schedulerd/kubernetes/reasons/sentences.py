@@ -1,23 +1,28 @@
-"""The sentence that people read in `kubectl describe`: kube-scheduler's, with what this scheduler adds in its place.
+"""The sentence that people read in `kubectl describe`: kube-scheduler's where nodes refuse the pod, else that of
+`schedulerd.sentences`.
 
 0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s).
-0/5 nodes are available: quota of queue root.a: cpu 3500m used + 1 asked is more than max 4.
+Queue root.a is at its quota: 4 of 4 cpu used, 1 more asked. Nodes are not the cause.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
-from schedulerd.kubernetes.reasons.amounts import amount_text, resource_name
-from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
+from schedulerd.kubernetes.reasons.waiting import State, Waiting
+from schedulerd.sentences import applications, gangs, preemption, quotas, turns
+from schedulerd.sentences.nodes import too_large
+from schedulerd.sentences.words import sentence, sentences
 
 UNSCHEDULABLE = "Unschedulable"
 """Reason of the condition: the nodes refuse the pod. Autoscalers add nodes for it, or find that this would not help."""
 SKIPPED = "SchedulingSkipped"
 """Everything else that a pod waits for: more nodes would not help."""
 FAILED_SCHEDULING = "FailedScheduling"
+REJECTED = "ApplicationRejected"
+"""Event of pods whose application was rejected."""
 NO_NODES = "no nodes available to schedule pods"
 KEPT = "node(s) had room only for other pods"
 """Of nodes that no predicate refuses: the daemon has reserved their room, or has just given it away."""
@@ -34,6 +39,9 @@ class Counts(NamedTuple):
     """With how many nodes give the reason; a node may give several."""
     passed: int
     """Nodes that no predicate refuses."""
+    too_large: tuple[str, int, int] | None = None
+    """A resource of which the pod asks for more than any node has: its name at the daemon, what it asks for, and what
+    the largest node has."""
 
 
 def condition_reason(waiting: Waiting) -> str:
@@ -58,11 +66,13 @@ def refused(waiting: Waiting, counts: Counts) -> str:
     """The sentence of a pod that is Unschedulable."""
     if not counts.nodes:
         return NO_NODES
+    kept = f" {preemption.kept(waiting.node)}." if waiting.node else ""
+    if counts.too_large is not None:
+        return sentence(too_large(*counts.too_large)) + kept
     found = [f"{count} {reason}" for reason, count in counts.reasons]
     if counts.passed:
         found.append(f"{counts.passed} {KEPT}")
     listed = f": {', '.join(sorted(found))}" if found else ""
-    kept = f" Room is reserved for the pod on node {waiting.node}." if waiting.node else ""
     return f"0/{counts.nodes} nodes are available{listed}.{kept}"
 
 
@@ -72,101 +82,55 @@ def for_member(waiting: Waiting) -> str:
 
 
 @lru_cache(_TEXTS_MAX)
-def skipped(waiting: Waiting, nodes: int) -> str:
-    """The sentence of a pod that is not refused by nodes."""
+def skipped(waiting: Waiting, nodes: int, *, has_node: bool = False) -> str:
+    """The sentence of a pod that is not refused by nodes. `has_node`: one was found that does not refuse it."""
+    if waiting.state is State.HELD:
+        return f"0/{nodes} nodes are available: {waiting.text}." if waiting.is_about_nodes else waiting.text
     why = why_skipped(waiting)
-    return f"0/{nodes} nodes are available: {why}." if waiting.is_about_nodes else why
+    if waiting.rule is not None:
+        why = quotas.and_nodes(why, has_node=True if has_node else None)
+    return f"{why}." if waiting.state is State.RESERVED else sentence(why)  # it begins with the name of a node
 
 
 def why_skipped(waiting: Waiting) -> str:
+    """What a pod waits for by the word of the daemon."""
     if waiting.rule is not None:
-        return _RULES[waiting.rule](waiting)
+        return quotas.rule(waiting.rule.value, waiting.queue, waiting)
     match waiting.state:
-        case State.HELD:
-            return waiting.text
         case State.READY:
-            return f"{_ahead(waiting)} in queue {waiting.queue}" if waiting.ahead else f"next in queue {waiting.queue}"
+            return _ahead(waiting) if waiting.ahead else turns.next_in(waiting.queue)
         case State.UNSCHEDULABLE:
-            return f"quotas and limits have room only for pods before it, which fit on no node ({_ahead(waiting)})"
+            return f"{turns.ONLY_BEFORE} ({_ahead(waiting)})"
         case State.AWAITING_GANG if waiting.awaited_application:
-            return f"the gang of application {waiting.awaited_application} came earlier and is placed first"
+            return gangs.earlier(waiting.awaited_application)
         case State.AWAITING_GANG:
-            return "waiting for the placeholders of its gang to be placed"
+            return gangs.NOT_COMPLETE
         case State.AWAITING_PLACEHOLDER:
-            return "waiting for a placeholder to end, whose room it gets"
-        case State.APPLICATION_INACTIVE if waiting.awaited_application:
-            first = waiting.awaited_application
-            return (
-                f"application {first} has to start first, as queue {waiting.queue} starts one application at a time:"
-                f" the next one may start when {first} runs or has been blocked for stateaware.timeout"
-            )
-        case State.APPLICATION_INACTIVE if waiting.inactive == "Accepted":
-            return f"another application of queue {waiting.queue} has to start first"
+            return gangs.placeholder()
+        case State.APPLICATION_INACTIVE if waiting.awaited_application or waiting.inactive == "Accepted":
+            return applications.start_order(waiting.awaited_application, "")
         case State.APPLICATION_INACTIVE:
-            return f"its application is {waiting.inactive}, and pods are not placed in that state"
+            return applications.inactive("application", waiting.inactive)
         case State.RESERVED:
-            who = "1 preempted pod has" if waiting.victims == 1 else f"{waiting.victims} preempted pods have"
-            return f"room is reserved on node {waiting.node}, where {who} to end first"
+            return preemption.kept(waiting.node, victims=waiting.victims)
     return "waiting for the scheduler to look at it"
 
 
 def _ahead(waiting: Waiting) -> str:
-    return "1 pod is ahead of it" if waiting.ahead == 1 else f"{waiting.ahead} pods are ahead of it"
+    return turns.pods_ahead(waiting.ahead, waiting.queue)
 
 
-def _quota(one: Waiting) -> str:
-    others = f" + {_amount(one, one.promised)} reserved for others" if one.promised else ""
-    used, asked, most = _amounts(one)
-    return f"quota of queue {one.queue}: {_name(one)} {used} used{others} + {asked} asked is more than max {most}"
+def rejected(reason: str, label: str) -> tuple[str, str]:
+    """Why the application of a pod with this label `queue` was rejected, and what helps if its user can help it."""
+    if reason.startswith(applications.NO_QUEUE):
+        return "the pod names no queue", applications.set_label(reason)
+    if applications.is_missing_queue(reason, label):
+        return reason.partition(";")[0], applications.CORRECT_LABEL
+    return reason, ""
 
 
-def _gang_quota(one: Waiting) -> str:
-    return f"quota of queue {one.queue}: {_whole_gang(one)} is more than max {_amount(one, one.max)}"
-
-
-def _max_applications(one: Waiting) -> str:
-    return f"queue {one.queue} runs {one.used} applications, its maxapplications is {one.max}"
-
-
-def _limit(one: Waiting) -> str:
-    used, asked, most = _amounts(one)
-    return f"{_of_account(one)}: {_name(one)} {used} used + {asked} asked is more than maxresources {most}"
-
-
-def _gang_limit(one: Waiting) -> str:
-    return f"{_of_account(one)}: {_whole_gang(one)} is more than maxresources {_amount(one, one.max)}"
-
-
-def _whole_gang(one: Waiting) -> str:
-    used, promised, asked = (_amount(one, amount) for amount in (one.used, one.promised, one.asked))
-    return f"{_name(one)} {used} used + {promised} promised to gangs + {asked} for the whole gang"
-
-
-def _limit_max_applications(one: Waiting) -> str:
-    return f"{_of_account(one)}: {one.used} applications run, maxapplications is {one.max}"
-
-
-def _of_account(one: Waiting) -> str:
-    return f"limit of {'group' if one.is_group else 'user'} {one.account!r} in {one.queue}"
-
-
-def _name(one: Waiting) -> str:
-    return resource_name(one.resource)
-
-
-def _amount(one: Waiting, amount: int) -> str:
-    return amount_text(one.resource, amount)
-
-
-def _amounts(one: Waiting) -> tuple[str, str, str]:
-    return _amount(one, one.used), _amount(one, one.asked), _amount(one, one.max)
-
-
-_RULES: Mapping[Rule, Callable[[Waiting], str]] = {
-    Rule.QUOTA: _quota,
-    Rule.GANG_QUOTA: _gang_quota,
-    Rule.MAX_APPLICATIONS: _max_applications,
-    Rule.LIMIT: _limit,
-    Rule.GANG_LIMIT: _gang_limit,
-    Rule.LIMIT_MAX_APPLICATIONS: _limit_max_applications,
-}
+def for_pod(problem: Waiting | None, label: str) -> Waiting | None:
+    """Why the application of a pod with this label `queue` is tried later, in the words of its user."""
+    if problem is None or problem.event_reason != REJECTED:
+        return problem
+    return replace(problem, text=sentences(rejected(problem.text.rstrip("."), label)))

@@ -27,14 +27,15 @@ class State(Enum):
 
 
 class Rule(Enum):
-    """The kind of rule that blocks, under the names that the daemon says."""
+    """The kind of rule that blocks, under the names that the daemon says. The values are those of
+    `schedulerd.sentences`."""
 
-    QUOTA = "quota of a queue"
-    GANG_QUOTA = "quota of a queue, for a whole gang"
-    MAX_APPLICATIONS = "applications of a queue"
-    LIMIT = "limit of a user or group"
-    GANG_LIMIT = "limit of a user or group, for a whole gang"
-    LIMIT_MAX_APPLICATIONS = "applications of a user or group"
+    QUOTA = "quota"
+    GANG_QUOTA = "gang quota"
+    MAX_APPLICATIONS = "max applications"
+    LIMIT = "limit"
+    GANG_LIMIT = "gang limit"
+    LIMIT_MAX_APPLICATIONS = "limit max applications"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +65,8 @@ class Waiting:
     """For what a gang without room looks for a node, which is not the pod that waits."""
     text: str = ""
     """With HELD."""
-    is_about_nodes: bool = True
-    """The sentence begins with the number of nodes, as kube-scheduler's does."""
+    is_about_nodes: bool = False
+    """With HELD: the sentence begins with the number of nodes, as kube-scheduler's does."""
     event_reason: str = ""
     """Of the event; empty for the usual one."""
 

@@ -66,6 +66,7 @@ def command(
             process.kill()
 
 
+@pytest.mark.slow
 def test_it_waits_for_an_api_server_and_ends_by_a_signal(tmp_path: Path) -> None:
     with command(tmp_path, "--drain-timeout-s", "0.2") as process:
         assert process.stderr is not None
@@ -78,6 +79,7 @@ def test_it_waits_for_an_api_server_and_ends_by_a_signal(tmp_path: Path) -> None
         assert process.wait(30.0) == 0, log
 
 
+@pytest.mark.slow
 def test_an_end_that_does_not_come(tmp_path: Path) -> None:
     with command(tmp_path, "--drain-timeout-s", "0.2", program=("-c", STUCK)) as process:
         assert process.stdout is not None
@@ -86,6 +88,7 @@ def test_an_end_that_does_not_come(tmp_path: Path) -> None:
         assert process.wait(30.0) == 71
 
 
+@pytest.mark.slow
 def test_a_port_that_is_in_use(tmp_path: Path) -> None:
     with command(tmp_path) as process:
         assert process.stderr is not None
@@ -96,6 +99,7 @@ def test_a_port_that_is_in_use(tmp_path: Path) -> None:
             assert f"cannot listen on 127.0.0.1:{port}" in log
 
 
+@pytest.mark.slow
 def test_settings_that_cannot_be_used(tmp_path: Path) -> None:
     with command(tmp_path, "--trusted-users", "(") as process:
         _, error = process.communicate(timeout=30.0)

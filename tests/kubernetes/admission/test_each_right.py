@@ -26,7 +26,7 @@ from tests.kubernetes.contract.real_server import RealServer, assets
 from tests.kubernetes.rights import Right, manifests, rights_of
 from tests.kubernetes.shim.test_each_right import LimitedApi
 
-pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
 LIMIT_SECONDS = 20.0
 RIGHTS = rights_of(one for one in manifests("admission/rbac.yaml") if "break-glass" not in one["metadata"]["name"])
 METHODS = {"get": "GET", "list": "GET", "watch": "WATCH", "create": "POST", "update": "PUT", "patch": "PATCH"}

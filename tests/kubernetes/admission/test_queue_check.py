@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
@@ -57,6 +57,16 @@ async def nobody(user: UserInfo, namespace: str, name: str) -> bool:
     return False
 
 
+READER = QueueFileReader()
+"""One for all tests: it starts a process."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def reader() -> Iterator[None]:
+    yield
+    READER.close()
+
+
 class Check:
     def __init__(
         self,
@@ -67,20 +77,16 @@ class Check:
         self.read: list[str] = []
         self.metrics = AdmissionMetrics()
         rules = QueueRules("scheduling", "schedulerd", policy_group)
-        self.reader = QueueFileReader()
         self._check = QueueCheck(rules, self._read, ask, may, self.metrics)
 
     async def _read(self, text: str, key: str) -> QueueFileResult:
         self.read.append(key)
-        return await self.reader(text, key)
+        return await READER(text, key)
 
     async def __call__(
         self, new: JSON, old: JSON | None = None, namespace: str = "scheduling", resource: tuple[str, str] = MAPS
     ) -> Decision:
-        try:
-            return await self._check.decide(request(new, old, namespace=namespace, resource=resource))
-        finally:
-            self.reader.close()
+        return await self._check.decide(request(new, old, namespace=namespace, resource=resource))
 
 
 @pytest.fixture(autouse=True)

@@ -204,7 +204,6 @@ class TestWithWebhooks:
             cluster("delete", "rolebinding", "dev", "-n", system)
             cluster("delete", "pod", "p", "-n", system, "--force", "--grace-period=0")
 
-    @pytest.mark.slow
     def test_custom_resources(self, cluster: Cluster) -> None:
         cluster.team("custom")
         groups = sorted({(one.group, one.resource) for one in CUSTOM})
@@ -279,7 +278,7 @@ class TestWithoutWebhooks:
         cluster("apply", "-f", "-", given=queues("nonsense too"))
         assert cluster.get("configmap", CONFIG_MAP, NAMESPACE)["data"] == {"queues.yaml": "nonsense too"}
 
-    @pytest.mark.slow
+    @pytest.mark.nightly
     def test_a_wrong_authority_is_put_right(self, cluster: Cluster, port: int) -> None:
         before = bundle(cluster)
         wrong = renewed(None, ["schedulerd-admission.schedulerd.svc"], datetime.now(UTC)).ca_certificates

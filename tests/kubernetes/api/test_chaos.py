@@ -23,7 +23,7 @@ ATTEMPT_ONCE = Write.attempt_once
 
 
 @pytest.mark.parametrize("watch_list", [False, True], ids=["lists", "watch lists"])
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", [pytest.param(seed, marks=pytest.mark.slow if seed > 5 else ()) for seed in SEEDS])
 async def test_whatever_happens_the_story_is_whole(seed: int, watch_list: bool) -> None:
     await day(seed, watch_list=watch_list)
 

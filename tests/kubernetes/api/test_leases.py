@@ -8,7 +8,8 @@ from schedulerd.kubernetes.api import Result
 from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.api.pool import PoolCaller
 from schedulerd.kubernetes.api.writes import CreateLease, LeaseRecord, Outcome, Retry, UpdateLease, Write
-from schedulerd.kubernetes.api.writes.leases import lease_of, micro_time
+from schedulerd.kubernetes.api.writes.leases import lease_of
+from schedulerd.kubernetes.objects.meta import micro_time
 from tests.kubernetes.api.test_writes import PERFORMED, title
 from tests.kubernetes.api.world import World
 from tests.kubernetes.fake import Fault

@@ -11,8 +11,7 @@ import pytest
 
 from schedulerd.kubernetes.api import PoolSettings, Result, pool
 from schedulerd.kubernetes.api import resources as r
-from schedulerd.kubernetes.api.pool import BUGS_MAX, TRACEBACK_EVERY_S
-from schedulerd.kubernetes.api.token_bucket import TokenBucket
+from schedulerd.kubernetes.api.pool import BUGS_MAX, TRACEBACK_EVERY_S, TokenBucket
 from schedulerd.kubernetes.api.writes import Bind, Create, Delete, Patch, Reference, WriteEvent
 from schedulerd.kubernetes.api.writes.base import Caller, Outcome, Retry, Urgency
 from schedulerd.kubernetes.api.writes.event_records import Event, EventName

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import json
 import os
 import re
@@ -80,7 +81,12 @@ def render_text(
         flags += ["--kube-version", kube_version]
     for one in api_versions:
         flags += ["--api-versions", one]
-    text = run("template", release, str(CHART), *flags, given=json.dumps(values or {}))
+    return dict(_rendered(release, tuple(flags), json.dumps(values or {})))
+
+
+@cache
+def _rendered(release: str, flags: tuple[str, ...], values: str) -> dict[str, str]:
+    text = run("template", release, str(CHART), *flags, given=values)
     found: dict[str, str] = {}
     for document in re.split(r"^---\n", text, flags=re.MULTILINE):
         if source := SOURCE.search(document):
@@ -108,8 +114,13 @@ def admission(values: JSON | None = None, **options: Any) -> list[JSON]:
 
 
 def _objects(texts: Iterable[str]) -> list[JSON]:
-    yaml = YAML(typ="safe")
-    return [one for text in texts for one in yaml.load_all(text) if one is not None]
+    return [copy.deepcopy(one) for text in texts for one in _loaded(text)]
+
+
+@cache
+def _loaded(text: str) -> list[JSON]:
+    """Refuses a key that is there twice."""
+    return [one for one in YAML(typ="safe").load_all(text) if one is not None]
 
 
 def one_of(objects: list[JSON], kind: str, name: str = "") -> JSON:

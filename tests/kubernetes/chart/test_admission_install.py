@@ -22,7 +22,7 @@ from tests.kubernetes.chart.test_install import QUEUES, check_panels
 from tests.kubernetes.contract.conftest import SETUP_SECONDS_MAX
 from tests.kubernetes.contract.real_server import RealServer, assets
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(2 * SETUP_SECONDS_MAX)]
+pytestmark = pytest.mark.timeout(2 * SETUP_SECONDS_MAX)
 JSON = dict[str, Any]
 
 
@@ -128,6 +128,7 @@ async def test_turned_on_with_default_values(alone: RealServer, real_loop: None,
     check_data([bare(ALERTS[name]["expr"]) for name in OF_WEBHOOKS], scrapes, tmp_path)
 
 
+@pytest.mark.nightly
 async def test_upgrades_while_the_webhooks_are_down(alone: RealServer, real_loop: None, tmp_path: Path) -> None:
     async with a_world(alone, tmp_path, "second", forgedUsers={"failurePolicy": "Fail"}) as world:
         release = world.release

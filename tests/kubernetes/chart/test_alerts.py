@@ -396,7 +396,6 @@ class TestByPrometheus:
     def test_it_takes_the_rules(self) -> None:
         promtool("check", "rules", str(RULES))
 
-    @pytest.mark.slow
     def test_each_fires_when_it_should_and_not_otherwise(self, tmp_path: Path) -> None:
         fires = [(name, True, cases[0]) for name, cases in CASES.items()]
         is_quiet = [(name, False, cases[1]) for name, cases in CASES.items()]

@@ -18,7 +18,7 @@ from tests.kubernetes.contract.real_server import RealServer, assets
 from tests.kubernetes.rights import Right, granted
 from tests.kubernetes.shim.test_each_right import METHODS, RBAC, LimitedApi, until
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
+pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
 TIMES = LeaseTimes(15, 10.0, 0.05)
 VERBS = {**METHODS, "get": "GET", "update": "PUT"}
 POD, LEASE = "me", "schedulerd"

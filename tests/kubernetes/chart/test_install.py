@@ -33,7 +33,7 @@ from tests.kubernetes.contract.real_server import RealServer
 from tests.kubernetes.kubelet import SECONDS
 from tests.kubernetes.node.container import Container
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
+pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
 JSON = dict[str, Any]
 TAKEOVER_SECONDS_MAX = 10
 """How long a pod may wait to be bound while the leader is replaced: 3 s (docs/high-availability.md), some for whole
@@ -130,6 +130,7 @@ async def started_again(container: Container) -> None:
     await until(lambda: container.restarts == before + 1)
 
 
+@pytest.mark.nightly
 async def test_containers_that_end_are_started_again_and_go_on(real: RealServer) -> None:
     async with Installation(real) as world:
         await world.node("a")
@@ -147,6 +148,7 @@ async def test_containers_that_end_are_started_again_and_go_on(real: RealServer)
         await world.until(lambda pods: condition_of(pods[pod.name], "Ready")["status"] == "True")
 
 
+@pytest.mark.nightly
 async def test_the_service_of_the_leader_follows_it(real: RealServer) -> None:
     async def selected() -> list[str]:
         """Names of the pods that the Service reaches."""
@@ -235,6 +237,7 @@ def check_panels(names: Collection[str], scrapes: Scrapes, namespace: str, folde
     check_data([query for name, query in queried.items() if name in MAY_BE_ZERO], scrapes, folder)
 
 
+@pytest.mark.nightly
 async def test_without_the_right_to_create_pods_placeholders_are_refused_and_said_to_be(real: RealServer) -> None:
     group = {"name": "workers", "minMember": 1, "minResource": {"cpu": "1"}}
     annotations = {"schedulerd.io/task-groups": json.dumps([group]), "schedulerd.io/task-group-name": "workers"}
@@ -286,6 +289,7 @@ def seconds_to_binding(pod: JSON) -> float:
     return (datetime.fromisoformat(bound) - datetime.fromisoformat(created)).total_seconds()
 
 
+@pytest.mark.nightly
 async def test_one_replica_without_leader_election(real: RealServer) -> None:
     async with Installation(real) as world:
         await world.node("a")

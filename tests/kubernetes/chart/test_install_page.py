@@ -19,7 +19,7 @@ PAGE = (CHART.parents[1] / "docs" / "install.md").read_text()
 SECONDS_MAX = 600.0
 """It takes one minute, where nothing else runs."""
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SECONDS_MAX)]
+pytestmark = pytest.mark.timeout(SECONDS_MAX)
 
 
 @pytest.fixture
@@ -31,6 +31,7 @@ def alone(real: RealServer) -> Iterator[RealServer]:
         yield server
 
 
+@pytest.mark.nightly
 async def test_a_newcomers_hour(real_loop: None) -> None:
     """From a clone to a pod that is placed, by README and this page."""
     if assets() is None or not sandbox.is_allowed():

@@ -7,21 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
-from tests.kubernetes.chart.helm import CHART, CUSTOM, needs_helm, one_of, render, render_text, run, scheduler
-from tests.kubernetes.chart.test_templates import ALONE, EVERYTHING, MATRIX
-from tests.loops import each_row
+from tests.kubernetes.chart.helm import CHART, CUSTOM, needs_helm, one_of, render, run, scheduler
+from tests.kubernetes.chart.test_templates import ALONE, EVERYTHING
 
 pytestmark = needs_helm
 JSON = dict[str, Any]
-
-
-@each_row("name", MATRIX)
-def test_no_key_is_there_twice(name: str) -> None:
-    """YAML that a strict parser refuses; this one does."""
-    for text in render_text(MATRIX[name], api_versions=CUSTOM).values():
-        assert list(YAML(typ="safe").load_all(text))
 
 
 def test_labels_of_a_monitor_win_over_common_ones() -> None:

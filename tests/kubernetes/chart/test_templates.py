@@ -147,15 +147,21 @@ def test_lint(name: str) -> None:
     assert "0 chart(s) failed" in out
 
 
-@pytest.mark.slow
-def test_every_version_of_kubernetes_takes_the_objects() -> None:
+@pytest.mark.parametrize(
+    "names",
+    [
+        pytest.param(("defaults", "everything"), id="few"),
+        pytest.param(tuple(MATRIX), id="nightly", marks=pytest.mark.nightly),
+    ],
+)
+def test_old_and_new_versions_of_kubernetes_take_the_objects(names: tuple[str, ...]) -> None:
     import kubernetes_validate  # takes four seconds, which no other test need wait
     from kubernetes_validate.utils import all_versions, major_minor
 
     versions = [one for one in map(major_minor, all_versions()) if int(one.partition(".")[2]) >= 28]
     assert len(versions) >= 9, "versions of which there are schemas"
-    for name in MATRIX:
-        for version in versions if name in ("defaults", "everything") else (versions[0], versions[-1]):
+    for name in names:
+        for version in (versions[0], versions[-1]):
             objects = render(MATRIX[name], kube_version=version, api_versions=CUSTOM)
             assert {"Deployment", "Service", "Pod"} <= {one["kind"] for one in objects}, (name, version)
             for one in objects:
@@ -196,6 +202,7 @@ def test_the_user_is_that_of_the_image() -> None:
     assert user == f"{context['runAsUser']}:{context['runAsGroup']}"
 
 
+@pytest.mark.smoke
 def test_the_shim_alone_has_a_token_and_the_daemon_alone_the_queue_file() -> None:
     daemon, shim = one_of(scheduler(MATRIX["webhooks"]), "Deployment")["spec"]["template"]["spec"]["containers"]
     assert [one["name"] for one in daemon["volumeMounts"]] == ["run", "queues", "tls"]

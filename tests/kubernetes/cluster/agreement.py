@@ -12,8 +12,14 @@ from schedulerd.core.explain.values import AskExplanation
 from schedulerd.kubernetes.cluster.model import OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.objects.pod import PodCondition
-from schedulerd.kubernetes.reasons.sentences import SKIPPED, UNSCHEDULABLE, why_skipped
-from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
+from schedulerd.kubernetes.reasons.sentences import SKIPPED, UNSCHEDULABLE
+from schedulerd.kubernetes.reasons.waiting import State
+from schedulerd.observe.explain_sentences import rule_clause
+from schedulerd.sentences.gangs import NOT_COMPLETE
+from schedulerd.sentences.preemption import kept
+from schedulerd.sentences.quotas import NOT_NODES
+from schedulerd.sentences.turns import ONLY_BEFORE
+from schedulerd.sentences.words import sentence
 from tests.kubernetes.cluster.core_daemon import RM_ID
 from tests.kubernetes.cluster.core_world import CoreGangWorld, CoreWorld
 from tests.kubernetes.cluster.play import own
@@ -24,14 +30,6 @@ REST_EVERY = 60
 """Turns of a history between two rests."""
 PATIENCE_S = 90
 """A world that does not come to rest in this time is not judged."""
-RULES = {
-    "quota": Rule.QUOTA,
-    "gang quota": Rule.GANG_QUOTA,
-    "max applications": Rule.MAX_APPLICATIONS,
-    "limit": Rule.LIMIT,
-    "gang limit": Rule.GANG_LIMIT,
-    "limit max applications": Rule.LIMIT_MAX_APPLICATIONS,
-}
 QUEUES = """
 partitions:
   - name: default
@@ -123,55 +121,40 @@ def _difference(world: CoreWorld, pod: OwnPod, condition: PodCondition, found: A
     if message.startswith("0/") and not message.startswith(f"0/{nodes} "):
         return f"but there are {nodes} nodes"
     rules = [one.cause for one in found.waiting if isinstance(one.cause, RuleCause)] + found.also_blocked_by
-    sentences = [why_skipped(_waiting(one)) for one in rules]
-    if any(one in message for one in sentences):
+    sentences = [rule_clause(one) for one in rules]
+    if any(one.lower() in message.lower() for one in sentences):
         return None
-    if " is more than max" in message or "maxapplications is" in message:
+    if message.endswith(f"{NOT_NODES}."):
         return f"but the rules that block are {sentences}"
     kinds = {one.state for one in found.waiting}
     if condition.reason == UNSCHEDULABLE:
         if not kinds & {"unschedulable", "predicate_failed", "reserved"}:
             return f"but it is {kinds}"
     elif condition.reason == SKIPPED and kinds <= {"unschedulable", "predicate_failed"}:
-        return None if "quotas and limits have room only for pods before it" in message else f"but it is {kinds}"
+        return None if ONLY_BEFORE.lower() in message.lower() else f"but it is {kinds}"
     if condition.reason not in {one.pod_reason for one in found.waiting}:
         return f"but explain says {[one.pod_reason for one in found.waiting]}"
     for one in found.waiting:
         match one.cause:
             case ReservedCause(node_id=node):
                 victims = sum(len(each.victims) for each in found.reservations)
-                if f" node {node}" not in message or (victims and f" {victims} preempted" not in f" {message}"):
-                    return f"but room is reserved on {node}, {victims} victims"
+                if kept(node, victims=victims) not in message:
+                    return f"but {node} is kept for it, {victims} victims"
             case RuleCause():
                 return f"but the rules that block are {sentences}"
             case GangCause(own=False, application_id=name) if name not in message:
                 return f"but it waits for the gang of {name}"
-            case GangCause(own=True) if "placeholders of its gang" not in message:
+            case GangCause(own=True) if sentence(NOT_COMPLETE) != message:
                 return "but it waits for its gang"
             case StartOrderCause(application_id=name) if not (name in message and "has to start first" in message):
                 return f"but {name} has to start first"
             case InactiveCause(state=state) if state not in message:
                 return f"but {state} is inactive"
-    if "Room is reserved" in message and "reserved" not in kinds:
-        return "but no room is reserved"
+    if "is kept for it" in message and "reserved" not in kinds:
+        return "but no room is kept"
     if "in queue" in message and "ahead" not in message and kinds != {"ready"}:
         return f"but it is {kinds}"
     return None
-
-
-def _waiting(cause: RuleCause) -> Waiting:
-    return Waiting(
-        State.QUOTA_BLOCKED,
-        rule=RULES[cause.rule],
-        queue=cause.queue,
-        resource=cause.resource,
-        used=cause.used,
-        promised=cause.promised,
-        asked=cause.asked,
-        max=cause.max,
-        account=cause.account,
-        is_group=cause.is_group,
-    )
 
 
 def play(world: CoreWorld, turns: int = 400) -> tuple[int, list[str]]:

@@ -30,21 +30,21 @@ def problems_of(model: Model, own: OwnPod) -> Iterator[str]:
 def _is_asked_for(model: Model, own: OwnPod) -> bool:
     """The last ask is what the daemon was told; the pod has no node in the view, unless one was promised to it."""
     is_told = own.ask is not None and own.ask.key == own.uid and own.asks_sent > 0
-    return is_told and (own.uid in model.promised or not model.view.has_node(own.uid))
+    return is_told and (own.uid in model.promised or not model.cache.has_node(own.uid))
 
 
 def _is_assumed(model: Model, own: OwnPod) -> bool:
     """It counts on its node before the API server says so."""
-    return model.view.has_node(own.uid) and own.uid not in model.promised
+    return model.cache.has_node(own.uid) and own.uid not in model.promised
 
 
 def _is_on_node(model: Model, own: OwnPod) -> bool:
-    there = model.view.state.nodes.get(own.node)
+    there = model.cache.state.nodes.get(own.node)
     return there is None or own.uid in there.pods
 
 
 def _is_without_node(model: Model, own: OwnPod) -> bool:
-    return not model.view.has_node(own.uid) and own.uid not in model.promised
+    return not model.cache.has_node(own.uid) and own.uid not in model.promised
 
 
 _HOLDS: Mapping[PodState, Callable[[Model, OwnPod], bool]] = {

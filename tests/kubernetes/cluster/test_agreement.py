@@ -7,7 +7,7 @@ from tests.kubernetes.cluster.core_world import CoreGangWorld
 from tests.loops import each_seed
 
 
-@each_seed(range(8))
+@each_seed(range(3), nightly=range(3, 8))
 def test_conditions_say_what_explain_says(seed: int) -> None:
     judged, found = agreement.play(agreement.WaitingWorld(seed))
     assert found == []

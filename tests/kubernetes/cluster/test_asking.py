@@ -143,7 +143,7 @@ def test_nodes_that_refuse_a_class_say_why_by_the_taint_or_term() -> None:
     refusal = attribute.replace("c/", "c!/")
     told = {one.name: one.attributes or {} for one in of(effects, UpdateNode)}
     assert (told["good"].get(attribute), refusal in told["good"]) == ("true", False)
-    assert told["tainted"].get(refusal) == "untolerated taint dedicated=gpu:NoSchedule"
+    assert told["tainted"].get(refusal) == "taint dedicated=gpu:NoSchedule, which the pod does not tolerate"
     assert told["cordoned"].get(refusal) == "unschedulable"
     assert attribute not in told["tainted"]
     (update,) = of(play.put(node("good", {"zone": "c"})), UpdateNode)
@@ -268,9 +268,9 @@ def test_a_rejected_application_is_added_again_less_and_less_often(play: Play) -
     rejected = ApplicationRejected(APP, "no queue")
     condition, event = play.all(rejected)
     assert isinstance(condition, PatchPodCondition)
-    assert (condition.reason, condition.message) == ("SchedulingSkipped", "no queue")
+    assert (condition.reason, condition.message) == ("SchedulingSkipped", "No queue.")
     assert isinstance(event, RecordEvent)
-    assert (event.reason, event.note, event.is_warning) == ("ApplicationRejected", "no queue", True)
+    assert (event.reason, event.note, event.is_warning) == ("ApplicationRejected", "No queue.", True)
     assert play.put(own("late")) == []
     assert play.wait(59) == []
     added, *asks = play.wait(1)
@@ -383,7 +383,10 @@ def test_nodes_that_come_carry_labels_and_classes(play: Play) -> None:
     assert first.resources == {"vcore": 8000, "memory": 16 << 30, "pods": 110}
     assert isinstance(second, CreateNode)
     refusal = attribute.replace("c/", "c!/")
-    assert second.attributes == {"si/hostname": "tainted", refusal: "untolerated taint t:NoSchedule"}
+    assert second.attributes == {
+        "si/hostname": "tainted",
+        refusal: "taint t:NoSchedule, which the pod does not tolerate",
+    }
     (update,) = play.put(node("tainted"))
     assert update == UpdateNode("tainted", attributes={"si/hostname": "tainted", attribute: "true"})
     assert play.put(node("tainted")) == []

@@ -56,7 +56,7 @@ class GrowingWorld(CoreGangWorld):
                 self.look()
 
     def look(self) -> None:
-        facts = {name: self.cluster.model.view.node_facts(name) for name in self.nodes}
+        facts = {name: self.cluster.model.cache.node_facts(name) for name in self.nodes}
         room = {name: one.allocatable for name, one in facts.items() if one is not None}
         added, gone = self.autoscaler.look(self.pods.values(), room)
         for name in gone:

@@ -102,7 +102,7 @@ def play(seed: int, turns: int = TURNS) -> CoreWorld:
     return world
 
 
-@each_seed(range(50))
+@each_seed(range(20), nightly=range(20, 50))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 
@@ -111,12 +111,12 @@ FOUND = (30135,)
 """The end of an application was in the response that accepted the next one of its id, which was taken for ended."""
 
 
-@each_seed([*range(25), *FOUND], nightly=range(25, 50))
+@each_seed([*range(10), *FOUND], nightly=range(10, 50))
 def test_nothing_of_a_gang_leaks(seed: int) -> None:
     check_gangs(play_gangs(seed))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_histories_are_rich() -> None:
     worlds = [play(seed) for seed in range(8)]
     assert sum(len(world.bindings) for world in worlds) > 100

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from schedulerd.kubernetes.cluster.effects import ReleaseAsk
-from schedulerd.kubernetes.cluster.gangs import answers, life, members, membership, slots
+from schedulerd.kubernetes.cluster.gangs import answers, life, membership, slots, surplus
 from schedulerd.kubernetes.cluster.gangs.model import GangStage, SlotState
 from schedulerd.kubernetes.cluster.model import ApplicationState
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
@@ -124,12 +124,12 @@ placeholder whose repeated ask was rejected, and whose first one was allocated; 
 to be bound was missing until the watch told it."""
 
 
-@each_seed([*range(60), *FOUND])
+@each_seed([*range(15), *FOUND], nightly=range(15, 60))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 
 
-@each_seed([*range(50), *FOUND_WITH_CRASHES])
+@each_seed([*range(12), *FOUND_WITH_CRASHES], nightly=range(12, 50))
 def test_everybody_agrees_after_crashes(seed: int) -> None:
     check(play(seed, crashes=True))
 
@@ -161,7 +161,7 @@ BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
     "placeholders that nobody wants are left at a start": (life, "remove_unwanted", lambda _: _nothing),
     "placeholders are kept when the last pod leaves": (slots, "clear", lambda _: _nothing),
     "asks of virtual placeholders are not withdrawn": (slots, "_end_virtual", _keeps_asks),
-    "members that somebody else binds keep their placeholders": (members, "runs_elsewhere", lambda _: _nothing),
+    "members that somebody else binds keep their placeholders": (surplus, "runs_elsewhere", lambda _: _nothing),
     "releases of virtual placeholders are not confirmed": (answers, "release_wanted", lambda _: lambda *_: True),
     "asks that stand in for placeholders stay": (slots, "end_stand_ins", lambda _: _nothing),
     "nothing stands in for evicted placeholders": (slots, "_stand_in", lambda _: _nothing),
@@ -169,7 +169,7 @@ BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", BREAKS)
 def test_the_simulation_finds_deliberate_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, attribute, broken = BREAKS[name]
@@ -182,7 +182,7 @@ def test_the_simulation_finds_deliberate_breaks(name: str, monkeypatch: pytest.M
     raise AssertionError("not found")
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_histories_are_rich() -> None:
     worlds = [play(seed) for seed in range(24)]
     bindings = [uid for world in worlds for uid in world.bindings]

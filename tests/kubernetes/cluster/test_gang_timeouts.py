@@ -15,7 +15,7 @@ from tests.kubernetes.reasons.reader import FAILED, Reader
 RAW = "ResourceReservationTimeout: after 100 s task group g has 1 of 2 placeholders: the next one wants vcore 1000"
 TEXT = (
     "ResourceReservationTimeout: 1 of 2 placeholders were placed in 100 s; "
-    "the next one, of task group 'g', asks for cpu 1: "
+    "the next one, of task group 'g', asks for 1 cpu: "
 )
 NO_ROOM = "0/1 nodes are available: 1 node(s) had room only for other pods."
 
@@ -77,7 +77,7 @@ def test_a_gang_that_waited_for_a_quota() -> None:
     quota = Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.q", "vcore", 4000, 0, 2000, 4000)
     reader, _ = short_gang("virtual", "Hard", quota)
     effects = reader.all(v.ApplicationUpdated(app("a"), "Failed", RAW))
-    why = "0/1 nodes are available: quota of queue root.q: cpu 4 used + 2 asked is more than max 4."
+    why = "Queue root.q is at its quota: 4 of 4 cpu used, 2 more asked. Nodes are not the cause."
     assert failures(effects) == {TEXT + why}
 
 

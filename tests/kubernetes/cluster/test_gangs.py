@@ -410,8 +410,8 @@ def test_nodes_are_counted_for_the_placeholder_that_has_no_room() -> None:
     (said,) = of([*effects, *play.all(v.Tick())], e.PatchPodCondition)
     assert (said.pod.name, said.reason) == ("driver", "Unschedulable")
     assert said.message == (
-        "0/1 nodes are available: 1 Insufficient cpu. "
-        "Its gang waits for room for a member of task group 'executors', with cpu 500."
+        "No node can ever fit 500 cpu; the largest has 8. "
+        "Its gang waits for room for a member of task group 'executors', with 500 cpu."
     )
 
 

@@ -114,7 +114,7 @@ def test_what_a_pod_waited_for_before_it_was_allocated_is_not_told_again(reader:
     reader.pass_time(9)
     assert "condition" not in [kind for _, kind, _ in reader.writes]
     reader.pass_time(2)
-    assert reader.told()[1] == "0/2 nodes are available: waiting for the scheduler to look at it."
+    assert reader.told()[1] == "Waiting for the scheduler to look at it."
 
 
 def test_a_lost_condition_about_task_groups_is_written_again() -> None:

@@ -46,12 +46,13 @@ def test_a_pod_waits_for_its_gates() -> None:
 def test_a_pod_whose_application_was_rejected_says_why() -> None:
     play = Play()
     play.start(node("n"))
-    play.put(own("p"))
+    play.put(own("p", meta={"labels": {"queue": "root.nosuch"}}))
     (application,) = play.cluster.model.applications
-    play.tell(v.ApplicationRejected(application, "queueName 'root.q': no placement rule takes the application"))
-    said = asked(play, "p")
-    assert said.startswith("Waits: ")
-    assert "no placement rule takes the application" in said
+    play.tell(v.ApplicationRejected(application, "queue root.nosuch does not exist; leaf queues are root.free"))
+    assert asked(play, "p") == (
+        "ns/p was rejected at 00:00: queue root.nosuch does not exist. Correct its label queue; tried again in 60 s. "
+        "Its application is yunikorn-ns-autogen."
+    )
 
 
 def test_a_pod_that_has_ended_or_was_deleted_is_not_unknown() -> None:

@@ -45,12 +45,12 @@ def check_all(seeds: Iterable[int]) -> None:
         check(play(seed))
 
 
-@each_seed(range(8), few=2, nightly=range(8, 20))
+@each_seed(range(3), few=0, nightly=range(3, 20))
 def test_the_orderly_tenant_gets_what_it_may_have(seed: int) -> None:
     check(play(seed))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_histories_are_rich() -> None:
     worlds = [play(seed) for seed in range(6)]
     assert sum(world.hostile for world in worlds) > 400
@@ -66,7 +66,7 @@ def test_a_tenant_that_could_take_the_ids_of_others_is_found(monkeypatch: pytest
         check_all(range(6))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_a_tenant_whose_forged_daemon_sets_were_believed_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     trusting = ClusterSettings(daemon_set_namespaces=frozenset(OTHERS))
     monkeypatch.setattr(cluster, "ClusterSettings", lambda: trusting)

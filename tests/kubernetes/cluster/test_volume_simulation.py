@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from schedulerd.kubernetes.cluster import volumes
+from schedulerd.kubernetes.predicates.assumed_volumes import AssumedVolumes
 from schedulerd.kubernetes.predicates.storage import is_bound, is_usable
-from schedulerd.kubernetes.predicates.volume_reservations import VolumeReservations
 from tests.kubernetes.cluster import test_simulation
 from tests.kubernetes.cluster.volume_world import VolumeWorld, claims_of
 from tests.loops import each_seed
@@ -21,9 +21,9 @@ TURNS = 400
 def check(world: VolumeWorld) -> None:
     test_simulation.check(world)
     model = world.cluster.model
-    storage = model.view.storage
+    storage = model.cache.storage
     assert not model.awaiting_volumes, "somebody still waits for volumes"
-    assert not len(storage.reservations), "something is still promised"
+    assert not len(storage.assumed), "something is still promised"
     owners = Counter(one.spec.volume_name for one in world.claims.values() if one.spec.volume_name)
     assert set(owners.values()) <= {1}, "a volume of two claims"
     for uid, pod in world.pods.items():
@@ -48,12 +48,12 @@ def play(seed: int, turns: int = TURNS) -> VolumeWorld:
     return world
 
 
-@each_seed(range(50))
+@each_seed(range(15), nightly=range(15, 50))
 def test_everybody_agrees_in_the_end(seed: int) -> None:
     check(play(seed))
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_histories_are_rich() -> None:
     worlds = [play(seed) for seed in range(20)]
     happened = sum((world.happened for world in worlds), Counter[str]())
@@ -80,13 +80,13 @@ def _without_end(back_off: Callable[..., None]) -> Callable[..., None]:
 
 BREAKS: dict[str, tuple[object, str, Callable[[Any], Any]]] = {
     "the pod is bound before its volumes": (volumes, "look", _binds_at_once),
-    "promises stay": (VolumeReservations, "release", lambda _: lambda *_: False),
+    "assumed volumes stay": (AssumedVolumes, "forget", lambda _: lambda *_: False),
     "back-offs do not end": (volumes, "back_off", _without_end),
     "a new volume is not compared with the node": (volumes, "is_usable", lambda _: lambda *_: True),
 }
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", BREAKS)
 def test_the_simulation_finds_deliberate_breaks(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     module, attribute, broken = BREAKS[name]

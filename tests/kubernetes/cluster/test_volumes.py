@@ -139,7 +139,7 @@ def test_two_pods_that_share_a_claim_go_to_where_its_volume_is(static: Play) -> 
     assert isinstance(second, BindVolume)
     assert (first.volume, second.volume) == ("v", "v")
     static.gone(reads("p"))
-    assert static.cluster.model.view.storage.reservations.owner("v") == ("ns", "c"), "the other one still needs it"
+    assert static.cluster.model.cache.storage.assumed.owner("v") == ("ns", "c"), "the other one still needs it"
     static.put(pv("v", "11", promised_to="c", node="n"), pvc(version="21", bound_to="v"))
     assert static.tell(volume_written(key="q")) == [Bind(Q, "n")]
     assert nothing_is_kept(static)

@@ -64,7 +64,7 @@ class ConstrainedWorld(CoreWorld):
         model = self.cluster.model
         asked = [one for one in model.pods.values() if one.state is PodState.ASKED]
         found = [
-            (one.uid, [name for name in sorted(self.nodes) if not model.view.judge(one.pod, name)])
+            (one.uid, [name for name in sorted(self.nodes) if not model.predicates.judge(one.pod, name)])
             for one in asked
             if not one.avoided_nodes
         ]

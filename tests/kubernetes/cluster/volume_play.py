@@ -64,7 +64,7 @@ def claim_written(
 
 def nothing_is_kept(play: Play) -> bool:
     model = play.cluster.model
-    return not model.awaiting_volumes and not len(model.view.storage.reservations)
+    return not model.awaiting_volumes and not len(model.cache.storage.assumed)
 
 
 def failed(effects: list[Effect], message: str, uuid: str = "u-p") -> None:

@@ -16,7 +16,7 @@ from tests.kubernetes.virtual_loop import run
 TEST_SECONDS_MAX = 50.0
 SETUP_SECONDS_MAX = 180.0
 """With the start of the real server."""
-REAL = (pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX))
+REAL_SERVER = pytest.param("real", marks=(pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)))
 
 
 @pytest.fixture(scope="session")
@@ -34,14 +34,18 @@ def servers() -> Iterator[dict[str, RealServer]]:
         yield Servers()
 
 
-@pytest.fixture(params=["fake", pytest.param("real", marks=REAL)])
-def api(request: pytest.FixtureRequest, servers: dict[str, RealServer]) -> Api:
-    """A client of the server under test, to be entered by the runner of the test."""
-    if request.param == "fake":
+def api_of(name: str, servers: dict[str, RealServer]) -> Api:
+    """A client of the server `fake` or `real`, to be entered by the runner of the test."""
+    if name == "fake":
         return Api(None)
     if assets() is None:
         pytest.skip("KUBEBUILDER_ASSETS names no folder with a real API server")
     return Api(servers["real"])
+
+
+@pytest.fixture(params=["fake", REAL_SERVER])
+def api(request: pytest.FixtureRequest, servers: dict[str, RealServer]) -> Api:
+    return api_of(request.param, servers)
 
 
 @pytest.hookimpl(tryfirst=True)

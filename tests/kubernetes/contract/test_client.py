@@ -36,7 +36,8 @@ from schedulerd.kubernetes.api.writes import (
     UpdateLease,
     Write,
 )
-from schedulerd.kubernetes.api.writes.leases import lease_of, micro_time
+from schedulerd.kubernetes.api.writes.leases import lease_of
+from schedulerd.kubernetes.objects.meta import micro_time
 from tests.kubernetes.api.world import Thing, word
 from tests.kubernetes.contract.api import LIMIT_SECONDS, Api
 

@@ -67,7 +67,7 @@ class Story:
         small = Workload("blue", "small", 3, template("small", "small"))
         await self.cluster.controllers.create(small)
         await self.tell.expect("two pods run", lambda: len(self._placed("small")) == 2)
-        words = "quota of queue root.small"
+        words = "Queue root.small is at its quota"
         await self.tell.expect("the third one says why it waits", lambda: words in self._why(small.name))
         self._quote(small.name)
         victim = self._placed("small")[0]["metadata"]

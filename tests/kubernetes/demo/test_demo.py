@@ -28,7 +28,7 @@ async def test_the_story_holds(real_loop: None, server: str) -> None:
     text = " ".join(out.getvalue().split())
     assert "WRONG" not in text
     assert "A PodGroup" in text
-    assert "quota of queue root.small: cpu 2 used + 1 asked is more than max 2." in text
+    assert "Queue root.small is at its quota: 2 of 2 cpu used, 1 more asked. Nodes are not the cause." in text
 
 
 async def test_an_expectation_that_does_not_hold_is_told() -> None:

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from schedulerd.kubernetes.api.writes import LeaseRecord
-from schedulerd.kubernetes.api.writes.leases import micro_time
 from schedulerd.kubernetes.election import Elector, LeaseTimes, Standing
+from schedulerd.kubernetes.objects.meta import micro_time
 from tests.loops import each_seed
 
 TIMES = LeaseTimes(15, 10.0, 2.0)

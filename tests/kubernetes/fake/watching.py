@@ -100,9 +100,6 @@ class Watch:
         self.is_ending = True
         self._changed.set()
 
-    def stall(self) -> None:
-        self.is_stalled = True
-
     def wake(self) -> None:
         self._changed.set()
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from schedulerd.amounts import amount_text
 from schedulerd.kubernetes.cluster import conditions
 from schedulerd.kubernetes.cluster.events import Allocated, ApplicationRejected, AskRejected, Gone, Put
 from schedulerd.kubernetes.objects.pod import PodCondition, PodStatus
-from schedulerd.kubernetes.reasons.amounts import amount_text
 from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
+from schedulerd.sentences.applications import names_no_queue
 from tests.kubernetes.builders import app, bound, containers, daemon_set, for_node, node, owned_by_daemon_set
 from tests.kubernetes.cluster.play import own
 from tests.kubernetes.reasons.reader import FAILED, Reader
@@ -38,6 +39,14 @@ def test_nodes_that_refuse_a_pod_are_counted_in_the_words_of_kube_scheduler(read
     assert reader.events["p"][-1].is_warning
 
 
+def test_a_pod_that_is_larger_than_every_node_is_told_so() -> None:
+    reader = Reader()
+    reader.start(*(node(f"n{number}", cpu=cpu) for number, cpu in enumerate(("2", "4", "4"))))
+    reader.pod(cpu="16")
+    reader.say("p", FAILED)
+    assert reader.told() == ("Unschedulable", "No node can ever fit 16 cpu; the largest has 4.")
+
+
 def test_an_empty_node_group_is_unschedulable_too(reader: Reader) -> None:
     reader.pod(nodeSelector={"group": "gpu"}, tolerations=[{"operator": "Exists"}])
     reader.say("p", FAILED)
@@ -61,12 +70,19 @@ def test_nodes_that_others_have_reserved_are_none_that_refuse(reader: Reader) ->
     )
 
 
-def test_a_quota_is_said_in_units_of_kubernetes(reader: Reader) -> None:
+def test_a_quota_is_said_without_nodes_which_are_not_the_cause(reader: Reader) -> None:
     reader.pod()
-    reader.say("p", Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.a", "vcore", used=3500, asked=1000, max=4000))
-    text = "0/5 nodes are available: quota of queue root.a: cpu 3500m used + 1 asked is more than max 4."
+    full = Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.small", "vcore", used=2000, asked=1000, max=2000)
+    reader.say("p", full)
+    text = "Queue root.small is at its quota: 2 of 2 cpu used, 1 more asked. Nodes are not the cause."
     assert reader.told() == ("SchedulingSkipped", text)
     assert reader.last_event() == ("SchedulingSkipped", text)
+
+
+def test_nodes_are_not_cleared_where_none_has_room_for_a_pod_above_a_quota(reader: Reader) -> None:
+    reader.pod(cpu="2")
+    reader.say("p", Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.small", "vcore", 2000, 0, 2000, 2000))
+    assert reader.told()[1] == "Queue root.small is at its quota: 2 of 2 cpu used, 2 more asked."
 
 
 GIB = 1 << 30
@@ -85,59 +101,62 @@ EXAMPLES: list[tuple[Waiting, str]] = [
             asked=GIB,
             max=GIB,
         ),
-        "quota of queue root.a: memory 1Gi used + 512Mi reserved for others + 1Gi asked is more than max 1Gi",
+        "queue root.a is at its quota: 1Gi of 1Gi memory used, 512Mi reserved for others, 1Gi more asked",
     ),
     (
         Waiting(State.QUOTA_BLOCKED, True, Rule.GANG_QUOTA, "root.a", "a/b", 1, 2, 3, 4),
-        "quota of queue root.a: a/b 1 used + 2 promised to gangs + 3 for the whole gang is more than max 4",
+        "queue root.a would be above its quota with the whole gang: 1 of 4 a/b used, 2 promised to gangs, 3 more asked",
     ),
     (
         Waiting(State.MAX_APPLICATIONS_BLOCKED, True, Rule.MAX_APPLICATIONS, "root.a", used=2, asked=1, max=2),
-        "queue root.a runs 2 applications, its maxapplications is 2",
+        "queue root.a runs 2 of at most 2 applications",
     ),
     (
         Waiting(State.USER_LIMIT_BLOCKED, True, Rule.LIMIT, "root.a", "vcore", 0, 0, 1500, 1000, "ann"),
-        "limit of user 'ann' in root.a: cpu 0 used + 1500m asked is more than maxresources 1",
+        "user 'ann' would be above its limit in queue root.a: 0 of 1 cpu used, 1500m more asked",
     ),
     (
         Waiting(State.USER_LIMIT_BLOCKED, True, Rule.GANG_LIMIT, "root", "a", 1, 2, 3, 4, "x"),
-        "limit of user 'x' in root: a 1 used + 2 promised to gangs + 3 for the whole gang is more than maxresources 4",
+        (
+            "user 'x' would be above its limit in queue root with the whole gang: "
+            "1 of 4 a used, 2 promised to gangs, 3 more asked"
+        ),
     ),
     (
         Waiting(State.MAX_APPLICATIONS_BLOCKED, True, Rule.LIMIT_MAX_APPLICATIONS, "root.a", "", 2, 0, 1, 2, "x", True),
-        "limit of group 'x' in root.a: 2 applications run, maxapplications is 2",
+        "group 'x' runs 2 of at most 2 applications in queue root.a",
     ),
     (Waiting(State.READY, queue="root.a", ahead=12), "12 pods are ahead of it in queue root.a"),
     (Waiting(State.READY, queue="root.a", ahead=1), "1 pod is ahead of it in queue root.a"),
-    (Waiting(State.READY, queue="root.a"), "next in queue root.a"),
+    (Waiting(State.READY, queue="root.a"), "it is next in queue root.a"),
     (
         Waiting(State.UNSCHEDULABLE, True, queue="root.a", ahead=4),
-        "quotas and limits have room only for pods before it, which fit on no node (4 pods are ahead of it)",
+        (
+            "quotas and limits have room only for asks before it, which fit on no node "
+            "(4 pods are ahead of it in queue root.a)"
+        ),
     ),
-    (Waiting(State.AWAITING_GANG, True), "waiting for the placeholders of its gang to be placed"),
+    (Waiting(State.AWAITING_GANG, True), "gang: not all of it has room yet"),
     (
         Waiting(State.AWAITING_GANG, True, awaited_application="other"),
         "the gang of application other came earlier and is placed first",
     ),
-    (Waiting(State.AWAITING_PLACEHOLDER), "waiting for a placeholder to end, whose room it gets"),
+    (Waiting(State.AWAITING_PLACEHOLDER), "it gets the room of a placeholder, which is being released"),
     (
         Waiting(State.APPLICATION_INACTIVE, True, queue="root.a", inactive="Accepted", awaited_application="one"),
-        (
-            "application one has to start first, as queue root.a starts one application at a time: "
-            "the next one may start when one runs or has been blocked for stateaware.timeout"
-        ),
+        "its queue starts one application at a time: application one has to start first",
     ),
     (
         Waiting(State.APPLICATION_INACTIVE, True, queue="root.a", inactive="Accepted"),
-        "another application of queue root.a has to start first",
+        "its queue starts one application at a time: another application has to start first",
     ),
     (
         Waiting(State.APPLICATION_INACTIVE, True, inactive="Failing"),
-        "its application is Failing, and pods are not placed in that state",
+        "its application is Failing: nothing is placed in that state",
     ),
     (
         Waiting(State.RESERVED, node="n1", victims=2),
-        "room is reserved on node n1, where 2 preempted pods have to end first",
+        "n1 is kept for it, where 2 preempted allocations have to end first",
     ),
     (Waiting(State.UNANSWERED), "waiting for the scheduler to look at it"),
 ]
@@ -148,7 +167,10 @@ EXAMPLES: list[tuple[Waiting, str]] = [
 def test_whatever_more_nodes_would_not_help_is_skipped(reader: Reader, waiting: Waiting, why: str) -> None:
     reader.pod()
     reader.say("p", waiting)
-    assert reader.told() == ("SchedulingSkipped", f"0/5 nodes are available: {why}.")
+    if waiting.state is not State.RESERVED:
+        why = why[0].upper() + why[1:]
+    why += "." if waiting.rule is None else ". Nodes are not the cause."
+    assert reader.told() == ("SchedulingSkipped", why)
     assert reader.last_event()[0] == "SchedulingSkipped"
 
 
@@ -158,8 +180,7 @@ def test_reserved_room_without_victims_is_unschedulable(reader: Reader) -> None:
     reason, message = reader.told()
     assert reason == "Unschedulable"
     assert message == (
-        "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s). "
-        "Room is reserved for the pod on node s0."
+        "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s). s0 is kept for it."
     )
 
 
@@ -197,13 +218,23 @@ def test_of_a_pod_with_gates_the_api_server_says_it(reader: Reader) -> None:
     assert reader.writes == []
 
 
-def test_a_rejected_application_is_said_in_the_words_of_the_daemon_also_to_later_pods(reader: Reader) -> None:
-    reader.pod("p")
-    reader.all(ApplicationRejected(APP, "queue root.q does not exist"))
-    reader.pod("q")
+@pytest.mark.parametrize(
+    ("label", "reason", "text"),
+    [
+        ("", names_no_queue("root.free"), "The pod names no queue. Set the label queue, such as root.free."),
+        ("", names_no_queue(""), "The pod names no queue. Set the label queue."),
+        ("q", "queue root.q does not exist", "Queue root.q does not exist. Correct its label queue."),
+        ("", "queue root.q is full", "Queue root.q is full."),
+    ],
+)
+def test_a_rejected_application_is_told_to_all_its_pods(reader: Reader, label: str, reason: str, text: str) -> None:
+    meta = {"labels": {"queue": label}} if label else {}
+    reader.pod("p", meta=meta)
+    reader.all(ApplicationRejected(APP, reason))
+    reader.pod("q", meta=meta)
     for name in "pq":
-        assert reader.told(name) == ("SchedulingSkipped", "queue root.q does not exist")
-        assert reader.last_event(name) == ("ApplicationRejected", "queue root.q does not exist")
+        assert reader.told(name) == ("SchedulingSkipped", text)
+        assert reader.last_event(name) == ("ApplicationRejected", text)
 
 
 def test_a_rejected_ask_is_said_until_it_is_taken(reader: Reader) -> None:
@@ -233,7 +264,7 @@ def test_a_pod_of_which_nothing_is_said_does_not_stay_without_a_word(reader: Rea
     reader.pass_time(9)
     assert reader.writes == []
     reader.pass_time(2)
-    assert reader.told()[1] == "0/5 nodes are available: waiting for the scheduler to look at it."
+    assert reader.told()[1] == "Waiting for the scheduler to look at it."
     reader.say("p", FAILED)
     reader.pass_time(4)
     assert reader.told()[0] == "Unschedulable"
@@ -262,7 +293,7 @@ def test_all_pods_of_a_gang_can_carry_one_reason(reader: Reader) -> None:
 
 
 def test_after_a_restart_a_condition_that_is_there_is_not_written_again() -> None:
-    text = "0/1 nodes are available: 1 Insufficient cpu."
+    text = "No node can ever fit 2 cpu; the largest has 1."
     there = PodStatus(conditions=(PodCondition("PodScheduled", "False", "Unschedulable", text),))
     reader = Reader()
     reader.start(node("n", cpu="1"), msgspec.structs.replace(own("p", cpu="2"), status=there))

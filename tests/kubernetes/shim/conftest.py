@@ -1,4 +1,11 @@
-"""Every test runs on both API servers, on a loop whose time is that of the machine: the daemon is a real process.
+"""Stories of the shim and a daemon that is a real process, on a loop whose time is that of the machine.
+
+The API server is the fake, unless what a story needs says otherwise:
+
+- Our own logic, and what a real server cannot be told to do (lose an answer, be slow, be of another version), needs the
+  fake. That the fake does what a real one does is shown by tests/kubernetes/contract, whose tests run on both.
+- `on_real`: a story about kubectl, controllers or rights needs a real one.
+- `on_both`: one story for each thing that we do with a server, such as to bind, to evict, or to hold a lease.
 
 Tests share one daemon, as resource managers of their own. A test with a fixture `daemon_flags` has its own daemon.
 """
@@ -13,10 +20,14 @@ import pytest
 
 from tests.contract.daemon_process import DaemonProcess
 from tests.kubernetes.contract.api import Api
-from tests.kubernetes.contract.conftest import api, servers
+from tests.kubernetes.contract.conftest import REAL_SERVER, api_of, servers
+from tests.kubernetes.contract.real_server import RealServer
 from tests.kubernetes.shim.world import World
 
-__all__ = ["api", "servers"]
+__all__ = ["servers"]
+
+on_real = pytest.mark.parametrize("api", [REAL_SERVER], indirect=True)
+on_both = pytest.mark.parametrize("api", ["fake", REAL_SERVER], indirect=True)
 
 TEST_SECONDS_MAX = 150.0
 """A test with two daemons and two shims takes a minute where many other processes run."""
@@ -45,6 +56,11 @@ DAEMON = SharedDaemon()
 def shared_daemon() -> Iterator[None]:
     yield
     DAEMON.end()
+
+
+@pytest.fixture
+def api(request: pytest.FixtureRequest, servers: dict[str, RealServer]) -> Api:
+    return api_of(getattr(request, "param", "fake"), servers)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,6 +11,10 @@ from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from tests.kubernetes.shim.test_gangs import gang, placeholders
 from tests.kubernetes.shim.world import JSON, LIMIT_SECONDS, World, node_of
 
+IDS = [
+    pytest.param(one, marks=() if one is ApplicationIds.NAMESPACED else pytest.mark.nightly) for one in ApplicationIds
+]
+
 
 async def stranger(world: World, name: str, application: str) -> None:
     """Makes a pod of another namespace that names the application, and waits until the shim knows it."""
@@ -34,7 +38,7 @@ async def stranger(world: World, name: str, application: str) -> None:
             await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("ids", list(ApplicationIds))
+@pytest.mark.parametrize("ids", IDS)
 async def test_a_stranger_that_takes_a_guessable_id_stops_nobody(world: World, ids: ApplicationIds) -> None:
     await world.node("n")
     await world.start(application_ids=ids)
@@ -54,7 +58,7 @@ async def test_an_id_that_two_namespaces_use_is_two_applications(world: World) -
     await world.agrees()
 
 
-@pytest.mark.parametrize("first", list(ApplicationIds))
+@pytest.mark.parametrize("first", IDS)
 async def test_shims_with_other_ids_take_over_a_gang_that_waits_for_half_of_its_room(
     world: World, first: ApplicationIds
 ) -> None:

@@ -16,8 +16,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.kubernetes.contract.api import Api
 from tests.kubernetes.fake.faults import Fault
+from tests.kubernetes.shim.conftest import on_both
 from tests.kubernetes.shim.world import LIMIT_SECONDS, World, condition, node_of
 
 BLOCKER = """
@@ -104,6 +104,7 @@ async def way_to(world: World, folder: Path) -> Path:
 
 
 @pytest.mark.smoke
+@on_both
 async def test_the_command_binds_pods_and_ends_with_a_signal(world: World, tmp_path: Path) -> None:
     config = await way_to(world, tmp_path)
     node = await world.node("n")
@@ -131,7 +132,7 @@ async def test_metrics_and_probes(world: World, tmp_path: Path) -> None:
         await world.pod("too-large", cpu="64")
         pods = await world.until_bound("p")
         await world.until(lambda pods: bool(condition(pods.get("too-large", {}), "PodScheduled")))
-        assert "Insufficient cpu" in condition(pods["too-large"], "PodScheduled")["message"]
+        assert "No node can ever fit 64 cpu" in condition(pods["too-large"], "PodScheduled")["message"]
         scraped = await metrics(command)
         assert scraped["schedulerd_kubernetes_ready"] == 1
         assert scraped["schedulerd_kubernetes_pods", "bound"] == 1
@@ -157,10 +158,6 @@ async def metrics(command: Command) -> dict[str | tuple[str, ...], float]:
 
 class TestOnTheFake:
     """Nothing here depends on the API server."""
-
-    @pytest.fixture
-    def api(self) -> Api:
-        return Api(None)
 
     @pytest.fixture
     def daemon_flags(self, tmp_path: Path) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from tests.kubernetes.rights import Right, granted
 from tests.kubernetes.shim.test_gangs import gang
 from tests.kubernetes.shim.world import JSON, LIMIT_SECONDS, World, condition
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
+pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 METHODS = {"list": "GET", "watch": "WATCH", "create": "POST", "patch": "PATCH", "delete": "DELETE"}
 ELSEWHERE = {("get", "", "pods"), ("patch", "events.k8s.io", "events")} | {

@@ -18,8 +18,8 @@ import pytest
 from schedulerd.kubernetes.api import resources as r
 from tests.contract.daemon_process import DaemonProcess
 from tests.kubernetes import failover
-from tests.kubernetes.contract.api import Api
 from tests.kubernetes.fake import FakeCluster
+from tests.kubernetes.shim.conftest import on_both
 from tests.kubernetes.shim.test_command import Command, metrics, way_to
 from tests.kubernetes.shim.world import LIMIT_SECONDS, Pods, World
 
@@ -172,6 +172,7 @@ async def test_a_standby_names_the_leader_to_those_who_ask_its_daemon(world: Wor
         assert {code for code, _ in (await answers(two)).values()} == {200}
 
 
+@on_both
 async def test_a_leader_that_is_killed(world: World, tmp_path: Path) -> None:
     await world.node("n")
     async with replicas(world, tmp_path) as (one, two):
@@ -199,7 +200,6 @@ async def test_a_leader_that_is_told_to_end(world: World, tmp_path: Path) -> Non
         assert (await lease(world))["holderIdentity"] == ""
 
 
-@pytest.mark.slow
 async def test_a_leader_that_is_stopped_and_goes_on_later(world: World, tmp_path: Path) -> None:
     await world.node("n")
     async with replicas(world, tmp_path) as (one, two):
@@ -208,21 +208,16 @@ async def test_a_leader_that_is_stopped_and_goes_on_later(world: World, tmp_path
         one.process.send_signal(signal.SIGSTOP)
         await two.leads()
         await bound_once(world, two.own_daemon, *await loading)
-        sent = len(world.api.fake.server.sent) if world.api.fake is not None else 0
+        assert world.api.fake is not None
+        sent = len(world.api.fake.server.sent)
         one.process.send_signal(signal.SIGCONT)
         assert await one.ended() == 76, "".join(one.lines)
-        if world.api.fake is not None:
-            assert not [write for write in world.api.fake.server.sent[sent:] if write.token == "one"]
+        assert not [write for write in world.api.fake.server.sent[sent:] if write.token == "one"]
         assert one.own_daemon.state()["resource_managers"] == []
 
 
-@pytest.mark.slow
 class TestOnTheFake:
     """The real server cannot be told to fail."""
-
-    @pytest.fixture
-    def api(self) -> Api:
-        return Api(None)
 
     @staticmethod
     def fake(world: World) -> FakeCluster:
@@ -276,7 +271,7 @@ class TestOnTheFake:
             assert any("somebody has taken it" in line for line in one.lines)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(180)
 def test_failovers_under_load() -> None:
     """The short form of `python -m tests.kubernetes.failover`."""

@@ -8,13 +8,7 @@ import pytest
 
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.events import BindEnded
-from tests.kubernetes.contract.api import Api
 from tests.kubernetes.shim.world import World
-
-
-@pytest.fixture
-def api() -> Api:
-    return Api(None)
 
 
 async def test_a_failure_after_a_write_ends_the_shim(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,15 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.kubernetes.contract.api import Api
 from tests.kubernetes.fake.faults import Fault
 from tests.kubernetes.faults import KINDS, PODS, fake, under_load
 from tests.kubernetes.shim.world import World, node_of
-
-
-@pytest.fixture
-def api() -> Api:
-    return Api(None)
 
 
 @pytest.mark.smoke
@@ -40,13 +34,13 @@ async def test_a_lost_answer_is_looked_up(world: World) -> None:
     assert world.history == [("p", world.node_name("a")), ("q", world.node_name("a"))]
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", KINDS)
 async def test_a_fault_under_load(world: World, kind: str) -> None:
     load = await under_load(world, seed=7, kinds=[kind], pods=PODS, rounds=3)
     assert load.made >= PODS
 
 
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
 async def test_faults_of_all_kinds_under_load(world: World, seed: int) -> None:
     await under_load(world, seed, KINDS, pods=PODS)

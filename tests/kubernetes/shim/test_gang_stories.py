@@ -14,7 +14,7 @@ from schedulerd.kubernetes.api import resources as r
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.pod_resources import read_quantities
+from schedulerd.kubernetes.resources import read_quantities
 from tests.kubernetes.autoscaler import Autoscaler
 from tests.kubernetes.shim.test_gangs import gang, placeholders, virtual
 from tests.kubernetes.shim.world import JSON, Pods, World, condition, node_of

@@ -15,6 +15,7 @@ from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
 from tests.kubernetes.fake.faults import Fault
 from tests.kubernetes.fake.kinds import Kind
+from tests.kubernetes.shim.conftest import on_both
 from tests.kubernetes.shim.world import JSON, Pods, World, condition, node_of
 
 PLACEHOLDER = "schedulerd.io/placeholder"
@@ -64,6 +65,7 @@ def placeholders(pods: Pods) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["pods", "virtual"])
+@on_both
 async def test_a_gang_is_bound_when_all_of_it_has_room(world: World, kind: str) -> None:
     await world.node("n1", cpu="2")
     await world.start()
@@ -175,7 +177,7 @@ async def test_pods_of_a_virtual_gang_without_room_are_all_unschedulable(world: 
     pods = await until_all_told(world, names, "Unschedulable")
     said = {condition(pods[name], "PodScheduled")["message"] for name in names}
     kept = "0/1 nodes are available: 1 Insufficient cpu."
-    member = "a member of task group 'workers', with cpu 1, memory 64Mi."
+    member = "a member of task group 'workers', with 1 cpu, 64Mi memory."
     assert said == {f"{kept} Its gang waits for room for {member}"}, "two of them are held room for"
     assert not any("nominatedNodeName" in pod["status"] for pod in pods.values())
     await world.pod("late", metadata=gang(3, **virtual()))
@@ -197,7 +199,7 @@ async def test_pods_of_a_virtual_gang_that_is_held_by_quota_are_all_skipped(
     metadata["labels"]["queue"] = "root.small"
     for name in names:
         await world.pod(name, metadata=metadata)
-    pods = await until_all_told(world, names, "SchedulingSkipped", "quota of queue root.small")
+    pods = await until_all_told(world, names, "SchedulingSkipped", "Queue root.small ")
     assert len({condition(pods[name], "PodScheduled")["message"] for name in names}) == 1
     assert not any(node_of(pods[name]) for name in names)
     await world.end("other")
@@ -223,8 +225,7 @@ GROUPED: JSON = {"labels": {"queue": "root.default", "scheduling.x-k8s.io/pod-gr
 
 async def test_a_refused_placeholder_shows_what_the_server_says(world: World) -> None:
     fake = world.api.fake
-    if fake is None:
-        pytest.skip("faults are those of the fake")
+    assert fake is not None
     await world.node("n", cpu="4")
     for number in range(2):
         await world.pod(f"w{number}", metadata=gang(2, timeout_s=5))
@@ -385,8 +386,7 @@ async def test_pods_of_a_pod_group_are_a_gang(world: World) -> None:
 
 async def test_pods_of_a_scheduling_group_are_a_gang_if_that_is_set(world: World) -> None:
     fake = world.api.fake
-    if fake is None:
-        pytest.skip("the real server has no scheduling groups")
+    assert fake is not None
     groups = r.Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
     fake.install(Kind(groups, is_custom=True))
     body = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
@@ -418,11 +418,9 @@ async def test_requeued_pods_of_a_pod_group_that_is_installed_later(world: World
     assert not any(node_of(world.pods[f"w{number}"]) for number in range(2))
 
 
-@pytest.mark.slow
 async def test_a_gang_comes_through_lost_answers_and_restarts(world: World) -> None:
     fake = world.api.fake
-    if fake is None:
-        pytest.skip("faults are those of the fake")
+    assert fake is not None
     await world.node("n1", cpu="4")
     names = [f"w{number}" for number in range(8)]
     for name in names:

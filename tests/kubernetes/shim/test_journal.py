@@ -8,8 +8,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.kubernetes.fake.faults import Fault
 from tests.kubernetes.shim.test_command import Command, metrics, way_to
 from tests.kubernetes.shim.test_gangs import gang, placeholders
@@ -39,8 +37,7 @@ def check_replays(folder: Path) -> tuple[int, str]:
 
 async def test_a_run_is_replayed_elsewhere(world: World, daemon_flags: tuple[str, ...], tmp_path: Path) -> None:
     fake = world.api.fake
-    if fake is None:
-        pytest.skip("faults are those of the fake")
+    assert fake is not None
     await world.node("n", cpu="4")
     await world.start(journal=tmp_path)
     fake.faults.add(Fault("refuse", code=403), method="POST", subresource="binding")

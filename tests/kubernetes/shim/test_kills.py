@@ -12,13 +12,12 @@ from tests.kubernetes.contract.real_server import assets
 ROUNDS, PODS = 4, 200
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_kills_under_load() -> None:
     assert asyncio.run(kills.run(seed=3, rounds=ROUNDS, pods=PODS)) >= PODS
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(240)
 def test_kills_under_load_with_a_real_server() -> None:
     folder = assets()

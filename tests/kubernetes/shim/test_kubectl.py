@@ -22,7 +22,7 @@ from tests.kubernetes.shim.test_preemption import until_refused
 from tests.kubernetes.shim.world import JSON, LIMIT_SECONDS, World, node_of
 from tests.kubernetes.volume_controller import HOST, VolumeController, volume_body
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(SETUP_SECONDS_MAX)]
+pytestmark = pytest.mark.timeout(SETUP_SECONDS_MAX)
 QUEUES = """
 partitions:
   - name: default
@@ -133,7 +133,7 @@ async def test_a_quota_of_a_namespace_lowered_and_raised(world: World, daemon_fl
         await told.kubectl("scale", "deployment/web", "--replicas=3")
         pods = await told.until("web", lambda pods: len(waiting(pods)) == 1)
         assert len(running(pods)) == 2, "a quota that is lowered ends nothing"
-        line = await told.until_described(waiting(pods)[0], "quota of queue root.spaces.", "cpu 2 used + 1 asked")
+        line = await told.until_described(waiting(pods)[0], "Queue root.spaces.", "2 of 2 cpu used, 1 more asked")
         assert "SchedulingSkipped" in line
         await quota(3)
         await told.until_running("web", 3)

@@ -9,16 +9,10 @@ import pytest
 from schedulerd.kubernetes.api.writes import Patch
 from schedulerd.kubernetes.cluster import conditions
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from tests.kubernetes.contract.api import Api
 from tests.kubernetes.fake.faults import Fault
 from tests.kubernetes.faults import fake
 from tests.kubernetes.shim.test_gangs import gang, virtual
 from tests.kubernetes.shim.world import Pods, World, condition
-
-
-@pytest.fixture
-def api() -> Api:
-    return Api(None)
 
 
 def phases(pods: Pods, names: list[str]) -> set[str]:

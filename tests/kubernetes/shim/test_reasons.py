@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from schedulerd.kubernetes.api import resources as r
-from tests.kubernetes.contract.api import Api
 from tests.kubernetes.fake.faults import Fault
+from tests.kubernetes.shim.conftest import on_both, on_real
 from tests.kubernetes.shim.world import Pods, World, condition, node_of
 
 QUEUES = """
@@ -69,6 +69,7 @@ async def until_event(world: World, name: str, reason: str) -> str:
     return found
 
 
+@on_both
 async def test_each_pod_reads_why_it_waits(world: World, daemon_flags: tuple[str, ...]) -> None:
     await world.node("a", cpu="2")
     answer = await world.api.patch(
@@ -87,7 +88,9 @@ async def test_each_pod_reads_why_it_waits(world: World, daemon_flags: tuple[str
     await world.pod("claim", metadata=queue("large"), volumes=volumes)
     await world.pod("nowhere", metadata=queue("missing"))
     text = await until_told(world, "quota", "SchedulingSkipped", "quota")
-    assert text.endswith("nodes are available: quota of queue root.small: cpu 1 used + 1 asked is more than max 1500m.")
+    assert (
+        text == "Queue root.small would be above its quota: 1 of 1500m cpu used, 1 more asked. Nodes are not the cause."
+    )
     assert await until_event(world, "quota", "SchedulingSkipped") == text
     text = await until_told(world, "room", "Unschedulable", "Insufficient")
     assert "1 Insufficient cpu" in text
@@ -110,25 +113,24 @@ async def test_an_application_that_may_not_start_says_so(world: World, daemon_fl
     await world.pod("first", metadata=queue("single", "one"))
     await world.until_bound("first")
     await world.pod("second", metadata=queue("single", "two"))
-    text = await until_told(world, "second", "SchedulingSkipped", "maxapplications")
-    assert text.endswith("nodes are available: queue root.single runs 1 applications, its maxapplications is 1.")
+    text = await until_told(world, "second", "SchedulingSkipped", "applications")
+    assert text == "Queue root.single runs 1 of at most 1 applications. Nodes are not the cause."
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 async def test_nodes_that_change_change_the_sentence(world: World, daemon_flags: tuple[str, ...]) -> None:
     await world.node("a", cpu="1")
     await world.start()
     await world.pod("p", cpu="2", metadata=queue("large"))
-    await until_told(world, "p", "Unschedulable", "1 Insufficient cpu")
-    await world.node("b", cpu="1")
-    await until_told(world, "p", "Unschedulable", "2 Insufficient cpu")
+    await until_told(world, "p", "Unschedulable", "No node can ever fit 2 cpu; the largest has 1.")
+    await world.node("b", cpu="1500m")
+    await until_told(world, "p", "Unschedulable", "the largest has 1500m.")
     await world.node("c", cpu="2")
     await world.until_bound("p")
 
 
+@on_real
 async def test_kubectl_describes_why(world: World, daemon_flags: tuple[str, ...]) -> None:
-    if not world.api.is_real:
-        pytest.skip("kubectl needs a real server")
     await world.node("a", cpu="1")
     await world.start()
     await world.pod("p", cpu="2", metadata=queue("large"))
@@ -147,10 +149,6 @@ async def test_kubectl_describes_why(world: World, daemon_flags: tuple[str, ...]
 
 class TestOnTheFake:
     """What a real server cannot be told to do, or does not count."""
-
-    @pytest.fixture
-    def api(self) -> Api:
-        return Api(None)
 
     async def test_writes_are_bounded_and_survive_faults(self, world: World, daemon_flags: tuple[str, ...]) -> None:
         fake = world.api.fake

@@ -9,7 +9,6 @@ import pytest
 
 from schedulerd.kubernetes.cluster import conditions
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from tests.kubernetes.contract.api import Api
 from tests.kubernetes.fake.faults import Fault
 from tests.kubernetes.rights import AGENT, Right, granted
 from tests.kubernetes.shim.test_gangs import gang, placeholders
@@ -17,12 +16,6 @@ from tests.kubernetes.shim.test_preemption import QUEUES, queue
 from tests.kubernetes.shim.test_volumes import NO_PROVISIONER, claim, local_volume, mounts, node, storage_class
 from tests.kubernetes.shim.world import LIMIT_SECONDS, World, condition
 from tests.kubernetes.volume_controller import VolumeController
-
-
-@pytest.fixture
-def api() -> Api:
-    """The fake alone: a real server cannot be told to lose an answer."""
-    return Api(None)
 
 
 @pytest.fixture

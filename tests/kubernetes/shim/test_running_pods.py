@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from schedulerd.kubernetes.api import resources as r
 from tests.kubernetes.shim.world import JSON, World, node_of
 
@@ -60,8 +58,6 @@ async def test_nodes_with_labels_that_are_no_attributes(world: World) -> None:
 
 
 async def test_a_pod_that_is_resized(world: World) -> None:
-    if world.api.is_real:
-        pytest.skip("the real server is too old for resize")
     await world.node("n", cpu="4")
     await world.start()
     made = await world.pod("p", cpu="1")

@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from schedulerd.kubernetes.api import resources as r
-from tests.kubernetes.contract.api import Api
 from tests.kubernetes.shim.test_gangs import gang
 from tests.kubernetes.shim.world import World, condition, node_of
 
 GATES = [{"name": "quota"}, {"name": "data"}]
-
-
-@pytest.fixture
-def api() -> Api:
-    """The fake alone: a real server of 1.20 knows no gates."""
-    return Api(None)
 
 
 async def keep_gates(world: World, name: str, *names: str) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections import Counter
 
 from schedulerd.kubernetes.api import resources as r
+from tests.kubernetes.shim.conftest import on_both
 from tests.kubernetes.shim.world import World, node_of
 
 
+@on_both
 async def test_fifty_pods_are_bound_once_each(world: World) -> None:
     nodes = [await world.node(f"n{number}", cpu="8") for number in range(5)]
     for number in range(25):

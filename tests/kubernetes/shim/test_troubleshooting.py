@@ -16,6 +16,7 @@ from click.testing import CliRunner
 
 from schedulerd.cli import cli
 from schedulerd.kubernetes.api import resources as r
+from tests.kubernetes.shim.conftest import on_both
 from tests.kubernetes.shim.world import JSON, LIMIT_SECONDS, World
 
 PAGE = Path(__file__).parents[3] / "docs" / "troubleshooting.md"
@@ -237,7 +238,7 @@ def test_a_line_that_is_not_printed_is_noticed() -> None:
     assert missing(symptom, "a b c\na bc\nvcore 2") == symptom.lines
 
 
-@pytest.mark.slow
+@on_both
 async def test_each_command_shows_the_cause(world: World, daemon_flags: tuple[str, ...]) -> None:
     cluster = Cluster(world)
     await cluster.make()

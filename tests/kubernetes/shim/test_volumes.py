@@ -10,6 +10,7 @@ import pytest
 
 from schedulerd.kubernetes.api import resources as r
 from tests.kubernetes.fake import Fault
+from tests.kubernetes.shim.conftest import on_both
 from tests.kubernetes.shim.world import World, condition, node_of
 from tests.kubernetes.volume_controller import BIND_COMPLETED, HOST, SELECTED_NODE, VolumeController, volume_body
 
@@ -98,6 +99,7 @@ async def test_pods_that_want_one_volume(world: World) -> None:
     await world.agrees()
 
 
+@on_both
 async def test_a_volume_is_made_where_the_pod_has_its_node(world: World) -> None:
     made = await storage_class(world)
     nodes = {await node(world, name) for name in "ab"}
@@ -201,8 +203,7 @@ def noted(thing: JSON) -> JSON:
 @pytest.mark.parametrize("fault", [Fault("lose"), Fault("refuse", code=500), Fault("refuse", code=409)])
 @pytest.mark.parametrize("plural", ["persistentvolumes", "persistentvolumeclaims"])
 async def test_writes_that_fail_or_whose_answers_are_lost(world: World, fault: Fault, plural: str) -> None:
-    if world.api.fake is None:
-        pytest.skip("a real server fails when it likes")
+    assert world.api.fake is not None
     local, made = await storage_class(world, NO_PROVISIONER), await storage_class(world)
     volume = await local_volume(world, "v", local, await node(world, "a"))
     await world.start()

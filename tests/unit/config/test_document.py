@@ -130,7 +130,7 @@ def test_nested_merges_cannot_grow_without_bound() -> None:
     assert "there are more than" in messages(bomb)[0]
 
 
-@pytest.mark.parametrize("text", ["[" * 5_000, "{a: " * 5_000, "- " * 5_000])
+@pytest.mark.parametrize("text", ["[" * 1_000, "{a: " * 1_000, "- " * 1_000])
 def test_nesting_has_an_end(text: str) -> None:
     assert messages(text) == [f"lists and mappings are nested too deeply; at most {DEPTH_MAX} levels are allowed"]
 

@@ -183,7 +183,14 @@ def work(children: tuple[int, ...], order: ApplicationOrder, mix: Mix) -> dict[s
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mix", MIXES.values(), ids=MIXES.keys())
-@pytest.mark.parametrize("order", [ApplicationOrder.FIFO, ApplicationOrder.FAIR, ApplicationOrder.DRF])
+@pytest.mark.parametrize(
+    "order",
+    [
+        pytest.param(ApplicationOrder.FIFO, marks=pytest.mark.nightly),
+        ApplicationOrder.FAIR,
+        pytest.param(ApplicationOrder.DRF, marks=pytest.mark.nightly),
+    ],
+)
 def test_a_placement_among_a_thousand_queues_costs_what_it_costs_among_two(order: ApplicationOrder, mix: Mix) -> None:
     few, many = work(FEW, order, mix), work(MANY, order, mix)
     assert few.keys() == many.keys() == {*LOOKED_AT, *PER_LINE}

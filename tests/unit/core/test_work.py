@@ -40,6 +40,9 @@ BLOCK_AND_NODE = 2
 LARGE = Size(memory=200, vcore=20)
 """More than a node of `workloads.c` has."""
 
+MORE_OF_MANY_SIZES = (("fifo", 80), ("fair", 1), ("fair", 80), ("drf", 1))
+"""Order of applications, and how many sizes their asks have."""
+
 Build = Callable[[int, int], Workload]
 
 
@@ -121,8 +124,10 @@ def test_a_cycle_calls_as_many_functions_however_many_applications_wait() -> Non
     assert calls(400) == calls(100)
 
 
-@pytest.mark.parametrize("sizes", [1, 80])
-@pytest.mark.parametrize("order", ["fifo", "fair", "drf"])
+@pytest.mark.parametrize(
+    ("order", "sizes"),
+    [("fifo", 1), ("drf", 80), *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE_OF_MANY_SIZES)],
+)
 def test_a_cycle_calls_about_as_many_functions_however_many_applications_want_many_sizes(
     order: str, sizes: int
 ) -> None:

@@ -13,7 +13,7 @@ from schedulerd.core.language.facts.predicates import (
     PredicateWanted,
 )
 from schedulerd.core.language.specs import SECOND_NS
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.rm_sessions import RmSessions
 from schedulerd.daemon.transport.callback_stream import CallbackStream
@@ -106,7 +106,7 @@ class World:
         stream = CallbackStream(
             self.callbacks,
             self.tally,
-            Admission(),
+            GrpcAccess(),
             self.sessions,
             self.owner,
             cast(ServicerContext, context),

@@ -59,4 +59,4 @@ class CountingRecorder(EventRecorder):
 
 def taken(follower: Follower, count: int = 1_000) -> list[tuple[int, str]]:
     """Id and object of what the follower has not seen yet."""
-    return [(event.event_id, event.record.object_id) for event in follower.take(count).events]
+    return [(event.event_id, event.record.object_id) for event in follower.take(count)]

@@ -9,7 +9,7 @@ from typing import cast
 from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.core.language.commands import UpdateNodes
 from schedulerd.core.language.specs import SECOND_NS
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.runtime.owner import Owner
 from schedulerd.daemon.sessions.rm_sessions import RmSessions
 from schedulerd.daemon.transport.request_limits import RequestLimits
@@ -74,7 +74,7 @@ class World:
         context.client = client
         context.request_headers = headers
         update = UpdateMethod(Stream.NODE, parse, RequestDecoder().nodes)
-        stream = UpdateStream(update, Admission(), self.sessions, self.owner, cast(ServicerContext, context))
+        stream = UpdateStream(update, GrpcAccess(), self.sessions, self.owner, cast(ServicerContext, context))
         return context, asyncio.create_task(until_over(stream))
 
     @property

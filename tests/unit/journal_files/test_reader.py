@@ -73,6 +73,7 @@ def test_it_can_be_read_again_and_found_by_a_file_or_by_what_it_is_in(tmp_path: 
         assert entries(journal) == entries(journal) == STORY
 
 
+@pytest.mark.slow
 def test_a_crash_at_any_byte_costs_what_was_not_whole_and_nothing_else(tmp_path: Path) -> None:
     file = recorded(tmp_path / "one")
     data = file.read_bytes()

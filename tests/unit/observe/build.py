@@ -150,7 +150,7 @@ def gang_gave_way() -> gang_facts.GangGaveWay:
 
 
 def swap_refused() -> gang_facts.SwapRefused:
-    reason = "ask key-1 does not fit: it wants vcore 20, placeholder key-2 has vcore 10"
+    reason = "ask key-1 does not fit: it asks for 20 cpu, placeholder key-2 has 10"
     return gang_facts.SwapRefused(RM, PARTITION, QUEUE, APPLICATION, "key-1", "group", placeholders=1, reason=reason)
 
 
@@ -165,7 +165,7 @@ def reservation_ended(end: ReservationEnd, entitled: bool = True) -> Reservation
 
 def preempted(*victims: tuple[str, str], queue: str = QUEUE) -> preemption_facts.Preempted:
     """`victims` are queue and UUID of each."""
-    why = "root.a uses vcore 0 of the 10 that it is guaranteed"
+    why = "queue root.a is below its guarantee (0 of 10 cpu)"
     return preemption_facts.Preempted(RM, PARTITION, queue, APPLICATION, "key-1", "node-1", victims, why)
 
 

@@ -79,17 +79,17 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
     (
         Reserved(RM, P, Q, "app", "k", "n", Resources(memory=1), True),
         ("REQUEST", "k", *NOTHING, "app"),
-        "room of node n is reserved for it",
+        "n is kept for it",
     ),
     (
         ReservationEnded(RM, P, Q, "app", "k", "n", True, ReservationEnd.NOT_NEEDED, 5),
         ("REQUEST", "k", *NOTHING, "app"),
-        "room of node n is no longer reserved for it: not needed",
+        "n is no longer kept for it: not needed",
     ),
     (
         preemption_facts.Preempted(RM, P, Q, "app", "k", "n", ((Q, "u1"), (Q, "u2")), "why"),
         ("REQUEST", "k", *NOTHING, "app"),
-        "2 allocations on node n are to be preempted for it: why",
+        "2 allocations on node n are preempted for it: why",
     ),
     (
         preemption_facts.RoomMade(RM, P, Q, "app", "k", "n", 5),
@@ -104,7 +104,7 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
     (
         preemption_facts.QuotaPreempted(RM, P, Q, 2, "uses memory 40 of max 25"),
         ("QUEUE", Q, *NOTHING, ""),
-        "uses memory 40 of max 25; 2 allocations are to be preempted",
+        "uses memory 40 of max 25; 2 allocations are preempted",
     ),
     (
         PredicateAnswered(RM, P, "app", "k", "n", 1, PredicateOutcome.REFUSED, "node affinity", 5),
@@ -190,6 +190,6 @@ def test_a_request_that_does_not_fit_in_its_placeholder_says_why_and_so_does_the
     talk.asks(real("r", memory=11))
     listener.recorder.observe(talk.schedule(), at(0))
     told = {message.objectID: message.message for message in listener.messages() if message.referenceID == "gang"}
-    why = "ask r does not fit: it wants memory 11, placeholder p has 10"
+    why = "ask r of application gang does not fit: it asks for 11 memory, placeholder p has 10"
     assert told["p"] == why
     assert told["r"].startswith(f"{why}; it continues as an ordinary request")

@@ -165,14 +165,14 @@ def test_a_preemption_names_its_ask_its_victims_and_the_reason(written: Written)
         ["root.a.b", "app-1", "key-1", "node-1"]
     )
     assert line["victims"] == [["root.b", "uuid-7"], ["root.c", "uuid-8"]]
-    assert line["why"] == "root.a uses vcore 0 of the 10 that it is guaranteed"
+    assert line["why"] == "queue root.a is below its guarantee (0 of 10 cpu)"
 
 
 def test_a_placeholder_that_is_too_small_names_both_numbers_and_does_not_flood_the_log(written: Written) -> None:
     written.log.observe([swap_refused()] * 1000, at(SECOND_NS))
     lines = written.lines()
     assert len(lines) == log_events.COMPLAINTS_MAX
-    assert "wants vcore 20, placeholder key-2 has vcore 10" in lines[0]["reason"]
+    assert "asks for 20 cpu, placeholder key-2 has 10" in lines[0]["reason"]
 
 
 def test_of_a_flood_the_first_lines_are_written_and_the_rest_counted(written: Written) -> None:

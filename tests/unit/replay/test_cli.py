@@ -144,7 +144,7 @@ def test_until_is_another_end(run: Run, small: Path, until: str) -> None:
     (application,) = state["resource_managers"][0]["partitions"][0]["applications"]
     assert [one["allocation_key"] for one in application["allocations"]] == ["k1"]
     (waiting,) = application["asks"]
-    assert "quota of queue root.a" in waiting["waiting_for"]
+    assert "queue root.a is at its quota" in waiting["waiting_for"]
 
 
 # explain --------------------------------------------------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_explain_is_a_table(run: Run, small: Path) -> None:
         ("9.000", "released"),
     ]
     text = " ".join(details for _, _, details in lines)
-    assert "quota of queue root.a: vcore 1 used" in text
+    assert "queue root.a is at its quota: 1 of 1 cpu used" in text
     assert "waited 3.00 s" in text
 
 

@@ -60,13 +60,16 @@ def test_every_fact_with_an_id_says_whose_it_is() -> None:
             assert "rm_id" in names, fact_type
 
 
-@pytest.mark.parametrize("subject", ["root.batch", "node-00003", "spark-00050", "spark-00050-0003"])
+@pytest.mark.parametrize(
+    "subject", [pytest.param("root.batch", marks=pytest.mark.slow), "node-00003", "spark-00050", "spark-00050-0003"]
+)
 def test_any_story_can_be_printed_in_a_narrow_window(subject: str) -> None:
     scheduler = a_header().scheduler(matches)
     story = Story(subject, scheduler)
-    for step in played(a_history(), scheduler):
+    history = a_history()
+    for step in played(history, scheduler):
         story.observe(step, at(step.now_ns))
-    story.finish(at(a_history()[-1][0]))
+    story.finish(at(history[-1][0]))
     text = printed(story_table(story, at(START_NS)), width=60)
     assert text.startswith(f"{subject}: ")
     times = [float(found) for found in re.findall(r"^│ +(\d+\.\d+) │", text, re.M)]

@@ -148,17 +148,15 @@ def test_from_the_core_to_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ApiClient, "get", answer)
     explained = CliRunner().invoke(cli.explain, ["pod", "ns/pod-1"])
     assert explained.output.splitlines() == [
-        "Waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50.",
-        "  Used by application app (30).",
-        "  It goes on when memory 10 is released, or when the max of root.a is raised to 60.",
-        (
-            "  Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false). None "
-            "of its queues has a guarantee, with which it could take from others."
-        ),
-        "  It is first in queue root.a; queue root.a is 2 of 2 among siblings with pending asks.",
+        "Queue root.a would be above its quota: 30 of 50 memory used, 30 more asked. Nodes are not the cause.",
+        "  Used by application app (30 memory).",
+        "  It goes on when 10 memory is released, or when the max of root.a is raised to 60 memory.",
+        "  Nothing is preempted for it: it may not preempt others (allowPreemptOther is false).",
+        "  It is next in queue root.a.",
+        "  Served before it: root.b.",
     ]
     asks = CliRunner().invoke(get, ["asks", "--state", "unschedulable"])
-    assert asks.output.splitlines()[1].split()[:4] == ["big", "k", "memory", "500"]
+    assert asks.output.splitlines()[1].split()[:4] == ["big", "k", "500", "memory"]
 
 
 def test_the_grpc_port_is_told_from_the_http_port() -> None:

@@ -51,7 +51,9 @@ def run(api: Api, monkeypatch: pytest.MonkeyPatch, *words: str, command: Any = c
 ASK = {"summary": [f"Waits for {EVIL}."], "details": ["Used by application app (30)."], "explanation": {}}
 APP = {
     "summary": ["Application app is Running."],
-    "reasons": [{"allocations": 3, "applications": 1, "sentence": "waits", "application": "app", "ask": "k"}],
+    "reasons": [
+        {"allocations": 3, "applications": 1, "sentence": "waits", "application": "app", "ask": "k", "pod": "ns/p"}
+    ],
     "next_ask": ["Waits for its turn."],
     "explanation": {},
 }
@@ -101,7 +103,7 @@ def test_an_explanation_as_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     assert result.output.splitlines() == [
         "Application app is Running.",
         "       3  waits",
-        "          such as app k",
+        "          such as app ns/p",
         "Next ask:",
         "  Waits for its turn.",
     ]
@@ -123,14 +125,14 @@ def test_get_prints_a_table_without_markup_or_controls(monkeypatch: pytest.Monke
     result = run(api, monkeypatch, "nodes", "--state", "schedulable", command=get)
     head, row = result.output.splitlines()
     assert head.split() == ["NODE", "STATE", "CAPACITY", "AVAILABLE", "ALLOCATIONS", "RESERVED"]
-    assert row.split() == ["[31m[red]x[/red]gnp.exe", "schedulable", "vcore", "4", "vcore", "500m", "3", "0"]
+    assert row.split() == ["[31m[red]x[/red]gnp.exe", "schedulable", "4", "cpu", "500m", "cpu", "3", "0"]
     assert api.asked == [("/nodes", {"state": "schedulable", "limit": 500})]
 
 
 def test_a_node_without_anything_left_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     full = {**NODE, "capacity": {"memory": 1024, "vcore": 4_000}, "available": {"memory": 1024}}
     output = run(Api(nodes={"items": [full], "next": ""}), monkeypatch, "nodes", command=get).output
-    assert "memory 1Ki, vcore 0" in output
+    assert "1Ki memory, 0 cpu" in output
 
 
 def test_get_refuses_filters_that_a_list_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,16 +275,16 @@ def test_top_draws_queues_reasons_gangs_and_nodes() -> None:
     gang = {"application": EVIL, "task_groups": [{"placed": 1, "wanted": 2}]}
     drawn = list(lines(Picture([queue, full, over], root, [gang], [NODE], 0)))
     assert drawn[0].startswith("2 running   3 waiting   as of ")
-    assert drawn[3].endswith(f"{'█' * 5}{'░' * 15} vcore 1 of 4 (25 %)")
+    assert drawn[3].endswith(f"{'█' * 5}{'░' * 15} 1 of 4 cpu (25 %)")
     unlimited = {"queue": "root.c", "used": {"vcore": 1_000}, "max": {}, "guaranteed": {}, "capacity": {}}
     drawn_now = list(lines(Picture([unlimited], root, [], [{**NODE, "available": {}}], 0)))
-    assert drawn_now[3].split() == ["c", "no", "max", "vcore", "1"]
-    assert drawn_now[-1].endswith("allocations  free vcore 0")
-    assert drawn[4].endswith("vcore 2 of 2 (100 %), full")
-    assert drawn[5].endswith("vcore 1 of 4 (25 %), above its guarantee")
+    assert drawn_now[3].split() == ["c", "no", "max", "1", "cpu"]
+    assert drawn_now[-1].endswith("allocations  free 0 cpu")
+    assert drawn[4].endswith("2 of 2 cpu (100 %), full")
+    assert drawn[5].endswith("1 of 4 cpu (25 %), above its guarantee")
     assert drawn[8] == "        3  waits for [31m[red]x[/red]gnp.exe"
     assert drawn[11].endswith("1 of 2 placed")
-    assert drawn[14].endswith("3 allocations  free vcore 500m")
+    assert drawn[14].endswith("3 allocations  free 500m cpu")
     assert not [line for line in drawn if "\x1b" in line or "\u202e" in line]
 
 
@@ -426,6 +428,6 @@ def test_no_text_controls_the_terminal(text: str) -> None:
 
 
 def test_amounts_ages_and_bars() -> None:
-    assert amounts({"memory": 2**30, "vcore": 1_500}) == "memory 1Gi, vcore 1500m"
+    assert amounts({"memory": 2**30, "vcore": 1_500}) == "1Gi memory, 1500m cpu"
     assert [age(0, seconds * 10**9) for seconds in (5, 119, 120, 7_200, 200_000)] == ["5s", "119s", "2m", "2h", "2d"]
     assert (age(None, 1), share(1, 2), share(1, 0), bar(1, 2, 4)) == ("-", "50 %", "-", "██░░")

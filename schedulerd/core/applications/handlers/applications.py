@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from schedulerd.amounts import amount, amount_text
 from schedulerd.core.applications.handlers import asks, joining, queues, rm_releases
 from schedulerd.core.applications.rules import namespace_tags
 from schedulerd.core.applications.rules.namespace_tags import UnreadableTag
@@ -280,8 +281,8 @@ def _gang_mistake_in(leaf: Queue, spec: NewApplication, ask: Resources, field: s
         if name is not None:
             return Mistake(
                 RejectCode.OVER_QUOTA,
-                f"{field} wants {name} {ask[name]}, but max of queue {queue.written} is {most[name]}: "
-                "the gang could never be placed",
+                f"{field} wants {amount(name, ask[name])}, but max of queue {queue.written} is "
+                f"{amount_text(name, most[name])}: the gang could never be placed",
             )
     limit_subject = LimitSubject(spec.user, group_of([one.limits for one in leaf.path_to_root], spec.groups))
     for queue in leaf.path_to_root:
@@ -291,8 +292,8 @@ def _gang_mistake_in(leaf: Queue, spec: NewApplication, ask: Resources, field: s
                 who = f"{'group' if is_group else 'user'} {shown(account)}"
                 return Mistake(
                     RejectCode.OVER_QUOTA,
-                    f"{field} wants {name} {ask[name]}, but maxresources of {who} in queue {queue.written} is "
-                    f"{limit.max[name]}: the gang could never be placed",
+                    f"{field} wants {amount(name, ask[name])}, but maxresources of {who} in queue "
+                    f"{queue.written} is {amount_text(name, limit.max[name])}: the gang could never be placed",
                 )
     return None
 

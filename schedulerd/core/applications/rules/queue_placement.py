@@ -11,7 +11,7 @@ names a leaf (SEMANTICS I22). Queue names ignore case; reasons show them as writ
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TypeAlias
@@ -22,6 +22,7 @@ from schedulerd.core.language.commands import NewApplication
 from schedulerd.core.language.facts.fact import RejectCode
 from schedulerd.core.language.specs import QUEUE_NAME, QUEUE_NAME_FORM, FilterSpec, RuleKind, RuleSpec
 from schedulerd.core.state.model.queue import Queue
+from schedulerd.sentences.applications import names_no_queue, queue_is_missing
 
 FORCE_CREATE_TAG = "application.create.force"
 RECOVERY_QUEUE = "@recovery@"
@@ -44,6 +45,8 @@ Matches: TypeAlias = Callable[[str, str], bool]
 """Whether the first argument, a regular expression, matches anywhere in the second, a text."""
 
 _DOT = "_dot_"
+_PATH_LENGTH_MAX = 300
+"""Characters of a path that a sentence shows as it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Placement:
 @dataclass(frozen=True, slots=True)
 class _NoMatch:
     reason: str
+    missing: str = ""
+    """The path that the rule names, if there is no such queue."""
 
 
 def place_application(
@@ -105,6 +110,7 @@ def _by_rules(
             f"at most {NAMES_LENGTH_MAX} are allowed where placement rules have regular expressions",
         )
     tried: list[str] = []
+    missing = ""
     code = RejectCode.NOT_PLACED
     for at, rule in enumerate(rules, start=1):
         path = _path(root, rule, application, matches)
@@ -116,12 +122,19 @@ def _by_rules(
                 reason = f"queueName {shown(application.queue)}: rule {at} ({rule.kind}): {found.reason}"
                 return Mistake(found.code, reason)
             code = found.code
+        elif rule.kind is RuleKind.PROVIDED:
+            missing = missing or found.missing
         tried.append(f"rule {at} ({rule.kind}): {found.reason}")
     if code is RejectCode.NOT_PLACED and not application.queue.strip() and root.find(DEFAULT_QUEUE) is not None:
         found = _target(root, DEFAULT_QUEUE, application)
         if isinstance(found, Placement):
             return found
         tried.append(f"{DEFAULT_QUEUE}: {found.reason}")
+    if code is RejectCode.NOT_PLACED and (missing or not application.queue.strip()):
+        said = f"{queue_is_missing(missing)}; leaf queues are {_leaves(root)}" if missing else ""
+        said = said or _no_queue(root, application)
+        more = tried[1:] if rules == PROVIDED_ONLY else tried
+        return Mistake(code, f"{said}; {some(more, '; ')}" if more else said)
     return Mistake(
         code, f"queueName {shown(application.queue)}: no placement rule takes the application; {some(tried, '; ')}"
     )
@@ -172,7 +185,7 @@ def _path(root: Queue, rule: RuleSpec, application: NewApplication, matches: Mat
         element = name if rule.kind is RuleKind.FIXED else name.replace(".", _DOT)
         path = f"{above}.{element}"
     if not rule.create and root.find(path) is None:
-        return _NoMatch(f"{shown(path)} does not exist, and the rule creates none; leaf queues are {_leaves(root)}")
+        return _NoMatch(f"{shown(path)} does not exist, and the rule creates none", _as_written(path))
     return path
 
 
@@ -273,7 +286,23 @@ def _takes_applications(queue: Queue) -> bool:
 
 def _leaves(root: Queue) -> str:
     """The first few leaf queues as text. The cost is bounded."""
-    seen = islice(root.walk(), LEAVES_LOOKED_FOR_AMONG)
-    leaves = (queue for queue in seen if _takes_applications(queue))
-    found = [queue.written for queue in islice(leaves, LISTED_MAX + 1)]
+    found = [queue.written for queue in islice(_some_leaves(root), LISTED_MAX + 1)]
     return ", ".join(found[:LISTED_MAX]) + (" and more" if len(found) > LISTED_MAX else "") or "none"
+
+
+def _some_leaves(root: Queue) -> Iterator[Queue]:
+    seen = islice(root.walk(), LEAVES_LOOKED_FOR_AMONG)
+    return (queue for queue in seen if _takes_applications(queue))
+
+
+def _no_queue(root: Queue, application: NewApplication) -> str:
+    """Why an application that names no queue has none, with a leaf queue that it may name."""
+    may_submit = (one for one in _some_leaves(root) if one.may_submit(application.user, application.groups))
+    example = next(may_submit, None)
+    return names_no_queue(example.written if example is not None else "")
+
+
+def _as_written(path: str) -> str:
+    """A path in a sentence: quoted if it is long or is none."""
+    is_one = len(path) <= _PATH_LENGTH_MAX and all(map(QUEUE_NAME.fullmatch, path.split(".")))
+    return path if is_one else shown(path)

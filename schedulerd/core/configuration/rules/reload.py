@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
-from schedulerd.amounts import amount_text
+from schedulerd.amounts import amount, amount_text
 from schedulerd.core.applications.rules.queue_placement import (
     FORCE_CREATE_TAG,
     RECOVERY_QUEUE,
@@ -264,7 +264,7 @@ class _QueueComparison:
                 if name is not None and queue.max.exceeded_by({}, whole.items()) is None:
                     message = (
                         f"the gang of application {application.application_id} will never start: its placeholderAsk "
-                        f"wants {name} {amount_text(name, whole[name])}, and max of queue {queue.written} becomes "
+                        f"wants {amount(name, whole[name])}, and max of queue {queue.written} becomes "
                         f"{amount_text(name, spec.max[name])}"
                     )
                     yield self._say(ImpactKind.GANG_TOO_LARGE, queue.path, message, harms=True)

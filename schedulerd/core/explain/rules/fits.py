@@ -6,7 +6,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from schedulerd.core.applications.rules.queue_placement import access_mistake, closed_because
-from schedulerd.core.explain.rules import nodes, quotas
+from schedulerd.core.explain.rules import nodes
+from schedulerd.core.explain.rules.ask import further_causes, quota_levels, rule_cause
 from schedulerd.core.explain.values import FitsFinding
 from schedulerd.core.language.checks import shown
 from schedulerd.core.language.lifecycles import ResourceManagerState
@@ -42,9 +43,9 @@ def fits(
     subject = limit_subject_of(limits, ask.user, group_of(limits, ask.groups))
     key = QuotaKey(subject, starts_application=True)
     rule = highest_blocked(leaf, items, key)
-    further = quotas.further_causes(partition, leaf, items, key, rule)
-    cause = quotas.rule_cause(partition, rule) if rule is not None else None
-    levels = quotas.quota_levels(leaf, items)
+    further = further_causes(partition, leaf, items, key, rule)
+    cause = rule_cause(partition, rule) if rule is not None else None
+    levels = quota_levels(leaf, items)
     found = yield from nodes.survey(partition, request_class)
     node_id = found.best[0].node_id if found.best and found.best[0].cause == "room" else ""
     return FitsFinding(

@@ -11,13 +11,13 @@ from collections.abc import Generator
 from itertools import islice
 from typing import NamedTuple
 
-from schedulerd.core.explain.rules.reservations import lacks_of, reserved_before
-from schedulerd.core.explain.values import Lack, NodeCauseKind, NodeCount, NodeFit, NodeSurvey
+from schedulerd.core.explain.values import Lack, NodeCount, NodeFit, NodeSurvey
 from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.request_class import RequestClass
+from schedulerd.core.views.node_causes import NodeCause, NodeCauseKind, node_cause, room_for
 
 NODES_A_TURN = 50
 """Nodes that are visited without a stop: about a tenth of a millisecond."""
@@ -28,13 +28,6 @@ CAUSES_MAX = 50
 
 _SHORT: tuple[NodeCauseKind, ...] = ("room", "reserved", "insufficient", "too_small", "refused")
 """Causes of nodes that could take the ask, and may be named."""
-
-
-class NodeCause(NamedTuple):
-    """The cause for which a node does not take an ask now; `room` if it does."""
-
-    kind: NodeCauseKind
-    detail: str = ""
 
 
 class _Near(NamedTuple):
@@ -49,45 +42,15 @@ class _Near(NamedTuple):
     cause: NodeCause
 
 
-def node_cause(partition: Partition, request_class: RequestClass, node: Node, ask: Ask | None = None) -> NodeCause:
-    """Why no ask of the request class may be allocated on the node now, by the same rules as `Partition.refusal`; with
-    `ask`, also whether room is reserved for that ask there, and whether the resource manager refused it.
-
-    Of several causes one is taken that stays whatever is released: only nodes without such a cause are worth waiting
-    for.
-    """
-    required = request_class.required_node
-    if required and required != node.node_id:
-        return NodeCause("not_required")
-    if request_class.constraint is not None:
-        reason = partition.constraints.refusal(request_class, node)
-        if reason is not None:
-            return NodeCause("constraint", reason)
-    name = _too_small_by(request_class, node)
-    if name is not None:
-        return NodeCause("too_small", name)
-    if not node.ordered and not (required and node.ready):
-        return NodeCause("state", node.state.value.replace("_", " "))
-    name = _room(request_class, node, ask).lacks(request_class.items)
-    if name is not None:
-        if node.available.lacks(request_class.items) is None:
-            return NodeCause("reserved")
-        return NodeCause("insufficient", name)
-    history = ask.predicate_history if ask is not None else None
-    if history is not None and history.is_refused_with_room(node):
-        return NodeCause("refused")
-    return NodeCause("room")
-
-
-def _too_small_by(request_class: RequestClass, node: Node) -> str | None:
-    """The first resource of which even the empty node has too little; None if it is large enough."""
-    capacity, occupied = node.capacity, node.occupied
-    return next((name for name, amount in request_class.items if amount > capacity[name] - occupied[name]), None)
-
-
 def lacks(request_class: RequestClass, node: Node, ask: Ask | None = None) -> list[Lack]:
     """All resources that the node lacks for the request class, or for this ask of it."""
-    return lacks_of(request_class.items, _room(request_class, node, ask))
+    return lacks_of(request_class.items, room_for(request_class, node, ask))
+
+
+def lacks_of(items: Items, room: Resources) -> list[Lack]:
+    """The resources of which there is not enough room. Never more is missing than is asked for: room that is below
+    zero, because more was promised or used than there is, counts as none."""
+    return [Lack(name, amount, free, amount - free) for name, amount in items if (free := max(0, room[name])) < amount]
 
 
 def survey(
@@ -120,6 +83,7 @@ def survey(
         best=[_fit(request_class, one, ask) for one in best],
         large_enough=empty.large_enough,
         largest=empty.largest,
+        too_large=_too_large(partition, request_class) if considered else {},
     )
 
 
@@ -152,7 +116,13 @@ def _only_required(partition: Partition, request_class: RequestClass) -> NodeSur
         best=[],
         large_enough=0,
         largest={},
+        too_large={},
     )
+
+
+def _too_large(partition: Partition, request_class: RequestClass) -> dict[str, int]:
+    most = partition.largest()
+    return {name: most[name] for name, amount in request_class.items if amount > most[name]}
 
 
 def _note(best: list[_Near], request_class: RequestClass, node: Node, cause: NodeCause, ask: Ask | None) -> None:
@@ -169,14 +139,3 @@ def _fit(request_class: RequestClass, near: _Near, ask: Ask | None) -> NodeFit:
     node = near.node
     leaving = {name: node.leaving[name] for name, _ in request_class.items if node.leaving[name]}
     return NodeFit(node.node_id, near.cause.kind, near.cause.detail, lacks(request_class, node, ask), leaving)
-
-
-def _room(request_class: RequestClass, node: Node, ask: Ask | None) -> Resources:
-    """What an ask of the request class may have on the node now: what is reserved for the ask itself is not taken from
-    it, and a required node ignores aging reservations."""
-    own = next((one for one in node.reservations if one.ask is ask), None)
-    if own is not None:
-        return node.available.minus(reserved_before(own))
-    if request_class.required_node and node.reserved:
-        return node.available.minus(node.entitled_reserved)
-    return node.free

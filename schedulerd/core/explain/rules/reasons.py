@@ -12,8 +12,7 @@ from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from schedulerd.core.explain.causes import NoRoomCause
-from schedulerd.core.explain.rules import quotas
-from schedulerd.core.explain.rules.ask import cause_of, explain_ask, explain_without_nodes
+from schedulerd.core.explain.rules.ask import cause_of, explain_ask, explain_without_nodes, uses_of_queue
 from schedulerd.core.explain.rules.room import Room
 from schedulerd.core.explain.values import (
     ApplicationExplanation,
@@ -22,6 +21,7 @@ from schedulerd.core.explain.values import (
     ResourceUse,
     TaskGroupProgress,
 )
+from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
@@ -30,6 +30,13 @@ from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.pending_index import ClassOrder
 from schedulerd.core.state.pending.request_class import PendingClass
+from schedulerd.core.state.pending.rules.pending_allocations import (
+    Applications,
+    counted,
+    member_of,
+    not_counted,
+    with_others,
+)
 from schedulerd.core.state.pending.rules.states import (
     STATES,
     PendingState,
@@ -40,7 +47,6 @@ from schedulerd.core.state.pending.rules.states import (
     states_of,
 )
 from schedulerd.core.state.pending.rules.states import Cause as StateCause
-from schedulerd.core.state.pending.rules.waiting import Applications, counted, member_of, not_counted, with_others
 from schedulerd.core.state.quotas.rules import Blocked
 from schedulerd.core.state.step_context import ResourceManager
 
@@ -262,6 +268,7 @@ class Tallies:
             cause=cause if isinstance(cause, NoRoomCause) else cause_of(self._partition, tally.application, cause),
             application_id=tally.application.application_id,
             allocation_key=tally.ask.key,
+            pod=pod_of(tally.ask.spec.tags),
             resources=tally.ask.request_class.resources.nonzero(),
         )
 
@@ -369,7 +376,7 @@ def explain_queue(
 
 
 def _use(queue: Queue, name: str) -> ResourceUse:
-    uses, left_out = quotas.uses_of_queue(queue, name)
+    uses, left_out = uses_of_queue(queue, name)
     return ResourceUse(
         resource=name,
         used=queue.allocated[name],

@@ -10,10 +10,11 @@ from dataclasses import replace
 from enum import Enum, auto
 from itertools import islice
 
+from schedulerd.core.language.ask_tags import ask_name
 from schedulerd.core.language.facts.preemption import PreemptionRefusal, PreemptionRefused
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import PreemptionPolicy
-from schedulerd.core.preemption.rules.preemption_context import in_use
+from schedulerd.core.preemption.rules.preemption_context import in_use, no_right
 from schedulerd.core.preemption.rules.search import (
     Search,
     further_for_required_node,
@@ -34,6 +35,7 @@ from schedulerd.core.state.pending.retry_timers import Refused, attempts_of
 from schedulerd.core.state.plans.committing import commit_plan
 from schedulerd.core.state.plans.plan import Plan, PlannedPreemption
 from schedulerd.core.state.step_context import StepContext
+from schedulerd.sentences import preemption
 
 VISITS_PER_SLICE = 500
 """Visits of searches in one cycle, before other commands get a turn."""
@@ -45,12 +47,6 @@ BARRED_SAID_MAX = 3
 """Number of these nodes whose reason is in the message."""
 SEARCHES_MAX = 3
 """Maximum number of searches if the result no longer holds at the end of a search."""
-
-_REASONS = {
-    PreemptionRefusal.NOT_ENTITLED: "none of its queues, up to a fence or a max that is reached, is guaranteed what "
-    "it asks for",
-    PreemptionRefusal.NO_VICTIMS: "no queue that it may take from uses more than it is guaranteed",
-}
 
 
 class Progress(Enum):
@@ -278,7 +274,7 @@ def for_required_node(context: StepContext, reservation: Reservation, reserved_b
         victims = (
             (*victims, *beyond) if beyond else PlannedPreemption(application, ask, node, victims, "").up_to(answer.last)
         )
-    release_victims(context, reservation, victims, f"it may run on node {node.node_id} only")
+    release_victims(context, reservation, victims, preemption.only_there(node.node_id))
     return True
 
 
@@ -343,7 +339,7 @@ def _say_refused(
             application_id=application.application_id,
             allocation_key=ask.key,
             refusal=refusal,
-            reason=f"nothing is preempted for ask {ask.key}: {reason}",
+            reason=preemption.none(reason, ask_name(application.application_id, ask.key, ask.spec.tags)),
         )
     )
 
@@ -366,12 +362,14 @@ def _reason(search: Search, refusal: PreemptionRefusal) -> str:
             f"{_protections(search)}{barred}"
         )
     if refusal is not PreemptionRefusal.NOT_ENTITLED:
-        return f"{_REASONS[refusal]}{_protections(search)}"
+        return f"{preemption.NO_VICTIMS}{_protections(search)}"
+    if never := no_right(search.application, search.ask):
+        return never
     for queue in search.queue.path_to_root:
         used = in_use(queue)
         for name, amount in search.ask.request_class.items:
             if queue.guaranteed[name] and used[name] + amount > queue.guaranteed[name]:
-                return f"{queue.written} would use {name} {used[name] + amount} of {queue.guaranteed[name]} guaranteed"
+                return preemption.above_guarantee(queue.written, name, used[name] + amount, queue.guaranteed[name])
         if queue.properties.preemption_policy is PreemptionPolicy.FENCE:
             break
-    return _REASONS[refusal]
+    return preemption.NOT_ENTITLED

@@ -11,6 +11,8 @@ from schedulerd.core.state.alarm_events import ReliefPass
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import StepContext
+from schedulerd.sentences import quotas
+from schedulerd.sentences.words import sentence
 
 PASS_EACH_NS = SECOND_NS
 """Time between two passes over a queue that is still above its max, if the last pass preempted something."""
@@ -46,7 +48,7 @@ def on_time_over(context: StepContext, partition: Partition, queue: Queue, relie
     if victims:
         context.emit(_said(partition, queue, above, len(victims)))
     for victim in victims:
-        message = f"queue {queue.written} uses more than its max"
+        message = sentence(_why(queue, above))
         releases.request_release(context, partition, victim, ReleaseCause.PREEMPTED, message)
     if relief.found:
         relief_time.ring_at(context, partition, queue, context.now_ns + SLICE_EACH_NS, relief)
@@ -57,5 +59,8 @@ def on_time_over(context: StepContext, partition: Partition, queue: Queue, relie
 
 
 def _said(partition: Partition, queue: Queue, above: dict[str, int], victims: int) -> QuotaPreempted:
-    amounts = ", ".join(f"{name} {queue.allocated[name]} of max {queue.max[name]}" for name in sorted(above))
-    return QuotaPreempted(partition.rm_id, partition.name, queue.path, victims, f"uses {amounts}")
+    return QuotaPreempted(partition.rm_id, partition.name, queue.path, victims, _why(queue, above))
+
+
+def _why(queue: Queue, above: dict[str, int]) -> str:
+    return quotas.above_max(queue.written, {name: (queue.allocated[name], queue.max[name]) for name in above})

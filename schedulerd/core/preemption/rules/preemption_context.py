@@ -24,7 +24,7 @@ from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.quotas.limit_subject import LimitSubject
 from schedulerd.core.state.quotas.rules import blocked, blocked_by_limits, blocked_by_user_limits
-from schedulerd.core.state.quotas.sentences import sentence
+from schedulerd.sentences import preemption
 
 QUEUES_NOTED_MAX = 3
 """Maximum number of queues that are noted to have no more than their guarantees."""
@@ -109,11 +109,11 @@ class PreemptionContext:
                 )
                 why = blocked_by_user_limits(queue, together, key)
             if why is not None:
-                return sentence(why)
+                return why.clause()
             if key.starts_application and self._counts_starts(queue) and self._others_are_to_start(queue):
                 return f"applications that are about to start may be the last that queue {queue.written} lets run"
         why = blocked(self.queue, items, key) if self._limiting_queue == 0 and not self.preempts_within else None
-        return sentence(why) if why is not None else ""
+        return why.clause() if why is not None else ""
 
     def _may_have_room(self) -> bool:
         """Whether room may become free without victims: by pending releases or by aging reservations."""
@@ -195,13 +195,13 @@ class PreemptionContext:
             self.preempts_within and all(one.application.queue is self.queue for one in victims)
         ):
             priority = self.ask.spec.priority
-            return f"in {self.queue.written} its priority {priority} is above theirs (preemption.within-queue)"
+            return preemption.priority(self.queue.written, priority)
         guaranteed = frozenset().union(*self._entitled[1:])
         wanted = short.keys() & guaranteed or guaranteed
         level = next(level for level, rights in enumerate(self._entitled) if level and rights & wanted)
         name = min(self._entitled[level] & wanted)
         one = next(one for one in self.queue.path_to_root[:level] if one.guaranteed[name])
-        return f"{one.written} uses {name} {in_use(one)[name]} of the {one.guaranteed[name]} that it is guaranteed"
+        return preemption.below_guarantee(one.written, name, in_use(one)[name], one.guaranteed[name])
 
     def victim_leaves(self) -> Iterator[Queue]:
         """The leaf queues with possible victims, as far as guarantees go."""
@@ -292,6 +292,16 @@ def _preempts_within(application: Application, ask: Ask) -> bool:
         not ask.spec.placeholder
         or sum(group.pending for group in application.groups.values() if group.placeholder) <= 1
     )
+
+
+def no_right(application: Application, ask: Ask) -> str:
+    """Why nothing will ever be preempted for the ask, if it requires no node; '' if something may be."""
+    way, names = application.queue.path_to_root, [name for name, _ in ask.request_class.items]
+    if application.queue.properties.preemption_within_queue is WithinQueue.PRIORITY:
+        return ""
+    if any(queue.guaranteed[name] for queue in way for name in names):
+        return ""
+    return preemption.no_guarantee(of_others=any(queue.guaranteed for queue in way))
 
 
 def in_use(queue: Queue) -> Resources:

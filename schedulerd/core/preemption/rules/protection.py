@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import islice
 
+from schedulerd.amounts import resource
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.queue import Queue
+from schedulerd.sentences import preemption
 
 NODES_SEEN_MAX = 8
 """Maximum number of nodes whose allocations are checked."""
@@ -38,7 +40,7 @@ def on_nodes(context: PreemptionContext, needs: Iterable[tuple[Node, Resources]]
             kept.setdefault(queue, name)
     said = [_sentence(queue, name) for queue, name in islice(kept.items(), QUEUES_SAID_MAX)]
     if beyond and not said:
-        said.append(f"short there is {', '.join(sorted(beyond))}, which is not guaranteed to it")
+        said.append(f"short there is {', '.join(map(resource, sorted(beyond)))}, which is not guaranteed to it")
     return said
 
 
@@ -63,6 +65,4 @@ def _protected_on(context: PreemptionContext, node: Node, need: Resources) -> li
 
 def _sentence(queue: Queue, name: str) -> str:
     above = queue.allocated[name] - queue.leaving[name] - queue.guaranteed[name]
-    if above > 0:
-        return f"{queue.written} is only {name} {above} above its {name} guarantee"
-    return f"{queue.written} is {'at' if above == 0 else 'below'} its {name} guarantee"
+    return preemption.protected(queue.written, name, above)

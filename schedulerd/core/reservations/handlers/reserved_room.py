@@ -16,7 +16,6 @@ from schedulerd.core.state.nodes.own_room import fits_beside_own, gang_fits
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import admits_group
 from schedulerd.core.state.quotas.rules import blocked, blocked_by_limits, highest_blocked, stays_blocked
-from schedulerd.core.state.quotas.sentences import sentence
 from schedulerd.core.state.step_context import StepContext
 
 
@@ -120,10 +119,10 @@ def _lasting_block(application: Application, reservation: Reservation) -> str | 
     for queue in application.queue.path_to_root:
         if stays_blocked(queue, reservation.items, own_reserved):
             why = blocked(queue, pending_class.items, pending_class.quota_key, own_reserved)
-            return sentence(why) if why is not None else None
+            return why.clause() if why is not None else None
         why = blocked_by_limits(queue, pending_class.items, pending_class.quota_key)
         if why is not None:
-            return sentence(why)
+            return why.clause()
     return None
 
 

@@ -51,10 +51,10 @@ from schedulerd.core.state.pending.parent_entity import BlockReason
 from schedulerd.core.state.pending.request_class import PendingClass
 from schedulerd.core.state.pending.rules.states import PendingState, blocking_rule, group_state
 from schedulerd.core.state.quotas.rules import highest_blocked
-from schedulerd.core.state.quotas.sentences import sentence
 from schedulerd.core.state.step_context import ResourceManager, StepContext
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
+from schedulerd.sentences import preemption, turns
 
 ROUND_NS = SECOND_NS
 """Delay from an event until the next round."""
@@ -103,7 +103,7 @@ def on_facts(context: StepContext, rm: ResourceManager, states: SchedulingStateT
             case Allocated(rm_id=rm.rm_id, recovered=False):
                 _tell_proven(context, rm, states, fact, SchedulingState.SCHEDULED, f"placed on node {fact.node_id}")
             case Reserved(rm_id=rm.rm_id):
-                reason = f"room is reserved for it on node {fact.node_id}"
+                reason = preemption.kept(fact.node_id)
                 _tell_proven(context, rm, states, fact, SchedulingState.RESERVED, reason)
             case ReservationEnded(rm_id=rm.rm_id) | AskWithdrawn(rm_id=rm.rm_id):
                 _tell_proven(context, rm, states, fact)
@@ -394,5 +394,5 @@ def _reason(
     leaf, pending_class = scan.place
     why = highest_blocked(leaf, pending_class.items, pending_class.quota_key)
     if why is not None:
-        return sentence(why)
-    return "quotas and limits have room only for asks before it, which fit on no node"
+        return why.clause()
+    return turns.ONLY_BEFORE

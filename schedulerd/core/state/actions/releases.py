@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from schedulerd.core.language.ask_tags import ask_name
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts.fact import (
     AskAdded,
@@ -25,6 +26,7 @@ from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import StepContext
+from schedulerd.sentences import preemption
 
 _TERMINATIONS = {
     ReleaseCause.REPLACED: TerminationType.PLACEHOLDER_REPLACED,
@@ -216,7 +218,7 @@ def release_victims(context: StepContext, reservation: Reservation, victims: Seq
             number=reservation.number,
         )
     )
-    message = f"makes room on {reservation.node.node_id} for ask {ask.key} of application {application.application_id}"
+    message = preemption.victim(ask_name(application.application_id, ask.key, ask.spec.tags), why)
     partition = context.partition_of(application)
     for victim in victims:
         commit_room.make_room(reservation, victim, context.now_ns)

@@ -7,6 +7,8 @@ else on another node with room, else it is pending again. The ledgers change onc
 
 from __future__ import annotations
 
+from schedulerd.amounts import amount, amount_text
+from schedulerd.core.language.ask_tags import ask_name
 from schedulerd.core.language.facts.fact import Fact, ReleaseCause, WithdrawCause
 from schedulerd.core.language.facts.gangs import SwapRefused
 from schedulerd.core.state.actions import predicate_checks, releases
@@ -86,7 +88,8 @@ def _swap(
         update_groups(partition, application, placeholders=False)
     if application.gang is not None and application.gang.idle_since_ns is not None:
         application.gang.idle_since_ns = context.now_ns
-    message = f"ask {ask.key} takes the room of placeholder {placeholder.key}"
+    who = ask_name(application.application_id, ask.key, ask.spec.tags)
+    message = f"{who} takes the room of placeholder {placeholder.key}"
     releases.request_release(context, partition, placeholder, ReleaseCause.REPLACED, message)
 
 
@@ -189,9 +192,11 @@ def _refuse(context: StepContext, application: Application, task_group: TaskGrou
 def _why_too_small(placeholder: Allocation, ask: Ask) -> str:
     name = placeholder.request_class.resources.lacks(ask.request_class.items)
     assert name is not None
+    asked, held = ask.request_class.resources[name], placeholder.request_class.resources[name]
+    who = ask_name(placeholder.application.application_id, ask.key, ask.spec.tags)
     return (
-        f"ask {ask.key} does not fit: it wants {name} {ask.request_class.resources[name]}, "
-        f"placeholder {placeholder.key} has {placeholder.request_class.resources[name]}"
+        f"{who} does not fit: it asks for {amount(name, asked)}, placeholder {placeholder.key} has "
+        f"{amount_text(name, held)}"
     )
 
 

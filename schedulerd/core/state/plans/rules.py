@@ -16,7 +16,6 @@ from schedulerd.core.state.pending.asks import admits_group
 from schedulerd.core.state.plans.plan import Plan, PlannedAllocation
 from schedulerd.core.state.quotas.quota_key import QuotaKey
 from schedulerd.core.state.quotas.rules import blocked, blocked_together
-from schedulerd.core.state.quotas.sentences import sentence
 
 _Wanted: TypeAlias = tuple[Application, Ask, Node]
 
@@ -107,7 +106,7 @@ def _against_quotas(planned: Sequence[PlannedAllocation]) -> str | None:
         for queue in one.application.queue.path_to_root:
             rule = blocked(queue, one.ask.request_class.items, key)
             if rule is not None:
-                return sentence(rule)
+                return rule.clause()
         wanted.append((one.application.queue, one.ask.request_class.resources, key, one.application.application_id))
     rule = blocked_together(wanted) if len(wanted) > 1 else None
-    return sentence(rule) if rule is not None else None
+    return rule.clause() if rule is not None else None

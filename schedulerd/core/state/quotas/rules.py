@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from schedulerd.core.language.resources import Items, Limits, Resources
 from schedulerd.core.state.quotas.quota_key import PLAIN, QuotaKey
 from schedulerd.core.state.quotas.usage import UNUSED
+from schedulerd.sentences import quotas
 
 if TYPE_CHECKING:
     from schedulerd.core.language.specs import LimitSpec
@@ -53,6 +54,10 @@ class Blocked(NamedTuple):
     account: str = ""
     """The user or group of a limit."""
     is_group: bool = False
+
+    def clause(self) -> str:
+        """For people: the rule, and the amounts that show why it blocks."""
+        return quotas.rule(self.by.value, self.queue.written, self)
 
 
 def blocked(queue: Queue, items: Items, key: QuotaKey, own: Items = ()) -> Blocked | None:

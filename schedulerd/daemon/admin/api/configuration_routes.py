@@ -10,7 +10,8 @@ from itertools import islice
 from typing import Annotated
 
 from fastapi import Query, Request
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
@@ -132,8 +133,6 @@ class Validation:
     """What harms comes first; the same sentences as when the file is applied."""
 
 
-_CONFIGURATION, _VALIDATION = TypeAdapter(Configuration), TypeAdapter(Validation)
-_BROKEN_FILES = TypeAdapter(BrokenFiles)
 _TEXT_BODY = {
     "requestBody": {
         "required": True,
@@ -158,7 +157,7 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
         if len(used.text) > ETAG_BYTES_MAX // 6:  # a character has up to six bytes
             pieces = sources.queries.pieces(_written(shown))
             return StreamingResponse(pieces, media_type="application/json", headers={"cache-control": "no-store"})
-        return await answers.one(request, _CONFIGURATION, shown)
+        return await answers.one(request, shown)
 
     @router.get("/config/broken", response_model=BrokenFiles)
     async def list_broken_files(request: Request) -> Response:
@@ -167,7 +166,7 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
             BrokenFileItem(one.policy_group, one.source, one.problem, one.has_text_in_force, one.sentence(one.problem))
             for one in islice(sources.broken_files(), LISTED_MAX)
         ]
-        return await answers.one(request, _BROKEN_FILES, BrokenFiles(items))
+        return await answers.one(request, BrokenFiles(items))
 
     @router.post("/config/validate", response_model=Validation, openapi_extra=_TEXT_BODY)
     async def validate_configuration(request: Request, query: Annotated[ConfigurationQuery, Query()]) -> Response:
@@ -179,12 +178,12 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
                 queue_file = await sources.validate(text, "config")
         except QueueFileInvalid as error:
             refused = Validation(False, _cut(str(error)), "", _problems(error.problems), [], "", [])
-            return await answers.fresh(_VALIDATION, refused)
+            return await answers.fresh(refused)
         except (NoneLeft, Busy) as error:
             raise too_busy(str(error)) from error
         is_asked = bool(query.rm or sources.scheduler.cluster.resource_managers)
         rm = _registered(sources, query.rm) if is_asked else None
-        return await answers.fresh(_VALIDATION, _assessed(queue_file, rm, sources))
+        return await answers.fresh(_assessed(queue_file, rm, sources))
 
     return router
 
@@ -242,7 +241,7 @@ def _cut(text: str) -> str:
 
 def _written(shown: Configuration) -> Iterator[bytes]:
     """A large configuration as JSON, a part of its text at a time."""
-    head = _CONFIGURATION.dump_json(replace(shown, text=""))
+    head = to_json(replace(shown, text=""))
     yield head.removesuffix(b'""}') + b'"'
     for at in range(0, len(shown.text), _CHUNK):
         yield json.dumps(shown.text[at : at + _CHUNK])[1:-1].encode()

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.admin.api import event_scan, finding
 from schedulerd.daemon.admin.api.answers import Answers
 from schedulerd.daemon.admin.api.event_stream import EVENT_ITEM, EventStream, EventStreams
@@ -82,7 +83,7 @@ class EventQuery(EventFilter):
 def routes(sources: ApiSources, answers: Answers) -> Router:
     """The router of these routes."""
     router = Router(tags=["events"])
-    feed, streams = sources.feed, EventStreams(sources.feed, sources.queries)
+    feed, streams = sources.feed, EventStreams(sources.feed, sources.queries, sources.scheduler)
 
     async def with_whole_id(query: FilterT) -> FilterT:
         """The object may be an application by the id that its pods give it. Raises `HTTPException` with 404."""
@@ -99,7 +100,7 @@ def routes(sources: ApiSources, answers: Answers) -> Router:
         if query.after and query.before:
             raise HTTPException(422, "before: is set, and after is too; set one of them")
         query = await with_whole_id(query)
-        body = await answers.finish(_list(feed.ring, query))
+        body = await answers.finish(_list(feed.ring, query, sources.scheduler))
         return Response(body, headers={"cache-control": "no-store"}, media_type="application/json")
 
     @router.get(
@@ -154,7 +155,7 @@ def _parts(ring: EventRing, name: str, event_id: str) -> tuple[str, int]:
     return instance_id, int(number)
 
 
-def _list(ring: EventRing, query: EventQuery) -> Generator[None, None, bytes]:
+def _list(ring: EventRing, query: EventQuery, scheduler: Scheduler) -> Generator[None, None, bytes]:
     """The answer as JSON."""
     previous = ""
     if query.after:
@@ -168,7 +169,7 @@ def _list(ring: EventRing, query: EventQuery) -> Generator[None, None, bytes]:
             previous = f"{ring.instance_id}:{found.edge}"
     texts = []
     for one in found.events:
-        texts.append(EVENT_ITEM.dump_json(event(one, ring.instance_id)))
+        texts.append(EVENT_ITEM.dump_json(event(one, ring.instance_id, scheduler)))
         yield
     rest = {
         "next": f"{ring.instance_id}:{following - 1}" if following else "",

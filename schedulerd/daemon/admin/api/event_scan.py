@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import NamedTuple, Protocol
 
 from schedulerd.observe.event_record import Event
-from schedulerd.observe.event_ring import EventRing
+from schedulerd.observe.event_ring import EventCursor, EventRing
 
 SCANNED_MAX = 20_000
 """Events that one search looks at; then it ends with a place to go on, however few events it found."""
@@ -44,18 +44,12 @@ class Found(NamedTuple):
 def forwards(ring: EventRing, wanted: Filter, start: int, end: int, count: int) -> Generator[None, None, Found]:
     """The first `count` events from `start` on, before `end`."""
     events: list[Event] = []
-    at, lost = start, 0
     stop = min(end, ring.next_id, max(start, ring.lowest_id) + SCANNED_MAX)
-    while at < stop and len(events) < count:
-        read = ring.read(at, _BATCH, wanted.rm, stop)
-        at, lost = read.next_id, lost + read.lost
-        matching = [one for one in read.events if wanted.wants(one)]
-        missing = count - len(events)
-        events += matching[:missing]
-        if len(matching) > missing:
-            at = matching[missing].event_id
+    cursor = EventCursor(ring, start, wanted.rm, wanted.wants, stop)
+    while not cursor.is_at_end and len(events) < count:
+        events += cursor.take(count - len(events), _BATCH)
         yield
-    return Found(events, at, lost)
+    return Found(events, cursor.at, cursor.lost)
 
 
 def backwards(ring: EventRing, wanted: Filter, end: int, count: int) -> Generator[None, None, Found]:
@@ -65,8 +59,7 @@ def backwards(ring: EventRing, wanted: Filter, end: int, count: int) -> Generato
     stop = max(ring.lowest_id, end - SCANNED_MAX)
     while at > stop and missing:
         begin = max(stop, at - _BATCH)
-        read = ring.read(begin, at - begin, wanted.rm, at)
-        last = [one for one in read.events if wanted.wants(one)][-missing:]
+        last = EventCursor(ring, begin, wanted.rm, wanted.wants, at).take(at - begin)[-missing:]
         missing -= len(last)
         at = begin if missing else last[0].event_id
         batches.append(last)

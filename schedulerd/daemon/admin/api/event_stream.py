@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
+from schedulerd.core.scheduler import Scheduler
 from schedulerd.daemon.admin.api import event_scan
 from schedulerd.daemon.admin.api.event_scan import Filter
 from schedulerd.daemon.admin.api.models import EventItem
@@ -54,10 +55,10 @@ class Chunk(NamedTuple):
 class EventStreams:
     """What all streams share."""
 
-    def __init__(self, feed: EventFeed, queries: StateQueries) -> None:
+    def __init__(self, feed: EventFeed, queries: StateQueries, scheduler: Scheduler) -> None:
         self.feed = feed
         self.open = Shared(STREAMS_MAX, "streams of events are open")
-        self._queries = queries
+        self._queries, self._scheduler = queries, scheduler
         self._turn = asyncio.Lock()
         """Held for one chunk, so that the loop goes round between two streams, and no chunk is made twice."""
         self._kept: OrderedDict[tuple[object, ...], Chunk] = OrderedDict()
@@ -85,7 +86,7 @@ class EventStreams:
         if found.lost:
             texts.append(b"event: lost\ndata: " + json.dumps({"lost": found.lost}).encode() + b"\n\n")
         for one in found.events:
-            item = event(one, ring.instance_id)
+            item = event(one, ring.instance_id, self._scheduler)
             texts.append(b"id: " + item.id.encode() + b"\ndata: " + EVENT_ITEM.dump_json(item) + b"\n\n")
             yield
         return Chunk(b"".join(texts), found.edge, found.lost)
@@ -112,19 +113,15 @@ class EventStream(EndlessResponse):
             raise too_busy(f"{error}; close one first") from error
 
     async def send_all(self, write: Write) -> None:
-        woken = asyncio.Event()
         feed, ring = self._streams.feed, self._streams.ring
-        at = ring.next_id if self._start is None else self._start
-        with feed.follow(woken.set, self._wanted.rm):
+        with feed.follow(self._wanted.rm, self._start) as follower:
             await write(f": instance {ring.instance_id}\nretry: 1000\n\n".encode())
             while not feed.closed:
-                at = await self._send_from(at, ring.next_id, write)
-                try:
-                    await asyncio.wait_for(woken.wait(), HEARTBEAT_SECONDS)
+                follower.at = await self._send_from(follower.at, ring.next_id, write)
+                if await follower.wait(HEARTBEAT_SECONDS):
                     await asyncio.sleep(TICK_SECONDS - asyncio.get_running_loop().time() % TICK_SECONDS)
-                except TimeoutError:
+                else:
                     await write(b": still here\n\n")
-                woken.clear()
 
     async def _send_from(self, at: int, end: int, write: Write) -> int:
         """Sends all events from `at` on, before `end`. Returns where to go on."""

@@ -33,6 +33,8 @@ class ReasonLine:
     """The application of an example."""
     ask: str
     """The ask of an example."""
+    pod: str
+    """NAMESPACE/NAME if it is of a Kubernetes pod."""
 
 
 @documented

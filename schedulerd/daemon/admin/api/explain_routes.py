@@ -5,17 +5,18 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator
 from itertools import islice
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 from fastapi import Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from schedulerd.core.explain.rules.ask import POD_NAME_TAG, explain_ask, pod_of
+from schedulerd.core.explain.rules.ask import explain_ask
 from schedulerd.core.explain.rules.fits import Supposed, fits
 from schedulerd.core.explain.rules.reasons import explain_application, explain_queue
-from schedulerd.core.explain.values import Reason
+from schedulerd.core.explain.values import Reason, with_wall_times
+from schedulerd.core.language.ask_tags import POD_NAME_TAG, pod_of
 from schedulerd.core.language.checks import shown
 from schedulerd.core.language.reading import INT64_MAX
 from schedulerd.core.language.resources import Resources
@@ -24,7 +25,7 @@ from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.views.view import unclaimed
 from schedulerd.daemon.admin.api import finding
-from schedulerd.daemon.admin.api.answers import Answers, with_wall_times
+from schedulerd.daemon.admin.api.answers import Answers
 from schedulerd.daemon.admin.api.explain_answers import (
     ApplicationAnswer,
     AskAnswer,
@@ -107,12 +108,6 @@ class SupposedAsk(BaseModel):
     required_node: str = Field(default="", max_length=finding.NAME_LENGTH_MAX)
 
 
-_ASK = TypeAdapter(AskAnswer)
-_APPLICATION = TypeAdapter(ApplicationAnswer)
-_QUEUE = TypeAdapter(QueueAnswer)
-_FITS = TypeAdapter(FitsAnswer)
-
-
 _NOT_KNOWN = "is not known here: it was never seen, or is no longer remembered"
 
 
@@ -140,41 +135,37 @@ class _Explaining:
         """Runs work on a partition. Raises `HTTPException` with 404 if it is dropped meanwhile, or 503."""
         return await self._answers.finish(_while_current(self.sources, found, work))
 
-    async def written(self, adapter: TypeAdapter[Any], answer: object) -> Response:
-        return await self._answers.fresh(adapter, answer)
+    async def written(self, answer: object) -> Response:
+        return await self._answers.fresh(answer)
 
     async def ask(self, found: Place, application: Application, ask: Ask) -> Response:
         """Why an ask waits."""
         now = self.sources.clocks()
         work = explain_ask(found.rm, found.partition, application, ask, now.monotonic_ns)
-        explanation = await self.finish(found, work)
-        answer = AskAnswer(
-            sentences.ask_summary(explanation),
-            sentences.ask_details(explanation),
-            with_wall_times(explanation, now.epoch_ns),
-        )
-        return await self.written(_ASK, answer)
+        explanation = with_wall_times(await self.finish(found, work), now.epoch_ns)
+        answer = AskAnswer(sentences.ask_summary(explanation), sentences.ask_details(explanation), explanation)
+        return await self.written(answer)
 
     async def application(self, found: Place, application: Application) -> Response:
         """What an application waits for."""
         now = self.sources.clocks()
         work = explain_application(found.rm, found.partition, application, now.monotonic_ns, surveys=True)
-        explanation = await self.finish(found, work)
+        explanation = with_wall_times(await self.finish(found, work), now.epoch_ns)
         first = explanation.next_ask
         answer = ApplicationAnswer(
             [*sentences.application_summary(explanation), *self.unclaimed(found, application.application_id)],
             _lines(explanation.reasons, explanation.now_ns),
             [*sentences.ask_summary(first), *sentences.ask_details(first)] if first is not None else [],
-            with_wall_times(explanation, now.epoch_ns),
+            explanation,
         )
-        return await self.written(_APPLICATION, answer)
+        return await self.written(answer)
 
     async def ended_ask(self, found: Place, application_id: str, key: str) -> Response | None:
         """What has become of an ask that is not there; None if it was never seen."""
         rm_id, partition, now_ns = found.rm.rm_id, found.partition.name, self.sources.clocks().wall_ns
         said = self.sources.ended.ask(rm_id, partition, application_id, key, now_ns)
         summary = [*([said] if said else []), *self.unclaimed(found, application_id, key)]
-        return await self.written(_ASK, AskAnswer(summary, [], None)) if summary else None
+        return await self.written(AskAnswer(summary, [], None)) if summary else None
 
     def unclaimed(self, found: Place, application_id: str, key: str = "") -> list[str]:
         """What is said of the unclaimed allocations of an application, or of one of its keys."""
@@ -191,7 +182,7 @@ class _Explaining:
             rm_id, partition = found.rm.rm_id, found.partition.name
             said = self.sources.ended.application(rm_id, partition, application_id, now.wall_ns)
         summary = [*([said] if said else []), *self.unclaimed(found, application_id)]
-        return await self.written(_APPLICATION, ApplicationAnswer(summary, [], [], None)) if summary else None
+        return await self.written(ApplicationAnswer(summary, [], [], None)) if summary else None
 
     def living(self, found: Place, application_id: str) -> Application:
         """The application. Raises `HTTPException` with 404 and what has become of it, if that is known."""
@@ -218,7 +209,7 @@ class _Explaining:
                 others = f"the first {OTHER_ASKS_SEEN_MAX:,} asks of others"
                 told = f"is not among the asks of its namespace, nor {others}; name its application and its ask"
             raise HTTPException(404, f"pod: {wanted} {told}")
-        return await self.written(_ASK, AskAnswer([said], [], None))
+        return await self.written(AskAnswer([said], [], None))
 
     async def queue(self, found: Place, queue: Queue) -> Response:
         """What waits in a queue and below."""
@@ -230,7 +221,7 @@ class _Explaining:
             _lines(explanation.reasons, explanation.now_ns),
             with_wall_times(explanation, now.epoch_ns),
         )
-        return await self.written(_QUEUE, answer)
+        return await self.written(answer)
 
     async def fits(self, found: Place, queue: Queue, supposed: SupposedAsk) -> Response:
         """Whether a supposed ask would be placed."""
@@ -241,7 +232,7 @@ class _Explaining:
         answer = FitsAnswer(
             sentences.fits_summary(result), sentences.fits_details(result), with_wall_times(result, now.epoch_ns)
         )
-        return await self.written(_FITS, answer)
+        return await self.written(answer)
 
 
 def routes(sources: ApiSources, answers: Answers) -> Router:
@@ -352,7 +343,7 @@ def _pod_among(
                 yield
             named = [one for one in some if (tags := one.spec.tags) and wanted.endswith(tags.get(POD_NAME_TAG, "/"))]
             for ask in named:
-                if pod_of(ask) != wanted:
+                if pod_of(ask.spec.tags) != wanted:
                     continue
                 if ask.pending or ask.swaps:
                     return (application, ask), True
@@ -365,9 +356,10 @@ def _lines(reasons: list[Reason], now_ns: int) -> list[ReasonLine]:
         ReasonLine(
             one.allocations,
             one.applications,
-            sentences.reason_sentence(one, now_ns),
+            sentences.reason_clause(one, now_ns),
             one.application_id,
             one.allocation_key,
+            one.pod,
         )
         for one in reasons
     ]

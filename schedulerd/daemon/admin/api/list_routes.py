@@ -7,7 +7,7 @@ from functools import partial
 from typing import Annotated, Any
 
 from fastapi import Query, Request
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -21,22 +21,6 @@ from schedulerd.daemon.admin.api.projections import Projection
 from schedulerd.daemon.admin.api.routers import Router
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.daemon.runtime.shares import Shared
-
-_ADAPTERS: dict[type, TypeAdapter[Any]] = {
-    kind: TypeAdapter(kind)
-    for kind in (
-        m.QueueItem,
-        m.ApplicationItem,
-        m.ApplicationDetail,
-        m.AskItem,
-        m.NodeItem,
-        m.GangItem,
-        m.ReservationItem,
-        m.PreemptionItem,
-        m.UserItem,
-        m.LimitItem,
-    )
-}
 
 MakeListing = Callable[..., Listing[Any]]
 
@@ -56,8 +40,8 @@ class _Pages:
         self._answers = answers
         self._lists = lists
 
-    async def of(self, query: PageQuery, make: MakeListing, kind: type) -> Response:
-        """A page of the listing that `make` makes, of models of this kind."""
+    async def of(self, query: PageQuery, make: MakeListing) -> Response:
+        """A page of the listing that `make` makes."""
         found = finding.place(self._sources.scheduler, query)
         if path := getattr(query, "queue", ""):
             finding.queue(found, path)  # a queue that is mistyped is no queue without anything in it
@@ -66,7 +50,7 @@ class _Pages:
             query = query.model_copy(update={"application": await self._answers.finish(work)})
         projection = Projection(found, self._sources.clocks().epoch_ns)
         listing = make(found, query, projection, partial(finding.is_current, self._sources.scheduler, found))
-        return PageAnswer(self._sources.queries, self._lists, listing, query, _ADAPTERS[kind])
+        return PageAnswer(self._sources.queries, self._lists, listing, query)
 
 
 def routes(sources: ApiSources, answers: Answers, lists: Shared) -> Router:
@@ -82,47 +66,47 @@ def _add_lists(router: Router, pages: _Pages) -> None:
     @router.get("/queues", response_model=Page[m.QueueItem], tags=["queues"])
     async def list_queues(query: Annotated[listings.QueueQuery, Query()]) -> Response:
         """The queue tree, parents before their children."""
-        return await pages.of(query, listings.queues, m.QueueItem)
+        return await pages.of(query, listings.queues)
 
     @router.get("/limits", response_model=Page[m.LimitItem], tags=["queues"])
     async def list_limits(query: Annotated[listings.QueueQuery, Query()]) -> Response:
         """Limits of users and groups, by queue."""
-        return await pages.of(query, listings.limits, m.LimitItem)
+        return await pages.of(query, listings.limits)
 
     @router.get("/users", response_model=Page[m.UserItem], tags=["queues"])
     async def list_users(query: Annotated[listings.UserQuery, Query()]) -> Response:
         """What users, and groups that count for limits, use in each queue."""
-        return await pages.of(query, listings.users, m.UserItem)
+        return await pages.of(query, listings.users)
 
     @router.get("/applications", response_model=Page[m.ApplicationItem], tags=["applications"])
     async def list_applications(query: Annotated[listings.ApplicationListQuery, Query()]) -> Response:
         """Applications in the order of submission."""
-        return await pages.of(query, listings.applications, m.ApplicationItem)
+        return await pages.of(query, listings.applications)
 
     @router.get("/asks", response_model=Page[m.AskItem], tags=["applications"])
     async def list_asks(query: Annotated[listings.AskQuery, Query()]) -> Response:
         """Asks in the order of submission of their applications."""
-        return await pages.of(query, listings.asks, m.AskItem)
+        return await pages.of(query, listings.asks)
 
     @router.get("/gangs", response_model=Page[m.GangItem], tags=["applications"])
     async def list_gangs(query: Annotated[listings.GangQuery, Query()]) -> Response:
         """Gangs in the order of submission of their applications."""
-        return await pages.of(query, listings.gangs, m.GangItem)
+        return await pages.of(query, listings.gangs)
 
     @router.get("/nodes", response_model=Page[m.NodeItem], tags=["nodes"])
     async def list_nodes(query: Annotated[listings.NodeQuery, Query()]) -> Response:
         """Nodes by id."""
-        return await pages.of(query, listings.nodes, m.NodeItem)
+        return await pages.of(query, listings.nodes)
 
     @router.get("/reservations", response_model=Page[m.ReservationItem], tags=["nodes"])
     async def list_reservations(query: Annotated[listings.ReservationQuery, Query()]) -> Response:
         """Reservations, oldest first."""
-        return await pages.of(query, listings.reservations, m.ReservationItem)
+        return await pages.of(query, listings.reservations)
 
     @router.get("/preemptions", response_model=Page[m.PreemptionItem], tags=["nodes"])
     async def list_preemptions(query: Annotated[listings.ReservationQuery, Query()]) -> Response:
         """Allocations that are being preempted, and for which asks."""
-        return await pages.of(query, listings.preemptions, m.PreemptionItem)
+        return await pages.of(query, listings.preemptions)
 
 
 def _add_objects(router: Router, sources: ApiSources, answers: Answers) -> None:
@@ -135,7 +119,7 @@ def _add_objects(router: Router, sources: ApiSources, answers: Answers) -> None:
     async def get_queue(request: Request, path: str, where: Annotated[Where, Query()]) -> Response:
         """One queue by its full path."""
         found, shows = projection(where)
-        return await answers.one(request, _ADAPTERS[m.QueueItem], shows.queue(finding.queue(found, path)))
+        return await answers.one(request, shows.queue(finding.queue(found, path)))
 
     @router.get("/applications/{application:name}", response_model=m.ApplicationDetail, tags=["applications"])
     async def get_application(
@@ -146,7 +130,7 @@ def _add_objects(router: Router, sources: ApiSources, answers: Answers) -> None:
         name = await answers.finish(finding.application_id(found, application, where.namespace))
         found, shows = projection(where)  # it may be dropped by now
         one = shows.application_detail(finding.application(found, name))
-        return await answers.one(request, _ADAPTERS[m.ApplicationDetail], one)
+        return await answers.one(request, one)
 
     @router.get("/nodes/{node:name}", response_model=m.NodeItem, tags=["nodes"])
     async def get_node(request: Request, node: str, where: Annotated[Where, Query()]) -> Response:
@@ -155,4 +139,4 @@ def _add_objects(router: Router, sources: ApiSources, answers: Answers) -> None:
         one = found.partition.nodes.get(node)
         if one is None:
             raise HTTPException(404, f"node: {shown(node)} is not registered")
-        return await answers.one(request, _ADAPTERS[m.NodeItem], shows.node(one))
+        return await answers.one(request, shows.node(one))

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 from starlette.exceptions import HTTPException
 
-from schedulerd.core.explain.rules.ask import NAMESPACE_TAG, POD_NAME_TAG
+from schedulerd.core.language.ask_tags import NAMESPACE_TAG, POD_NAME_TAG
 from schedulerd.core.language.checks import shown
 from schedulerd.core.language.lifecycles import ApplicationState, NodeState
 from schedulerd.core.state.model.allocation import Ask

@@ -227,6 +227,8 @@ class ReservationItem:
     node: str
     application: str
     ask: str
+    pod: str
+    """NAMESPACE/NAME if the ask is of a Kubernetes pod."""
     queue: str
     resources: Amounts
     entitled: bool
@@ -247,10 +249,13 @@ class PreemptionItem:
     application: str
     """The application of the ask that gets the room."""
     ask: str
+    pod: str
+    """NAMESPACE/NAME if the ask is of a Kubernetes pod."""
     node: str
     """The node on which the ask will run."""
     victim_application: str
     victim_ask: str
+    victim_pod: str
     victim_uuid: str
     victim_node: str
     victim_queue: str
@@ -285,6 +290,8 @@ class EventItem:
     type: EventType
     object: str
     """Id of the object: an application, a node, a queue."""
+    pod: str
+    """NAMESPACE/NAME if the object is an ask of a Kubernetes pod, while the ask is there; else ''."""
     reference: str
     change: str
     """none, set, add or remove."""

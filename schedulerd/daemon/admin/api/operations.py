@@ -7,7 +7,6 @@ from typing import Annotated
 
 import structlog
 from fastapi import Query, Request
-from pydantic import TypeAdapter
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -24,8 +23,6 @@ from schedulerd.daemon.admin.api.projections import Projection
 from schedulerd.daemon.admin.api.routers import Router
 from schedulerd.daemon.admin.api.sources import ApiSources
 from schedulerd.daemon.admin.api.tokens import Role
-
-_QUEUE = TypeAdapter(QueueItem)
 
 log = structlog.stdlib.get_logger(__name__)
 
@@ -70,4 +67,4 @@ async def _set_stopped(
         raise HTTPException(404, refused or f"the state of {rm_id!r} was dropped meanwhile")
     log.info("queue stopped" if stopped else "queue started", rm_id=rm_id, queue=queue.path, by=caller.name)
     shows = Projection(found, sources.clocks().epoch_ns)
-    return await answers.fresh(_QUEUE, shows.queue(queue))
+    return await answers.fresh(shows.queue(queue))

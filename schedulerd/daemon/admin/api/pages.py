@@ -14,15 +14,17 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
-from pydantic import Field, TypeAdapter
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
+from schedulerd.daemon.admin.api.answers import API_JSON
 from schedulerd.daemon.admin.api.finding import Where
 from schedulerd.daemon.admin.api.models import documented
 from schedulerd.daemon.admin.api.problems import too_busy
 from schedulerd.daemon.admin.state_queries import StateQueries
+from schedulerd.daemon.runtime.json_stream import PAUSE, Listed
 from schedulerd.daemon.runtime.shares import NoneLeft, Shared
 
 PAGE_ITEMS_MAX = 1_000
@@ -193,12 +195,11 @@ class PageAnswer(Response):
         lists: Shared,
         listing: Listing[Any],
         query: PageQuery,
-        adapter: TypeAdapter[Any],
     ) -> None:
         """Raises `HTTPException` if the cursor cannot be read."""
         super().__init__(headers={"cache-control": "no-store"})
         del self.headers["content-length"]
-        self._queries, self._lists, self._listing, self._adapter = queries, lists, listing, adapter
+        self._queries, self._lists, self._listing = queries, lists, listing
         self._limit = query.limit
         self._after = decode_cursor(query.cursor, listing.order.types)
 
@@ -215,12 +216,11 @@ class PageAnswer(Response):
             raise too_busy(f"{error}; try again when they are written") from error
 
     def _write(self, selected: _Selected) -> Iterator[bytes]:
-        yield b'{"items":['
-        before = b""
-        for thing in selected.things:
-            item = self._listing.show(thing) if self._listing.is_current() else None
-            if item is not None:
-                yield before + self._adapter.dump_json(item)
-                before = b","
         cursor = encode_cursor(selected.next) if selected.next is not None else ""
-        yield b'],"next":' + json.dumps(cursor).encode() + b"}"
+        page = {"items": Listed(self._items(selected.things)), "next": cursor}
+        return map(str.encode, API_JSON.pieces(page))
+
+    def _items(self, things: Iterable[Any]) -> Iterator[object]:
+        for thing in things:
+            item = self._listing.show(thing) if self._listing.is_current() else None
+            yield PAUSE if item is None else item

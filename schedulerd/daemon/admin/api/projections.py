@@ -7,15 +7,17 @@ from itertools import islice
 from typing import Literal, NamedTuple
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.explain.rules.ask import pod_of
+from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.resources import Resources, within_int64
 from schedulerd.core.language.specs import LimitSpec
+from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.reservation import Reservation
+from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.rules.states import states_of
 from schedulerd.core.state.quotas.usage import UsageLedger
 from schedulerd.daemon.admin.api.finding import Place
@@ -39,7 +41,7 @@ from schedulerd.daemon.admin.api.models import (
     UserItem,
 )
 from schedulerd.observe.event_messages import reason
-from schedulerd.observe.event_record import Event, Kind
+from schedulerd.observe.event_record import Event, Kind, Record
 
 _NODES_NAMED_MAX = 10
 """Nodes of one ask that are named."""
@@ -140,7 +142,7 @@ class Projection:
             partition=self._partition,
             application=owner.application_id,
             ask=one.key,
-            pod=pod_of(one),
+            pod=pod_of(one.spec.tags),
             queue=owner.queue.written,
             user=owner.spec.user,
             resources=amounts(one.request_class.resources),
@@ -197,6 +199,7 @@ class Projection:
             node=one.node.node_id,
             application=one.application.application_id,
             ask=one.ask.key,
+            pod=pod_of(one.ask.spec.tags),
             queue=one.application.queue.written,
             resources={name: within_int64(amount) for name, amount in one.items},
             entitled=one.is_entitled,
@@ -212,9 +215,11 @@ class Projection:
             partition=self._partition,
             application=made.application.application_id,
             ask=made.ask.key,
+            pod=pod_of(made.ask.spec.tags),
             node=made.node.node_id,
             victim_application=victim.application.application_id,
             victim_ask=victim.key,
+            victim_pod=pod_of(victim.spec.tags),
             victim_uuid=victim.uuid,
             victim_node=victim.node.node_id,
             victim_queue=victim.application.queue.written,
@@ -250,9 +255,11 @@ EVENT_TYPES: Mapping[int, EventType] = {
 """Names of the kinds of objects. The scheduler interface has no kind for resource managers."""
 
 
-def event(one: Event, instance_id: str) -> EventItem:
+def event(one: Event, instance_id: str, scheduler: Scheduler) -> EventItem:
     """An event of any resource manager."""
     record = one.record
+    rm = scheduler.cluster.resource_managers.get(one.rm_id)
+    partition = rm.partitions.get(one.partition) if rm is not None else None
     kinds = si_pb2.EventRecord
     return EventItem(
         id=f"{instance_id}:{one.event_id}",
@@ -261,6 +268,7 @@ def event(one: Event, instance_id: str) -> EventItem:
         partition=one.partition,
         type=EVENT_TYPES[record.kind],
         object=record.object_id,
+        pod=pod_of_request(partition, record) if partition is not None else "",
         reference=record.reference_id,
         change=kinds.ChangeType.Name(record.change).lower(),
         detail=kinds.ChangeDetail.Name(record.detail).lower(),
@@ -268,6 +276,13 @@ def event(one: Event, instance_id: str) -> EventItem:
         message=record.message,
         resources={name: within_int64(amount) for name, amount in record.resources.items()},
     )
+
+
+def pod_of_request(partition: Partition, record: Record) -> str:
+    """NAMESPACE/NAME of the pod that an event of a request is about, while its ask is there; else ''."""
+    application = partition.applications.get(record.group) if record.kind == Kind.REQUEST else None
+    ask = application.asks.get(record.object_id) if application is not None else None
+    return pod_of(ask.spec.tags) if ask is not None else ""
 
 
 def amounts(resources: Resources) -> Amounts:

@@ -8,7 +8,13 @@ from dataclasses import dataclass, field
 from schedulerd.core.language.lifecycles import NodeState
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.rules.waiting import Applications, counted, member_of, not_counted, with_others
+from schedulerd.core.state.pending.rules.pending_allocations import (
+    Applications,
+    counted,
+    member_of,
+    not_counted,
+    with_others,
+)
 
 _A_TURN = 64
 _FIRST = ("vcore", "memory")

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from itertools import islice
 from typing import NamedTuple
 
-from schedulerd.core.explain.rules.ask import pod_of
+from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.daemon.admin.api.finding import Place, ids_of_namespaces
 from schedulerd.daemon.admin.ui.addresses import Addresses
 from schedulerd.daemon.admin.ui.texts import visible
@@ -71,7 +71,7 @@ def _pods(place: Place, links: Addresses, wanted: str) -> Generator[None, None, 
             if turn >= _A_TURN:
                 turn = 0
                 yield
-            matching = [(name, one) for one in some if part in (name := pod_of(one) or one.key).lower()]
+            matching = [(name, one) for one in some if part in (name := pod_of(one.spec.tags) or one.key).lower()]
             for name, ask in matching:
                 state = "waiting" if ask.pending or ask.swaps else "placed"
                 about = f"{state}, of {application.application_id}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import blake2s
 
-from schedulerd.amounts import VCORE
+from schedulerd.amounts import VCORE, resource
 
 TEXT_LENGTH_SHOWN = 400
 """Characters of one text on a page."""
@@ -70,8 +70,8 @@ def amount(name: str, value: int) -> str:
 
 
 def amounts(resources: Mapping[str, int]) -> str:
-    """`memory 1Gi, vcore 500m`."""
-    return ", ".join(f"{name} {amount(name, value)}" for name, value in resources.items())
+    """`1Gi memory, 500m cpu`."""
+    return ", ".join(f"{amount(name, value)} {resource(name)}" for name, value in resources.items())
 
 
 def _bytes(value: int) -> str:

@@ -7,15 +7,16 @@ is an attribute of it. The stream sends the same values, so the browser only has
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 from schedulerd.daemon.admin.ui.texts import row_key, visible
+from schedulerd.daemon.runtime.json_stream import JsonWriter, Listed
 
 Fields: TypeAlias = dict[str, str]
 
-_ROWS_A_TURN = 16
+_JSON = JsonWriter(json.dumps, ", ", ": ")
 
 
 class Row(NamedTuple):
@@ -96,19 +97,5 @@ def changes(old: View, new: View) -> Generator[None, None, bytes]:
 
 def _joined(head: dict[str, Any], lists: dict[str, tuple[list[Row], bool]]) -> Generator[None, None, bytes]:
     """As JSON: `o` says that the rows are all rows of the list, in order; a row without fields is as it was."""
-    pieces = []
-    for piece in _pieces(head, lists):
-        pieces.append(piece)
-        yield
-    return "".join(pieces).encode()
-
-
-def _pieces(head: dict[str, Any], lists: dict[str, tuple[list[Row], bool]]) -> Iterator[str]:
-    yield json.dumps(head)[:-1] + (", " if head and lists else "") + ('"l": {' if lists else "")
-    for number, (name, (rows, is_all)) in enumerate(lists.items()):
-        before = f'{", " if number else ""}{json.dumps(name)}: {{"o": {json.dumps(is_all)}, "r": ['
-        for at in range(0, len(rows), _ROWS_A_TURN):
-            yield before + json.dumps(rows[at : at + _ROWS_A_TURN])[1:-1]
-            before = ", "
-        yield (before if not rows else "") + "]}"
-    yield "}}" if lists else "}"
+    all_rows = {name: {"o": is_all, "r": Listed(rows)} for name, (rows, is_all) in lists.items()}
+    return (yield from _JSON.whole({**head, "l": all_rows} if lists else head))

@@ -6,8 +6,6 @@ Every write carries the resource version of what it replaces: a 409 is the only 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -42,17 +40,6 @@ class Lease(msgspec.Struct):
 
 
 _LEASE = msgspec.json.Decoder(Lease)
-
-
-def micro_time(wall_s: float) -> str:
-    """Seconds since the epoch as a MicroTime of the API."""
-    seconds, micros = divmod(round(wall_s * 1_000_000), 1_000_000)
-    return f"{_whole_second(seconds)}.{micros:06d}Z"
-
-
-@lru_cache(8)
-def _whole_second(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
 
 
 def lease_of(body: bytes) -> Lease:

@@ -7,7 +7,7 @@
 | `late_declaration` | pods wait for the one that declares the task groups of their application |
 | `earlier_run` | pods wait for the end of an earlier run of their application |
 | `placeholder_pods` | names and bodies of placeholder pods |
-| `members` | members get nodes: how many placeholders are still needed |
+| `surplus` | members get nodes: how many placeholders are still needed |
 | `door` | what pods and applications ask first: whether there is a gang |
 | `membership` | pods join and leave gangs |
 | `slots` | placeholders are created or asked for, and given up |

@@ -36,14 +36,14 @@ def allocated(model: Model, event: Allocated) -> bool:
         return True
     own.uuid = event.uuid
     model.promised.pop(own.uid, None)
-    refusals = model.view.judge(own.judged, event.node, first_only=True)
+    refusals = model.predicates.judge(own.judged, event.node, first_only=True)
     if refusals and own.slot is not None and own.application is not None:
         own.slot.needs_callback = True
         slots.lose(model, own.application, own, refused=f"{event.node}: {', '.join(reasons(refusals))}")
         return True
     own.enter(PodTrigger.HOLD_ROOM)
     own.node = event.node
-    model.view.assume(own.judged, event.node)
+    model.cache.assume(own.judged, event.node)
     waiting.forget(model, own)
     model.stop_using_class(own)
     note_placed(model, own)

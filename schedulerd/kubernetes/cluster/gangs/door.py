@@ -1,7 +1,7 @@
 """The door to gangs: what pods and applications have to do with them.
 
 Each function first asks the pod or application itself whether there is a gang here. One without a gang enters no other
-module of this package. The modules above (`slots`, `members`, `life`, `answers`) are entered only for a pod whose
+module of this package. The modules above (`slots`, `surplus`, `life`, `answers`) are entered only for a pod whose
 `gang` is not None, for a virtual placeholder, or when a gang is due.
 """
 

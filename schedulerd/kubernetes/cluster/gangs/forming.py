@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from schedulerd.kubernetes.cluster import applications, asking, joining
-from schedulerd.kubernetes.cluster.gangs import held_rooms, members, membership
+from schedulerd.kubernetes.cluster.gangs import held_rooms, membership, surplus
 from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age, known_group, why_unknown
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Group, KnownGroup, SlotState
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
@@ -13,8 +13,7 @@ from schedulerd.kubernetes.cluster.model import Application, ApplicationState, M
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind, task_group_name
 from schedulerd.kubernetes.metadata.pods import is_placed
 from schedulerd.kubernetes.objects.meta import epoch_seconds
-from schedulerd.kubernetes.pod_resources import pod_requests
-from schedulerd.kubernetes.resources import scheduler_names
+from schedulerd.kubernetes.resources import pod_requests, scheduler_names
 
 
 def form(model: Model, application: Application, gang: Gang) -> bool:
@@ -48,7 +47,7 @@ def form(model: Model, application: Application, gang: Gang) -> bool:
         for slot in list(gang.to_come):
             slot.state = SlotState.SPENT
     _count_bound(model, gang, bound)
-    members.give_up_surplus(model, application, gang)
+    surplus.give_up_surplus(model, application, gang)
     if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
         gang.stage, gang.has_run, gang.was_complete = GangStage.OVER, True, True
     gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)
@@ -78,7 +77,7 @@ def _count_bound(model: Model, gang: Gang, bound: list[OwnPod]) -> None:
     """Virtual placeholders are asked for without these members; pods were made for them too."""
     for own in bound:
         if gang.kind is PlaceholderKind.PODS:
-            members.runs_elsewhere(model, own)
+            surplus.runs_elsewhere(model, own)
         gang.placed[own.uid] = None
 
 

@@ -42,7 +42,7 @@ def check(model: Model) -> None:
     """Some time after a node has refused a placeholder."""
     model.is_gang_check_due = False
     gangs = sorted(filter(_is_incomplete, model.applications.values()), key=_age)
-    stuck = [one for one in gangs if any(own.uid in model.view.refused for own in _waiting(one))]
+    stuck = [one for one in gangs if any(own.uid in model.cache.refused for own in _waiting(one))]
     if stuck and len(gangs) > 1:
         schedule_check(model)
     for application in _next_ones(model, [one for one in stuck if _has_all_placeholders(one)]):
@@ -104,26 +104,26 @@ def _held(application: Application) -> list[OwnPod]:
 def _is_enough(model: Model, application: Application, giving: list[Application]) -> bool:
     """All placeholders of the gang that wait would find nodes, one after the other, without those of the others."""
     gone = [own.uid for one in giving for own in _held(one)]
-    names = model.view.node_names
+    names = model.cache.node_names
     tried: dict[str, int] = {}
     """Nodes that have refused placeholders of a task group, which are all alike."""
     found: list[OwnPod] = []
     is_enough = True
-    with model.view.refused.nothing_happens():
+    with model.cache.refused.nothing_happens():
         for own in _waiting(application):
-            if model.view.has_node(own.uid):
+            if model.cache.has_node(own.uid):
                 continue  # it was promised one
             at = tried.get(own.task_group, 0)
-            while at < len(names) and model.view.judge(own.judged, names[at], gone=gone, first_only=True):
+            while at < len(names) and model.predicates.judge(own.judged, names[at], gone=gone, first_only=True):
                 at += 1
             tried[own.task_group] = at
             if at == len(names):
                 is_enough = False
                 break
-            model.view.assume(own.judged, names[at], for_now=True)
+            model.cache.assume(own.judged, names[at], for_now=True)
             found.append(own)
         for own in found:
-            model.view.forget_assumed(own.uid)
+            model.cache.forget_assumed(own.uid)
     return is_enough
 
 

@@ -1,6 +1,6 @@
-"""The room that placeholders hold, in the view of the predicates: as which pod it counts, and who gets it.
+"""The room that placeholders hold, for the predicates: as which pod it counts, and who gets it.
 
-A placeholder counts as the oldest pod of its task group that exists, else as it was declared (`held_room`). The view
+A placeholder counts as the oldest pod of its task group that exists, else as it was declared (`held_room`). The cache
 knows it from the moment it is asked for, and it is on its node from its allocation on, as an assumed pod is; this holds
 for placeholder pods and virtual ones alike. When a member replaces it, its room goes on counting until the member has
 it: the daemon places the member only after the placeholder is gone, and nobody may take its port in between.
@@ -37,7 +37,7 @@ def count(model: Model, own: OwnPod) -> None:
     """The placeholder has a slot from now on, or its task group has another oldest pod."""
     counted = note_placeholder(own, own.pod)
     # Volumes are not held: those of the oldest member would be in the way of that member.
-    model.view.put_pod(replace(counted, spec=replace(counted.spec, volumes=None)) if counted.spec.volumes else counted)
+    model.cache.put_pod(replace(counted, spec=replace(counted.spec, volumes=None)) if counted.spec.volumes else counted)
 
 
 def find_oldest(gang: Gang, members: list[OwnPod]) -> None:
@@ -75,7 +75,7 @@ def member_left(model: Model, application: Application, gang: Gang, own: OwnPod)
 def idle_on(model: Model, own: OwnPod, node: str) -> list[str]:
     """The one placeholder on the node that the member replaces if it goes there; nothing if there is none."""
     application = own.application
-    there = model.view.state.nodes.get(node)
+    there = model.cache.state.nodes.get(node)
     if own.is_placeholder or not own.task_group or application is None or application.gang is None or there is None:
         return []
     for uid in there.pods:
@@ -91,10 +91,10 @@ def keep(model: Model, own: OwnPod) -> None:
     """A member is about to get the room of this placeholder, which is gone."""
     gang = own.application.gang if own.application is not None else None
     if gang is None or not own.node:
-        model.view.remove_pod(own.uid)
+        model.cache.remove_pod(own.uid)
         return
     counted = note_placeholder(own, own.pod)
-    model.view.put_pod(replace(counted, spec=replace(counted.spec, node_name=own.node, volumes=None)))
+    model.cache.put_pod(replace(counted, spec=replace(counted.spec, node_name=own.node, volumes=None)))
     room = KeptRoom(gang, own.task_group, own.node)
     gang.kept_rooms.setdefault((room.group, room.node), {})[own.uid] = None
     model.kept_rooms[own.uid] = room
@@ -127,7 +127,7 @@ def end(model: Model, uid: str) -> None:
     del room.gang.kept_rooms[key][uid]
     if not room.gang.kept_rooms[key]:
         del room.gang.kept_rooms[key]
-    model.view.remove_pod(uid)
+    model.cache.remove_pod(uid)
 
 
 def _stand_for(model: Model, gang: Gang, group: Group, oldest: OwnPod | None) -> None:

@@ -34,31 +34,31 @@ def strands_another(model: Model, own: OwnPod, node: str) -> bool:
         return False  # it replaces nothing
     waiting = [one for one in of_group if not one.is_placeholder and one.state in (PodState.ASKED, PodState.HELD)]
     assumed: list[OwnPod] = []
-    with model.view.refused.nothing_happens():
+    with model.cache.refused.nothing_happens():
         _assume(model, own, node, assumed)
         is_stranded = not all(_finds_place(model, one, idle, assumed) for one in waiting[:MEMBERS_MAX])
         for one in assumed:
-            model.view.forget_assumed(one.uid)
+            model.cache.forget_assumed(one.uid)
     return is_stranded
 
 
 def _finds_place(model: Model, own: OwnPod, idle: list[OwnPod], assumed: list[OwnPod]) -> bool:
     """One placeholder is left out: it goes for the pod that goes elsewhere."""
-    if model.view.has_node(own.uid):
+    if model.cache.has_node(own.uid):
         return True
     if len(idle) > 1:
         for one in idle:
-            if not model.view.judge(own.judged, one.node, ALL_IN_PLACE, (one.uid,), first_only=True):
+            if not model.predicates.judge(own.judged, one.node, ALL_IN_PLACE, (one.uid,), first_only=True):
                 idle.remove(one)
                 return True
-    for name in model.view.node_names:
-        if not model.view.judge(own.judged, name, first_only=True):
+    for name in model.cache.node_names:
+        if not model.predicates.judge(own.judged, name, first_only=True):
             _assume(model, own, name, assumed)
             return True
     return False
 
 
 def _assume(model: Model, own: OwnPod, node: str, assumed: list[OwnPod]) -> None:
-    if not model.view.has_node(own.uid):
-        model.view.assume(own.judged, node, for_now=True)
+    if not model.cache.has_node(own.uid):
+        model.cache.assume(own.judged, node, for_now=True)
         assumed.append(own)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking, conditions, failing
 from schedulerd.kubernetes.cluster.effects import ReleaseAsk, RemoveApplication
-from schedulerd.kubernetes.cluster.gangs import earlier_run, late_declaration, members, membership, slots, waiting
+from schedulerd.kubernetes.cluster.gangs import earlier_run, late_declaration, membership, slots, surplus, waiting
 from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, GangTime, GroupKey
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model
@@ -169,7 +169,7 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
     if gang.stage in (GangStage.RESERVING, GangStage.OPEN) and not has_pods:
         slots.clear(model, application, gang, is_known=True)
         gang.stage, gang.is_abandoned = GangStage.OVER, True
-    elif members.lacks_successors(model, application, gang):
+    elif surplus.lacks_successors(model, application, gang):
         model.effects.append(RemoveApplication(application.id))
         form_anew(model, application)
     if gang.stage is GangStage.OVER:
@@ -186,7 +186,7 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
         _give_up(model, application, gang)
         return
     if not gang.is_past:
-        members.give_up_surplus(model, application, gang)
+        surplus.give_up_surplus(model, application, gang)
         gang.was_complete = gang.was_complete or (gang.has_run and membership.all_hold_room(gang))
         slots.place(model, application, gang)
         slots.end_stand_ins(model, application, gang)

@@ -171,7 +171,7 @@ def spend(model: Model, own: OwnPod) -> None:
     slot = own.slot
     model.virtual.pop(own.uid, None)
     if own.uid not in model.kept_rooms:
-        model.view.remove_pod(own.uid)
+        model.cache.remove_pod(own.uid)
     waiting.forget(model, own)
     model.stop_using_class(own)
     own.application, own.slot, own.uuid = None, None, ""

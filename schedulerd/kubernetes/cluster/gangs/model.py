@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind, TaskGroup
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates.node_classes import NodeClass
+from schedulerd.kubernetes.predicates.node_class import NodeClass
 from schedulerd.kubernetes.reasons.waiting import Waiting
 
 if TYPE_CHECKING:

@@ -33,7 +33,7 @@ from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
 from schedulerd.kubernetes.metadata.pods import read_metadata
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod, is_terminal
-from schedulerd.kubernetes.predicates.node_classes import HOST_NAME_ATTRIBUTE
+from schedulerd.kubernetes.predicates.node_class import HOST_NAME_ATTRIBUTE
 
 TOLD_WITHIN_NS = 60 * SECOND_NS
 """A pod that was created and that the watch has not told by then is created again, which finds it."""

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from schedulerd.amounts import amounts
 from schedulerd.kubernetes.cluster import conditions
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
-from schedulerd.kubernetes.pod_resources import PODS
-from schedulerd.kubernetes.reasons.amounts import amount_text, resource_name
 from schedulerd.kubernetes.reasons.sentences import SKIPPED, UNSCHEDULABLE, condition_reason
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
+from schedulerd.kubernetes.resources import PODS
 
 
 def of_gang(application: Application) -> Waiting | None:
@@ -98,13 +98,12 @@ def note_timed_out(model: Model, application: Application | None) -> None:
 
 def _member(group: Group) -> str:
     who = "a pod" if group.declared is None else f"a member of task group {group.name!r}"
-    amounts = _amounts(group)
-    return f"{who}, with {amounts}" if amounts else who
+    needs = _amounts(group)
+    return f"{who}, with {needs}" if needs else who
 
 
 def _amounts(group: Group) -> str:
-    asked = ((resource_name(name), amount_text(name, amount)) for name, amount in group.resources.items())
-    return ", ".join(f"{name} {amount}" for name, amount in asked if name != PODS)
+    return amounts({name: amount for name, amount in group.resources.items() if name != PODS})
 
 
 def _telling(application: Application, gang: Gang, short: list[Slot]) -> list[OwnPod]:

@@ -72,8 +72,8 @@ def test_an_accepted_application_is_new(talk: Conversation) -> None:
         ({"application_id": "app"}, RejectCode.DUPLICATE_ID, "applicationID 'app' is in use by an application in"),
         ({"partition": "gpuu"}, RejectCode.UNKNOWN_PARTITION, "partitionName 'gpuu'"),
         ({"user": ""}, RejectCode.EMPTY_ID, "ugi.user is empty"),
-        ({"queue": ""}, RejectCode.NOT_PLACED, "queueName is empty"),
-        ({"queue": "root.nowhere"}, RejectCode.NOT_PLACED, "rule 1 (provided): 'root.nowhere' does not exist"),
+        ({"queue": ""}, RejectCode.NOT_PLACED, "no queue is named; set one, such as root.a"),
+        ({"queue": "root.nowhere"}, RejectCode.NOT_PLACED, "queue root.nowhere does not exist; leaf queues are root.a"),
         ({"queue": "root"}, RejectCode.NOT_PLACED, "queueName 'root': no placement rule takes"),
         (
             {"placeholder_ask": Resources(memory=-1)},

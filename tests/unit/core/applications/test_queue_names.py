@@ -36,7 +36,7 @@ def test_why_an_ask_waits_is_told_of_the_queue_as_the_file_writes_it() -> None:
     talk.asks(an_ask("k", 10), an_ask("more", 10), an_ask("other", 0, app="next"))
     talk.schedule()
     told = [ask.waiting_for for ask in (*talk.app("app").asks, *talk.app("next").asks)]
-    assert "quota of queue root.Team.Leaf: memory 10 used + 10 asked is more than max 10" in told[0]
+    assert "queue root.Team.Leaf is at its quota: 10 of 10 memory used, 10 more asked" in told[0]
 
 
 def test_a_file_that_writes_a_queue_differently_names_the_same_queue() -> None:
@@ -50,7 +50,7 @@ def test_a_file_that_writes_a_queue_differently_names_the_same_queue() -> None:
     assert not [queue for queue, _ in changes if queue == "root.team"]
     talk.schedule()
     (waits,) = talk.app("app").asks
-    assert "quota of queue root.TEAM" in waits.waiting_for
+    assert "queue root.TEAM is at its quota" in waits.waiting_for
 
 
 def test_an_existing_allocation_may_write_its_queue_in_any_case() -> None:

@@ -60,12 +60,12 @@ def waiting(asks: int, *, applications: int = 1, leaves: int = 1, request_classe
 @pytest.mark.parametrize("look", [outstanding, unschedulable_within_quotas])
 def test_a_count_calls_as_many_functions_however_many_equal_asks_wait(look: object) -> None:
     assert callable(look)
-    few, many = waiting(500), waiting(50_000)
+    few, many = waiting(500), waiting(5_000)
     assert calls_during(lambda: look(many)) == calls_during(lambda: look(few)) < 100 * SHAPES
 
 
 def test_a_count_calls_as_many_functions_however_many_applications_wait() -> None:
-    few, many = waiting(1_000, applications=100), waiting(10_000, applications=1_000)
+    few, many = waiting(200, applications=20), waiting(2_000, applications=200)
     calls = calls_during(lambda: outstanding(few))
     assert calls_during(lambda: outstanding(many)) <= calls < 100 * SHAPES
 

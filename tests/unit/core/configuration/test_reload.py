@@ -114,7 +114,7 @@ def test_a_gang_that_waits_and_could_never_start() -> None:
     talk.apps(
         an_app("gang", placeholder_ask=Resources(memory=80)), an_app("small", placeholder_ask=Resources(memory=40))
     )
-    why = "its placeholderAsk wants memory 80, and max of queue root.a becomes 50"
+    why = "its placeholderAsk wants 80 memory, and max of queue root.a becomes 50"
     assert the(talk, a_file(replace(A, max=Limits(memory=50)))) == (
         ImpactKind.GANG_TOO_LARGE,
         "root.a",

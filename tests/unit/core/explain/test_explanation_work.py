@@ -15,7 +15,7 @@ from schedulerd.core.language.commands import Command
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.language.specs import ApplicationOrder, QueueSpec
 from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.rules import waiting
+from schedulerd.core.state.pending.rules import pending_allocations
 from schedulerd.daemon.admin.api import explain_routes
 from schedulerd.daemon.admin.api.finding import Place
 from schedulerd.daemon.admin.ui.counts import count
@@ -113,7 +113,7 @@ def test_applications_that_the_pending_index_does_not_count_are_visited_up_to_a_
     assert (found.pending, found.at_least) == (pending, False)
     assert found.unexplained == pending - sum(one.allocations for one in found.reasons) > 0
     assert queue_summary(found)[1].startswith(f"The reasons are those of {pending - found.unexplained} of them")
-    monkeypatch.setattr(waiting, "APPLICATIONS_SEEN_MAX", 10)
+    monkeypatch.setattr(pending_allocations, "APPLICATIONS_SEEN_MAX", 10)
     found = of_root(talk)
     assert found.at_least
     assert found.pending < pending
@@ -151,7 +151,7 @@ def test_no_step_of_an_explanation_takes_longer_with_more_applications() -> None
     """Stops come after as many classes and applications, whatever there is of them."""
     talk = crowd(600, 1)
     work = explain_queue(rm_of(talk), talk.model(), talk.model().root, talk.now_ns)
-    assert stops(work) >= 600 // waiting.APPLICATIONS_A_TURN
+    assert stops(work) >= 600 // pending_allocations.APPLICATIONS_A_TURN
     application = talk.model().applications["a599"]
     assert stops(explain_application(rm_of(talk), talk.model(), application, talk.now_ns)) >= 1
 

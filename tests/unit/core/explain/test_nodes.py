@@ -7,9 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedulerd.core.explain.rules import room
-from schedulerd.core.explain.rules.ask import explain_ask
-from schedulerd.core.explain.rules.nodes import BEST_NODES_MAX, NODES_A_TURN, node_cause, survey
-from schedulerd.core.explain.rules.position import AHEAD_SEEN_MAX
+from schedulerd.core.explain.rules.ask import AHEAD_SEEN_MAX, explain_ask
+from schedulerd.core.explain.rules.nodes import BEST_NODES_MAX, NODES_A_TURN, survey
 from schedulerd.core.explain.rules.reasons import explain_queue
 from schedulerd.core.explain.rules.room import NODES_A_TURN as ROOM_NODES_A_TURN
 from schedulerd.core.language.commands import NodeAction
@@ -17,7 +16,8 @@ from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 from schedulerd.core.state.pending.request_class import RequestClass
-from schedulerd.observe.explain_sentences import reason_sentence
+from schedulerd.core.views.node_causes import node_cause
+from schedulerd.observe.explain_sentences import reason_clause
 from tests.loops import examples
 from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_app, an_ask
 from tests.unit.core.constraint_builders import on, one_of
@@ -125,11 +125,11 @@ def test_unschedulable_asks_are_told_apart_by_what_the_nodes_lack() -> None:
         an_ask("large", 11),
     )
     talk.schedule()
-    said = [(one.allocations, reason_sentence(one, talk.now_ns)) for one in explained_queue(talk, "root").reasons]
+    said = [(one.allocations, reason_clause(one, talk.now_ns)) for one in explained_queue(talk, "root").reasons]
     assert said == [
-        (7, "waits, as no node has room: 3 Insufficient gpu, 1 draining or not ready, such as for gpu 1, memory 1"),
-        (3, "waits, as no node has room: 3 Insufficient memory, 1 draining or not ready, such as for memory 8"),
-        (1, "waits, as it is too large for every node: memory 11 asked, the largest has 10"),
+        (7, "no node has room: 3 Insufficient gpu, 1 draining or not ready, such as for 1 gpu, 1 memory"),
+        (3, "no node has room: 3 Insufficient memory, 1 draining or not ready, such as for 8 memory"),
+        (1, "no node can ever fit 11 memory; the largest has 10"),
     ]
 
 
@@ -144,12 +144,12 @@ def test_a_constraint_is_named_only_where_it_may_be_the_reason(monkeypatch: pyte
     def said(size: int, disk: str) -> list[str]:
         talk.asks(an_ask("k", size, constraint=on(one_of("disk", disk))))
         talk.schedule()
-        found = [reason_sentence(one, talk.now_ns) for one in explained_queue(talk, "root").reasons]
+        found = [reason_clause(one, talk.now_ns) for one in explained_queue(talk, "root").reasons]
         talk.release_asks(allocation_key="k")
         return found
 
-    both = "waits, as no node both has room and is allowed by its placement constraint"
-    assert said(8, "ssd") == ["waits, as no node has room: 3 Insufficient memory, such as for memory 8"]
+    both = "no node both has room and is allowed by its placement constraint"
+    assert said(8, "ssd") == ["no node has room: 3 Insufficient memory, such as for 8 memory"]
     assert said(8, "tape") == [f"{both}: 3 Insufficient memory"]
     assert said(2, "tape") == [f"{both}: 2 Insufficient memory"]
     monkeypatch.setattr(room, "CONSTRAINTS_SEEN_MAX", 0)

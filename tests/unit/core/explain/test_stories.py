@@ -11,7 +11,7 @@ from schedulerd.core.language.commands import NodeAction
 from schedulerd.core.language.resources import Limits, Resources
 from schedulerd.core.language.specs import SECOND_NS, ApplicationOrder, LimitSpec
 from schedulerd.core.state.pending.rules.states import PendingState
-from schedulerd.observe.explain_sentences import ask_details
+from schedulerd.observe.explain_sentences import ask_summary
 from tests.unit.core.answering_rm import a_judge
 from tests.unit.core.builders import (
     Conversation,
@@ -28,12 +28,12 @@ from tests.unit.core.gang_builders import a_full_gang, a_gang, a_swap, real
 from tests.unit.core.preemption_builders import an_entitled_ask, full_nodes, wait
 
 ROOM = {"memory": 100}
-NO_PREEMPTION = (
-    "Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false). "
-    "None of its queues has a guarantee, with which it could take from others."
+NO_PREEMPTION = "Nothing is preempted for it: it may not preempt others (allowPreemptOther is false)."
+FIRST = "It is next in queue root.a."
+KEPT = (
+    "n1 is kept for it since 00:00:30, where 1 preempted allocation has to end first: the room is there when what is "
+    "being released has ended. That ends in 5 min"
 )
-ALONE = "No other queue has pending asks."
-FIRST = "It is first in queue root.a; no other queue has pending asks."
 S = PendingState
 
 
@@ -45,7 +45,7 @@ def tell(talk: Conversation, state: PendingState, key: str = "k", app: str = "ap
 def test_an_ask_that_is_next() -> None:
     talk = a_conversation(a_node("n1", ROOM))
     talk.asks(an_ask("k"))
-    assert tell(talk, S.READY) == ["Waits for its turn: it is next in queue root.a.", ALONE]
+    assert tell(talk, S.READY) == ["It is next in queue root.a."]
 
 
 def test_an_ask_behind_others() -> None:
@@ -53,11 +53,10 @@ def test_an_ask_behind_others() -> None:
     talk.apps(an_app("second"))
     talk.asks(an_ask("k"), an_ask("k", app="second"))
     assert tell(talk, S.READY, app="second") == [
-        "Waits for its turn: 1 application is ahead of it in queue root.a: app.",
-        ALONE,
+        "1 application is ahead of it in queue root.a: app.",
     ]
     talk.asks(an_ask("later"))
-    assert tell(talk, S.READY, "later") == ["Waits for its turn: 1 ask of its application comes before it.", ALONE]
+    assert tell(talk, S.READY, "later") == ["1 ask of its application comes before it in queue root.a."]
 
 
 def test_a_quota() -> None:
@@ -65,9 +64,9 @@ def test_a_quota() -> None:
     talk.asks(an_ask("k", 20, count=3))
     talk.schedule()
     assert tell(talk, S.QUOTA_BLOCKED) == [
-        "All 2: waits for the quota of queue root.a: memory 20 used + 20 asked, of max 30.",
-        "Used by application app (20).",
-        "It goes on when memory 10 is released, or when the max of root.a is raised to 40.",
+        "All 2: queue root.a would be above its quota: 20 of 30 memory used, 20 more asked. Nodes are not the cause.",
+        "Used by application app (20 memory).",
+        "It goes on when 10 memory is released, or when the max of root.a is raised to 40 memory.",
         NO_PREEMPTION,
         FIRST,
     ]
@@ -83,18 +82,18 @@ def test_all_rules_that_block_are_told() -> None:
     talk.asks(an_ask("k", resources=Resources(memory=20, vcore=1)))
     talk.schedule()
     assert tell(talk, S.QUOTA_BLOCKED)[:-2] == [
-        "Waits for the quota of queue root: memory 20 used + 20 asked, of max 35.",
-        "Used by queue root.a (20).",
-        "That ends when memory 5 is released, or when the max of root is raised to 40.",
-        "It also waits for the quota of queue root.a: memory 20 used + 20 asked, of max 30.",
-        "Used by application app (20).",
-        "That ends when memory 10 is released, or when the max of root.a is raised to 40.",
-        "It also waits for the quota of queue root.a: vcore 2m used + 1m asked, of max 2m.",
-        "Used by application app (2m).",
-        "That ends when vcore 1m is released, or when the max of root.a is raised to 3m.",
-        "It also waits for the limit of user 'somebody' in queue root.a: vcore 2m used + 1m asked, of at most 2m.",
-        "Used by application app (2m).",
-        "That ends when vcore 1m is released, or when this limit is raised to 3m.",
+        "Queue root would be above its quota: 20 of 35 memory used, 20 more asked. Nodes are not the cause.",
+        "Used by queue root.a (20 memory).",
+        "That ends when 5 memory is released, or when the max of root is raised to 40 memory.",
+        "Also: queue root.a would be above its quota: 20 of 30 memory used, 20 more asked.",
+        "Used by application app (20 memory).",
+        "That ends when 10 memory is released, or when the max of root.a is raised to 40 memory.",
+        "Also: queue root.a is at its quota: 2m of 2m cpu used, 1m more asked.",
+        "Used by application app (2m cpu).",
+        "That ends when 1m cpu is released, or when the max of root.a is raised to 3m cpu.",
+        "Also: user 'somebody' is at its limit in queue root.a: 2m of 2m cpu used, 1m more asked.",
+        "Used by application app (2m cpu).",
+        "That ends when 1m cpu is released, or when this limit is raised to 3m cpu.",
     ]
 
 
@@ -105,7 +104,7 @@ def test_an_application_says_that_its_next_ask_can_never_start() -> None:
     application = talk.model().applications["app"]
     found = finish(explain_application(rm_of(talk), talk.model(), application, talk.now_ns, surveys=True))
     assert found.next_ask is not None
-    assert any("large enough" in one for one in ask_details(found.next_ask))
+    assert "No node can ever fit 10000 memory; the largest has 100." in ask_summary(found.next_ask)
 
 
 def test_a_quota_of_a_parent_that_others_use() -> None:
@@ -117,9 +116,9 @@ def test_a_quota_of_a_parent_that_others_use() -> None:
     talk.asks(an_ask("k", 20))
     talk.schedule()
     assert tell(talk, S.QUOTA_BLOCKED)[:3] == [
-        "Waits for the quota of queue root: memory 40 used + 20 asked, of max 50.",
-        "Used by queue root.b (40).",
-        "It goes on when memory 10 is released, or when the max of root is raised to 60.",
+        "Queue root would be above its quota: 40 of 50 memory used, 20 more asked. Nodes are not the cause.",
+        "Used by queue root.b (40 memory).",
+        "It goes on when 10 memory is released, or when the max of root is raised to 60 memory.",
     ]
 
 
@@ -128,8 +127,11 @@ def test_an_ask_above_its_whole_quota() -> None:
     talk.asks(an_ask("k", 40))
     talk.schedule()
     assert tell(talk, S.QUOTA_BLOCKED)[:2] == [
-        "Waits for the quota of queue root.a: memory 0 used + 40 asked, of max 30.",
-        "It can never start like this: 40 is more than the max of root.a allows in all. Ask for less, or raise it.",
+        "Queue root.a would be above its quota: 0 of 30 memory used, 40 more asked. Nodes are not the cause.",
+        (
+            "It can never start like this: 40 memory is more than the max of root.a allows in all. "
+            "Ask for less, or raise it."
+        ),
     ]
 
 
@@ -141,8 +143,11 @@ def test_a_gang_above_its_quota() -> None:
     talk.asks(a_placeholder("p", count=4, app="gang"))
     talk.schedule()
     assert tell(talk, S.QUOTA_BLOCKED, "p", "gang")[:2] == [
-        "All 4: waits for the quota of queue root.a: memory 20 used + 40 for the whole gang, of max 50.",
-        "Used by application app (20).",
+        (
+            "All 4: queue root.a would be above its quota with the whole gang: 20 of 50 memory used, 40 more asked. "
+            "Nodes are not the cause."
+        ),
+        "Used by application app (20 memory).",
     ]
 
 
@@ -153,11 +158,11 @@ def test_a_gang_above_the_limit_of_its_user() -> None:
     talk.apps(a_gang("first", memory=40), a_gang(memory=40))
     talk.asks(*(a_placeholder(f"p{number}", app=app) for app in ("first", "gang") for number in range(4)))
     talk.schedule()
-    amounts = "memory 10 used + 30 promised to gangs + 40 for the whole gang"
+    amounts = "10 of 50 memory used, 30 promised to gangs, 40 more asked"
     assert tell(talk, S.USER_LIMIT_BLOCKED, "p0", "gang")[:3] == [
-        f"Waits for the limit of user 'somebody' in queue root.a: {amounts}, of at most 50.",
-        "Used by application first (10).",
-        "It goes on when memory 30 is released or no longer promised, or when this limit is raised to 80.",
+        f"User 'somebody' would be above its limit in queue root.a with the whole gang: {amounts}.",
+        "Used by application first (10 memory).",
+        "It goes on when 30 memory is released or no longer promised, or when this limit is raised to 80 memory.",
     ]
 
 
@@ -167,9 +172,9 @@ def test_a_limit_of_a_user() -> None:
     talk.asks(an_ask("k", 10, count=2))
     talk.schedule()
     assert tell(talk, S.USER_LIMIT_BLOCKED) == [
-        "Waits for the limit of user 'somebody' in queue root.a: memory 10 used + 10 asked, of at most 10.",
-        "Used by application app (10).",
-        "It goes on when memory 10 is released, or when this limit is raised to 20.",
+        "User 'somebody' is at its limit in queue root.a: 10 of 10 memory used, 10 more asked.",
+        "Used by application app (10 memory).",
+        "It goes on when 10 memory is released, or when this limit is raised to 20 memory.",
         FIRST,
     ]
 
@@ -180,7 +185,7 @@ def test_a_bound_on_running_applications() -> None:
     talk.asks(an_ask("k", 10), an_ask("k", 10, app="second"))
     talk.schedule()
     assert tell(talk, S.MAX_APPLICATIONS_BLOCKED, app="second") == [
-        "Waits for queue root.a to run fewer applications: 1 of at most 1 run.",
+        "Queue root.a runs 1 of at most 1 applications.",
         "Running: application app.",
         "It starts when one of them completes, or when maxapplications of root.a is raised to 2.",
         FIRST,
@@ -196,10 +201,10 @@ def test_no_node_has_room() -> None:
     talk.schedule()
     assert tell(talk, S.UNSCHEDULABLE) == [
         (
-            "Waits for a node with room: 3 nodes are considered, 1 has too little memory, 1 is draining, 1 would have "
+            "No node has room: 3 nodes are considered, 1 has too little memory, 1 is draining, 1 would have "
             "too little memory even if it were empty."
         ),
-        "Nearest: node n1 lacks memory 60 (30 free); node n2 lacks memory 30 (60 free).",
+        "Nearest: node n1 lacks 60 memory (30 memory free); node n2 lacks 30 memory (60 memory free).",
         NO_PREEMPTION,
         FIRST,
     ]
@@ -210,9 +215,9 @@ def test_no_node_is_large_enough() -> None:
     talk.asks(an_ask("k", 200))
     talk.schedule()
     assert tell(talk, S.UNSCHEDULABLE) == [
-        "Waits for a node with room: 1 node is considered, 1 would have too little memory even if it were empty.",
-        "No node is large enough, even if it were empty: the largest have memory 100.",
-        "Nearest: node n1 lacks memory 100 (100 free).",
+        "No node can ever fit 200 memory; the largest has 100.",
+        "Nodes: 1 node is considered, 1 would have too little memory even if it were empty.",
+        "Nearest: node n1 lacks 100 memory (100 memory free).",
         NO_PREEMPTION,
         FIRST,
     ]
@@ -222,7 +227,7 @@ def test_no_nodes_at_all() -> None:
     talk = a_conversation()
     talk.asks(an_ask("k", 200))
     talk.schedule()
-    assert tell(talk, S.UNSCHEDULABLE) == ["Waits for a node with room: there are no nodes.", NO_PREEMPTION, FIRST]
+    assert tell(talk, S.UNSCHEDULABLE) == ["No node has room: there are no nodes.", NO_PREEMPTION, FIRST]
 
 
 def test_its_own_gang() -> None:
@@ -231,8 +236,8 @@ def test_its_own_gang() -> None:
     talk.asks(a_placeholder("p", count=2, app="gang"), real())
     talk.schedule()
     assert tell(talk, S.AWAITING_GANG, "r", "gang") == [
-        "Waits for the placeholders of its gang: 1 of 2 are placed; the gang is given up in 15 min.",
-        "1 ask of its application comes before it in queue root.a; no other queue has pending asks.",
+        "Gang: 1 of 2 have room; the next needs 10 memory, and no node has it. Given up in 15 min.",
+        "1 ask of its application comes before it in queue root.a.",
     ]
 
 
@@ -240,7 +245,7 @@ def test_a_placeholder_that_is_released() -> None:
     talk = a_full_gang()
     a_swap(talk)
     assert tell(talk, S.AWAITING_PLACEHOLDER, "r", "gang") == [
-        "Waits for a placeholder on node n1 to be released, and gets its room."
+        "It gets the room of a placeholder on node n1, which is being released."
     ]
 
 
@@ -250,7 +255,7 @@ def test_an_answer_of_the_resource_manager() -> None:
     judge.cycle(1)
     judge.now_ns += 3 * SECOND_NS
     assert tell(judge, S.AWAITING_PREDICATE) == [
-        "Waits for the answer of its resource manager about node n1, asked 3 s ago.",
+        "It waits for the answer of its resource manager about node n1, asked 3 s ago.",
         FIRST,
     ]
 
@@ -260,7 +265,7 @@ def test_nodes_that_the_resource_manager_refuses() -> None:
     judge.asks(an_ask("k"))
     judge.schedule()
     assert tell(judge, S.PREDICATE_FAILED) == [
-        "Waits for another node: its resource manager refuses every node that has room: tainted (node n1).",
+        "Its resource manager refuses every node that has room: tainted (node n1).",
         "Nodes: 1 node is considered, 1 is refused by its resource manager.",
         FIRST,
     ]
@@ -275,12 +280,8 @@ def test_reserved_room() -> None:
     talk.schedule()
     talk.sleep(60 * SECOND_NS)
     talk.schedule()
-    assert tell(talk, S.RESERVED)[:2] == [
-        "Waits for the room that is reserved for it on node n1.",
-        (
-            "Room is reserved for it on node n1 since 0 s; it still lacks memory 10 (40 free), and when that ends is "
-            "not known. The reservation ends in 5 min."
-        ),
+    assert tell(talk, S.RESERVED)[:1] == [
+        "n1 is kept for it since 00:01:00: 10 memory must still be freed; nobody knows when. That ends in 5 min."
     ]
 
 
@@ -293,9 +294,9 @@ def test_reserved_room_that_an_execution_timeout_frees() -> None:
     talk.schedule()
     talk.sleep(60 * SECOND_NS)
     talk.schedule()
-    assert tell(talk, S.RESERVED)[1] == (
-        "Room is reserved for it on node n1 since 0 s; by execution timeouts it is there in 9 min at the latest. The "
-        "reservation ends in 5 min."
+    assert tell(talk, S.RESERVED)[0] == (
+        "n1 is kept for it since 00:01:00: by execution timeouts the room is there in 9 min at the latest. "
+        "That ends in 5 min."
     )
 
 
@@ -303,26 +304,14 @@ def test_victims_that_have_to_end_first() -> None:
     talk = full_nodes(n1=[10, 10])
     talk.asks(an_entitled_ask())
     wait(talk, 30 * SECOND_NS)
-    assert tell(talk, S.RESERVED, "c", "claimer")[:2] == [
-        "Waits for the room that is reserved for it on node n1.",
-        (
-            "Room is reserved for it on node n1 since 0 s, where 1 preempted allocation has to end first; it is there "
-            "when what is being released has ended. The reservation ends in 5 min."
-        ),
-    ]
+    assert tell(talk, S.RESERVED, "c", "claimer")[0] == f"{KEPT}."
 
 
 def test_what_is_reserved_alike_for_several_allocations_is_said_once() -> None:
     talk = full_nodes(n1=[10, 10, 10])
     talk.asks(an_entitled_ask(count=2))
     wait(talk, 30 * SECOND_NS)
-    assert story(talk, "c", "claimer")[:2] == [
-        "All 2: waits for the room that is reserved for it on node n1.",
-        (
-            "Room is reserved for 2 of its allocations on node n1 since 0 s, where 1 preempted allocation has to end "
-            "first for each; it is there when what is being released has ended. The reservation ends in 5 min."
-        ),
-    ]
+    assert [one for one in story(talk, "c", "claimer") if "kept" in one] == [f"All 2: {KEPT}."]
 
 
 def test_an_application_that_is_given_up() -> None:
@@ -333,7 +322,7 @@ def test_an_application_that_is_given_up() -> None:
     talk.schedule()
     talk.sleep(talk.scheduler.cluster.timeouts.placeholder_ns)
     assert tell(talk, S.APPLICATION_INACTIVE, "r", "gang") == [
-        "Waits for its application, which is Failing: nothing is placed in that state.",
+        "Its application is Failing: nothing is placed in that state.",
         FIRST,
     ]
 
@@ -343,7 +332,7 @@ def test_a_resource_manager_that_is_away() -> None:
     talk.asks(an_ask("k"))
     talk.disconnect()
     assert tell(talk, S.APPLICATION_INACTIVE) == [
-        "Waits for its resource manager, which is paused: nothing is placed for it.",
+        "Its resource manager is paused: nothing is placed in that state.",
         FIRST,
     ]
 
@@ -352,7 +341,7 @@ def test_a_queue_that_starts_one_application_at_a_time() -> None:
     talk = a_conversation(a_node("n1", ROOM), root=a_root(a_queue_spec("a", order=ApplicationOrder.STATE_AWARE)))
     talk.apps(an_app("second"))
     talk.asks(an_ask("k"), an_ask("k", app="second"))
-    one_at_a_time = "Waits, as its queue starts one application at a time: "
+    one_at_a_time = "Its queue starts one application at a time: "
     assert tell(talk, S.APPLICATION_INACTIVE, app="second")[0] == (
         f"{one_at_a_time}application app has to start first."
     )
@@ -370,7 +359,7 @@ def test_a_queue_whose_next_application_is_blocked() -> None:
     talk.schedule()
     talk.sleep(10 * SECOND_NS)
     assert tell(talk, S.APPLICATION_INACTIVE, app="second")[0] == (
-        "Waits, as its queue starts one application at a time: application app has to start first; app is blocked, and "
+        "Its queue starts one application at a time: application app has to start first; app is blocked, and "
         "the next one may start in 20 s."
     )
 
@@ -379,9 +368,10 @@ def test_amounts_are_written_as_people_do() -> None:
     talk = a_conversation(a_node("n1", {"vcore": 4_000, "memory": 2**30}))
     talk.asks(an_ask("k", resources=Resources(vcore=4_500, memory=2**29)))
     talk.schedule()
-    assert tell(talk, S.UNSCHEDULABLE)[1:3] == [
-        "No node is large enough, even if it were empty: the largest have memory 1Gi, vcore 4.",
-        "Nearest: node n1 lacks vcore 500m (4 free).",
+    assert tell(talk, S.UNSCHEDULABLE)[:3] == [
+        "No node can ever fit 4500m cpu; the largest has 4.",
+        "Nodes: 1 node is considered, 1 would have too little cpu even if it were empty.",
+        "Nearest: node n1 lacks 500m cpu (4 cpu free).",
     ]
 
 
@@ -402,23 +392,40 @@ def entitled(*, enabled: bool = True, allowed: bool = True) -> list[str]:
 
 def test_candidates_of_preemption_are_said_even_if_none_is_preempted() -> None:
     rights = (
-        "Guaranteed: memory 50 to root.c, which uses 0. May be preempted for it: application victims in queue root.v "
-        "(memory 20)."
+        "Guaranteed: 50 memory to root.c, which uses 0 memory. "
+        "May be preempted for it: application victims in queue root.v (20 memory)."
     )
     assert entitled(enabled=False) == [f"Nothing is preempted for it: preemption is off in this partition. {rights}"]
     assert entitled(allowed=False) == [
-        f"Nothing is preempted for it: this ask may not preempt others (allowPreemptOther is false). {rights}"
+        f"Nothing is preempted for it: it may not preempt others (allowPreemptOther is false). {rights}"
     ]
-    assert entitled()[0].startswith("Nothing is preempted for it yet: it is too young. Next attempt: in ")
+    assert entitled()[0].startswith(
+        "Nothing is preempted for it: it has not waited for preemption.delay yet, which ends in "
+    )
     assert entitled()[0].endswith(rights)
 
 
-def test_the_place_of_its_queues_is_said() -> None:
-    talk = a_conversation(root=a_root(a_queue_spec("a"), a_queue_spec("b")))
-    talk.apps(an_app("other", "root.b"))
-    talk.asks(an_ask("k"), an_ask("k", app="other"))
-    assert story(talk)[-1] == "Queue root.a is 1 of 2 among siblings with pending asks."
-    assert story(talk, app="other")[-1] == "Queue root.b is 2 of 2 among siblings with pending asks."
+def test_nothing_will_be_preempted_without_a_guarantee() -> None:
+    talk = a_conversation(a_node("n1", ROOM))
+    talk.asks(an_ask("first", 60), an_ask("k", 50, allow_preempt_other=True))
+    talk.schedule()
+    no_guarantee = "Nothing will be preempted for it: its queues have no guarantee."
+    assert no_guarantee in story(talk)
+    talk.sleep(60 * SECOND_NS)
+    assert no_guarantee in story(talk), "nor when preemption.delay is over"
+
+
+def test_queues_that_are_served_before_its_own_are_named() -> None:
+    root = a_root(a_queue_spec("lim"), a_queue_spec("team", a_queue_spec("a"), a_queue_spec("b")))
+    talk = a_conversation(a_node("n1", {"memory": 31}), root=root)
+    talk.apps(an_app("lim", "root.lim"), an_app("a", "root.team.a"), an_app("b", "root.team.b"))
+    talk.asks(an_ask("ran", 20, app="a"), an_ask("ran", 10, app="b"))
+    talk.schedule()
+    for app in ("a", "lim", "b"):
+        talk.asks(an_ask("k", app=app))
+    assert story(talk, app="a")[-1] == "Served before it: root.lim, then root.team.b."
+    assert story(talk, app="b")[-1] == "Served before it: root.lim."
+    assert "Served" not in story(talk, app="lim")[-1]
 
 
 def test_there_is_a_story_for_every_state() -> None:

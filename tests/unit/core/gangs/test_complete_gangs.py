@@ -77,7 +77,7 @@ def test_it_ends_by_its_style_when_that_time_is_over(
     facts = talk.sleep(SECOND_NS)
     assert states(facts, "gang") == end[:1]
     message = updated(facts)[0][3]
-    assert "task group group has 1 of 3 placeholders: the next one wants memory 500" in message
+    assert "task group group has 1 of 3 placeholders: the next one needs 500 memory" in message
     assert states(confirm(talk, only(ReleaseRequested, facts)), "gang") == end[1:]
 
 

@@ -154,7 +154,7 @@ def test_a_swap_that_is_refused_says_so_once_with_both_numbers() -> None:
     talk = a_full_gang(3)
     talk.asks(real("r", 15, count=2))
     facts = talk.schedule()
-    reason = "ask r does not fit: it wants memory 15, placeholder p has 10"
+    reason = "ask r of application gang does not fit: it asks for 15 memory, placeholder p has 10"
     assert only(SwapRefused, facts) == SwapRefused(RM, "default", "root.a", "gang", "r", "group", 2, reason)
     assert causes(facts) == [ReleaseCause.TOO_SMALL] * 2
     assert (group_of(talk).unused, group_of(talk).timed_out, group_of(talk).idle) == (2, 0, 1)

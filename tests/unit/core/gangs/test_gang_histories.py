@@ -94,7 +94,7 @@ def test_the_gate_is_whole_again_when_the_gang_has_nothing_left() -> None:
     placeholders(talk, 1, key="again")
     talk.release(application_id="gang", uuid=other.uuid)
     assert placed(talk.schedule()) == []
-    assert "15 used + 0 promised to gangs + 20 for the whole gang" in talk.app("gang").asks[0].waiting_for
+    assert "with the whole gang: 15 of 30 memory used, 20 more asked" in talk.app("gang").asks[0].waiting_for
 
 
 def test_what_an_application_has_beside_its_gang_is_no_part_of_the_promise() -> None:

@@ -83,8 +83,8 @@ def test_of_two_gangs_that_a_limit_lets_in_one_after_the_other_one_runs_whole_an
     talk = two_gangs(a_tree(limit))
     talk.schedule()
     assert held(talk) == (4, 0)
-    waits = f"limit of {whose} in root.p: memory 40 used + 0 promised to gangs + 40 for the whole gang is more than"
-    assert {ask.waiting_for for ask in talk.app("second").asks} == {f"{waits} maxresources 50"}
+    waits = f"{whose} would be above its limit in queue root.p with the whole gang: 40 of 50 memory used, 40 more asked"
+    assert {ask.waiting_for for ask in talk.app("second").asks} == {waits}
     talk.sleep(60 * MINUTE_NS)
     assert (talk.app("second").state, talk.app("second").gang_started) == (S.ACCEPTED, False)
     talk.remove("first")
@@ -108,7 +108,7 @@ def test_what_a_started_gang_lacks_is_promised_to_its_user_and_group_against_oth
     lacks = {"root": {"memory": 30}, "root.p": {"memory": 30}, "root.p.a": {"memory": 30}}
     assert (promised(talk.view().users), promised(talk.view().groups)) == ({"ann": lacks}, {"dev": lacks})
     [reason] = {ask.waiting_for for ask in talk.app("second").asks}
-    assert "memory 10 used + 30 promised to gangs + 40 for the whole gang" in reason
+    assert "10 of 50 memory used, 30 promised to gangs, 40 more asked" in reason
     talk.nodes(a_node("n2", {"memory": 40}))
     talk.apps(an_app("plain", "root.p.b", user="ann"))
     talk.asks(an_ask("k", 40, app="plain"))

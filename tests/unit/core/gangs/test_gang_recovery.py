@@ -161,7 +161,7 @@ def test_over_capacity_with_no_other_node_the_real_one_waits_until_the_node_has_
     talk.nodes(a_node("n1", {"memory": 15}, a_held_place("e1"), a_running_one("r1", "old")))
     assert placed(confirm(talk, a_swap(talk, real(memory=8))) + talk.schedule()) == []
     [ask] = talk.app("gang").asks
-    assert ask.waiting_for == "no node has room: 1 considered: 1 not enough memory"
+    assert ask.waiting_for == "no node has room: 1 node is considered, 1 has too little memory"
     talk.release(application_id="gang", allocation_key="old")
     assert placed(talk.schedule()) == [("gang", "r", "n1")]
 
@@ -245,7 +245,7 @@ def test_the_time_of_a_gang_begins_with_the_first_placeholder_reported(style: st
     assert updated(talk.sleep(700 * MILLISECOND_NS - 1)) == []
     facts = talk.sleep(1)
     assert [one[:3] for one in updated(facts)] == [("gang", end, talk.now_ns)]
-    assert updated(facts)[0][3].endswith("they are less than placeholderAsk: memory 20 of 50")
+    assert updated(facts)[0][3].endswith("they are less than placeholderAsk: 20 of 50 memory")
     assert asked_to_release(facts) == [("p", "TIMEOUT")] * 2
 
 

@@ -39,9 +39,9 @@ def test_one_update_has_the_state_the_asks_and_the_placeholders_that_are_release
     [(application_id, new, at_ns, message)] = updated(facts)
     assert (application_id, new, at_ns) == ("gang", state, talk.now_ns)
     assert message == (
-        "ResourceReservationTimeout: after 1 s task group group has 2 of 3 placeholders: the next one wants memory 10, "
-        "no node has room: 1 considered: 1 not enough memory; task group other has 0 of 1 placeholders: the next one "
-        "wants memory 15, no node has room: 1 considered: 1 not enough memory"
+        "ResourceReservationTimeout: after 1 s task group group has 2 of 3 placeholders: the next one needs 10 memory: "
+        "no node has room: 1 node is considered, 1 has too little memory; task group other has 0 of 1 placeholders: "
+        "the next one needs 15 memory: no node has room: 1 node is considered, 1 has too little memory"
     )
     assert released_asks(facts) == [("p", "TIMEOUT"), ("q", "TIMEOUT")]
     assert released(facts) == [("p", "TIMEOUT")] * 2

@@ -21,16 +21,16 @@ FORCED = {"application.create.force": "true"}
 @pytest.mark.parametrize(
     ("memory", "fields", "reason"),
     [
-        (51, {"user": "ann"}, "placeholderAsk wants memory 51, but maxresources of user 'ann' in queue root.a is 50"),
+        (51, {"user": "ann"}, "placeholderAsk wants 51 memory, but maxresources of user 'ann' in queue root.a is 50"),
         (
             51,
             {"user": "bob", "groups": ("guests", "staff")},
-            "placeholderAsk wants memory 51, but maxresources of group 'staff' in queue root.a is 50",
+            "placeholderAsk wants 51 memory, but maxresources of group 'staff' in queue root.a is 50",
         ),
         (
             41,
             {"user": "eve", "queue": "root.b"},
-            "placeholderAsk wants memory 41, but maxresources of user 'eve' in queue root.b is 40",
+            "placeholderAsk wants 41 memory, but maxresources of user 'eve' in queue root.b is 40",
         ),
     ],
     ids=["user", "group", "any user"],

@@ -125,7 +125,7 @@ def gave_up(talk: Conversation, after_ns: int = GANG_NS) -> str:
 def test_a_gang_that_is_given_up_says_which_group_lacks_how_many_and_for_want_of_what() -> None:
     assert gave_up(a_gang("Hard")) == (
         "ResourceReservationTimeout: after 1 s task group group has 2 of 3 placeholders: "
-        "the next one wants memory 10, no node has room: 1 considered: 1 not enough memory"
+        "the next one needs 10 memory: no node has room: 1 node is considered, 1 has too little memory"
     )
 
 
@@ -136,7 +136,7 @@ def test_it_names_the_quota_if_that_is_short() -> None:
     talk.schedule()
     assert gave_up(talk, TIMES.placeholder_ns) == (
         "ResourceReservationTimeout: after 900 s task group group has 2 of 3 placeholders: "
-        "the next one wants memory 10, quota of queue root.a: memory 20 used + 10 asked is more than max 25"
+        "the next one needs 10 memory: queue root.a would be above its quota: 20 of 25 memory used, 10 more asked"
     )
 
 
@@ -147,7 +147,7 @@ def test_it_says_if_less_was_asked_for_than_announced() -> None:
     talk.schedule()
     assert gave_up(talk) == (
         "ResourceReservationTimeout: after 1 s all placeholders that were asked for are placed, "
-        "but they are less than placeholderAsk: memory 30 of 40, vcore 0 of 1"
+        "but they are less than placeholderAsk: 30 of 40 memory, 0 of 1m cpu"
     )
 
 
@@ -165,7 +165,7 @@ def test_it_looks_at_no_more_nodes_than_so_many(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(gang_words, "NODES_LOOKED_AT_MAX", 1)
     talk = a_gang("Hard")
     talk.nodes(a_node("n2", {"memory": 5}))
-    assert gave_up(talk).endswith("no node has room: 2 considered: 1 not enough memory (of 1 checked)")
+    assert gave_up(talk).endswith("no node has room: 2 nodes are considered, 1 has too little memory (of 1 checked)")
 
 
 @pytest.mark.parametrize("style", ["Soft", "", "nonsense"])

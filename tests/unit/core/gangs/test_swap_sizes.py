@@ -43,7 +43,7 @@ def test_an_ask_for_a_type_that_the_placeholder_has_not_is_placed_normally_and_t
     talk.asks(real(resources=Resources(memory=10, gpu=1)))
     facts = talk.schedule()
     request = only(ReleaseRequested, facts)
-    assert request.message == "ask r does not fit: it wants gpu 1, placeholder p1 has 0"
+    assert request.message == "ask r of application gang does not fit: it asks for 1 gpu, placeholder p1 has 0"
     assert (asked_to_release(facts), placed(facts)) == ([("p1", "TIMEOUT")], [("gang", "r", "n1")])
     assert only(Allocated, facts).replaces == ""
     confirm(talk, request)

@@ -55,7 +55,7 @@ def test_a_gang_above_a_quota_is_refused_with_both_numbers(tree: QueueSpec, wher
     talk = a_talk(root=tree)
     refused = only(ApplicationRejected, talk.apps(a_gang(memory=20)))
     assert refused.code is RejectCode.OVER_QUOTA
-    assert "memory 20" in refused.reason
+    assert "wants 20 memory," in refused.reason
     assert f"max of queue {where} is 15" in refused.reason
     assert only(ApplicationAccepted, talk.apps(an_app("gang", placeholder_ask=Resources(gpu=99))))
 
@@ -77,7 +77,7 @@ def test_no_placeholder_is_placed_before_the_quota_has_room_for_all_and_others_g
     talk.asks(an_ask("o", count=2, app="other"), a_placeholder("p", count=3, app="gang"))
     assert {app for app, _, _ in placed(talk.schedule())} == {"other"}
     (ask,) = talk.app("gang").asks
-    assert "30 for the whole gang is more than max 40" in ask.waiting_for
+    assert "with the whole gang: 20 of 40 memory used, 30 more asked" in ask.waiting_for
     talk.asks(an_ask("o2", app="other"))
     assert placed(talk.schedule()) == [("other", "o2", "n1")]
     talk.release(application_id="other", allocation_key="o")
@@ -131,7 +131,7 @@ def test_real_asks_wait_for_the_placeholders_and_only_for_those() -> None:
     talk.asks(a_placeholder("p", count=2, app="gang"), an_ask("plain", 1, app="gang"))
     assert placed(talk.schedule()) == [("gang", "p", "n1")]
     assert {ask.waiting_for for ask in talk.app("gang").asks if ask.allocation_key == "plain"} == {
-        "waits until the placeholders of its application are placed"
+        "gang: 1 of 2 have room; the next needs 10 memory, and no node has it"
     }
     talk.release_asks(application_id="gang", allocation_key="p")
     talk.nodes(a_node("n2", {"memory": 5}))
@@ -145,7 +145,7 @@ def test_a_swap_has_two_phases_and_is_one_update() -> None:
     facts = talk.schedule()
     request = only(ReleaseRequested, facts)
     assert (request.termination, request.uuid) == (T.PLACEHOLDER_REPLACED, "uuid-1")
-    assert "ask r takes the room" in request.message
+    assert "ask r of application gang takes the room" in request.message
     assert of(Allocated, facts) == []
     assert (talk.node().allocated, talk.queue().allocated) == ({"memory": 20}, {"memory": 20})
     assert (talk.queue().pending, talk.app("gang").awaiting_placeholder) == ({}, 1)
@@ -201,7 +201,7 @@ def test_an_ask_too_large_for_its_placeholder_goes_on_without_and_the_placeholde
     facts = talk.schedule()
     request = only(ReleaseRequested, facts)
     assert request.termination is T.TIMEOUT
-    assert request.message == "ask r does not fit: it wants memory 15, placeholder p has 10"
+    assert request.message == "ask r of application gang does not fit: it asks for 15 memory, placeholder p has 10"
     assert placed(facts) == [("gang", "r", "n1")]
     assert [one.idle for one in talk.app("gang").task_groups] == [1]
 

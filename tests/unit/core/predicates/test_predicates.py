@@ -56,7 +56,7 @@ def test_an_ask_that_no_node_takes_waits_says_why_and_is_tried_again_when_a_node
     talk.asks(an_ask("a"), an_ask("b"))
     assert placed(talk.schedule()) == [("app", "b", "n1")]
     [ask] = talk.app().asks
-    assert ask.waiting_for == "the resource manager refuses it on every node with room: node n1: tainted"
+    assert ask.waiting_for == "its resource manager refuses every node that has room: tainted (node n1)"
     talk.nodes(a_node("n2", {"memory": 20}))
     assert placed(talk.schedule()) == [("app", "a", "n2")]
 

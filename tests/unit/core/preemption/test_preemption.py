@@ -9,6 +9,7 @@ import pytest
 from schedulerd.core.language.commands import NodeAction, NodeUpdate, TerminationType
 from schedulerd.core.language.facts.fact import Released, ReleaseRequested
 from schedulerd.core.language.facts.preemption import Preempted, RoomMade
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import (
     SECOND_NS,
     Timeouts,
@@ -59,6 +60,22 @@ def a_decision(**fields: Any) -> Conversation:
 # carried out
 
 
+def test_a_victim_is_told_for_which_pod_it_is_preempted_and_why() -> None:
+    root = a_root(a_queue_spec("guar", guaranteed={"vcore": 4_000}), a_queue_spec("v"))
+    talk = a_conversation(a_node("n1", {"vcore": 4_000}), root=root)
+    talk.apps(an_app("g", "root.guar"), an_app("victims", "root.v"))
+    talk.asks(an_ask("g-1", app="g", resources=Resources(vcore=1_000)))
+    talk.schedule()
+    talk.asks(an_ask("v", app="victims", resources=Resources(vcore=3_000)))
+    talk.schedule()
+    tags = {"kubernetes.io/meta/namespace": "lab", "kubernetes.io/meta/podName": "g-2"}
+    talk.asks(
+        an_ask("ad2e12b6", app="g", resources=Resources(vcore=1_000), tags=tags, allow_preempt_other=True),
+    )
+    (request,) = of(ReleaseRequested, wait(talk, DELAY_NS))
+    assert request.message == "Preempted for pod lab/g-2: queue root.guar is below its guarantee (1 of 4 cpu)."
+
+
 def test_when_the_ask_is_old_enough_the_youngest_is_preempted_and_the_room_is_reserved() -> None:
     talk = full_nodes(n1=[10, 10])
     talk.asks(an_entitled_ask())
@@ -67,11 +84,12 @@ def test_when_the_ask_is_old_enough_the_youngest_is_preempted_and_the_room_is_re
     facts = wait(talk, 1)
     request = only(ReleaseRequested, facts)
     assert (request.allocation_key, request.termination) == ("n1_1", TerminationType.PREEMPTED_BY_SCHEDULER)
-    assert request.message == "makes room on n1 for ask c of application claimer"
+    why = "queue root.c is below its guarantee (0 of 50 memory)"
+    assert request.message == f"Preempted for ask c of application claimer: {why}."
     fact = only(Preempted, facts)
     assert (fact.queue, fact.application_id, fact.allocation_key, fact.node_id) == ("root.c", "claimer", "c", "n1")
     assert fact.victims == (("root.v", request.uuid),)
-    assert fact.why == "root.c uses memory 0 of the 50 that it is guaranteed"
+    assert fact.why == "queue root.c is below its guarantee (0 of 50 memory)"
     assert reservations_of(talk) == [("c", "n1", True)]
     assert ended_reservations(facts) == [("c", "n1", "not_needed")]
 

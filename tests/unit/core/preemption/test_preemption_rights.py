@@ -35,7 +35,7 @@ def test_a_queue_has_a_right_to_what_it_is_guaranteed() -> None:
     decision = decide(talk)
     assert chosen(decision) == {"v2"}
     assert isinstance(decision, PlannedPreemption)
-    assert decision.why == "root.c uses memory 0 of the 10 that it is guaranteed"
+    assert decision.why == "queue root.c is below its guarantee (0 of 10 memory)"
     assert (decision.ask.key, decision.node.node_id, decision.application.application_id) == ("c", "n1", "claimer")
     assert all(one.releasing is None for one in decision.victims)
 
@@ -82,7 +82,7 @@ def test_a_parent_may_have_the_right_for_its_leaf() -> None:
     decision = decide(talk, "root.p.c")
     assert chosen(decision) == {"v"}
     assert isinstance(decision, PlannedPreemption)
-    assert decision.why == "root.p uses memory 0 of the 10 that it is guaranteed"
+    assert decision.why == "queue root.p is below its guarantee (0 of 10 memory)"
 
 
 def test_but_not_against_its_other_children() -> None:
@@ -145,7 +145,7 @@ def test_what_the_guarantee_does_not_name_is_taken_along_with_what_it_names(
     decision = decide(talk, "root.p.c", amount={"gpu": 2, "vcore": 8})
     assert chosen(decision) == {"v2", "v3"}
     assert isinstance(decision, PlannedPreemption)
-    assert decision.why.endswith("uses gpu 0 of the 4 that it is guaranteed")
+    assert decision.why.endswith(" is below its guarantee (0 of 4 gpu)")
 
 
 def test_one_that_frees_only_what_is_not_named_may_be_taken_beside() -> None:

@@ -26,6 +26,10 @@ def decide_all(cluster: FullCluster) -> Talk:
     return talk
 
 
+def rm_of(cluster: FullCluster) -> ClaimingRM:
+    return ClaimingRM({one.uuid: one.node_id for one in cluster.running})
+
+
 def told(talk: Talk) -> si_pb2.AllocationResponse:
     """The releases as a message."""
     response = si_pb2.AllocationResponse()
@@ -36,7 +40,7 @@ def told(talk: Talk) -> si_pb2.AllocationResponse:
 
 
 def test_it_knows_each_decision_from_the_releases_alone() -> None:
-    talk, rm = decide_all(several()), ClaimingRM()
+    talk, rm = decide_all(several()), rm_of(several())
     rm.take_allocations(told(talk))
     assert rm.decisions() == [
         Decided(fact.allocation_key, fact.node_id, tuple(uuid for _, uuid in fact.victims))
@@ -48,7 +52,7 @@ def test_it_knows_each_decision_from_the_releases_alone() -> None:
 
 def test_what_it_was_told_is_checked() -> None:
     cluster = several()
-    talk, rm = decide_all(cluster), ClaimingRM()
+    talk, rm = decide_all(cluster), rm_of(cluster)
     rm.take_allocations(told(talk))
     talk.confirm()
     placed = {fact.allocation_key: fact.node_id for fact in talk.facts if isinstance(fact, Allocated)}
@@ -59,7 +63,7 @@ def test_what_it_was_told_is_checked() -> None:
 
 
 def test_nothing_is_preempted_twice() -> None:
-    talk, rm = decide_all(several()), ClaimingRM()
+    talk, rm = decide_all(several()), rm_of(several())
     rm.take_allocations(told(talk))
     with pytest.raises(WrongResult, match="was released"):
         rm.take_allocations(told(talk))
@@ -69,4 +73,4 @@ def test_the_release_names_the_ask_that_it_is_for() -> None:
     response = told(decide_all(several()))
     response.released[0].message = "no reason"
     with pytest.raises(WrongResult, match="not said for whom: no reason"):
-        ClaimingRM().take_allocations(response)
+        rm_of(several()).take_allocations(response)

@@ -53,7 +53,7 @@ def test_the_lowest_priority_goes_first() -> None:
     decision = decide(crowded(), priority=2)
     assert chosen(decision) == {"p0"}
     assert isinstance(decision, PlannedPreemption)
-    assert decision.why == "in root.c its priority 2 is above theirs (preemption.within-queue)"
+    assert decision.why == "its priority 2 is above theirs in queue root.c (preemption.within-queue)"
 
 
 def test_and_none_of_the_same_or_a_higher_priority() -> None:

@@ -79,7 +79,11 @@ def test_the_youngest_of_the_excess_are_preempted_when_the_time_is_over() -> Non
     facts = talk.sleep(1)
     assert preempted_keys(facts) == ["k3", "k4"]
     said = only(QuotaPreempted, facts)
-    assert (said.queue, said.victims, said.why) == ("root.a", 2, "uses memory 40 of max 25")
+    assert (said.queue, said.victims, said.why) == (
+        "root.a",
+        2,
+        "queue root.a is above its quota: 40 of 25 memory used",
+    )
     assert preempted_keys(talk.sleep(10 * DELAY_NS)) == []
     talk.release(application_id="app", termination=TerminationType.PREEMPTED_BY_SCHEDULER, allocation_key="k3")
     talk.release(application_id="app", termination=TerminationType.PREEMPTED_BY_SCHEDULER, allocation_key="k4")

@@ -37,6 +37,8 @@ from tests.unit.core.preemption_builders import (
     without_preemption,
 )
 
+NOTHING = "nothing is preempted for ask d of application daemons"
+
 
 def test_room_is_reserved_at_once_and_as_few_as_needed_are_preempted() -> None:
     talk = a_talk("v1", "v2", "v3")
@@ -151,17 +153,14 @@ def test_it_is_said_why_nothing_is_preempted_and_again_only_when_that_changes() 
     told = only(PreemptionRefused, talk.schedule())
     assert (told.queue, told.application_id, told.allocation_key) == ("root.b", "daemons", "d")
     assert told.refusal is PreemptionRefusal.NO_NODE
-    assert (
-        told.reason
-        == "nothing is preempted for ask d: the allocations that may be preempted on node n1 would not make enough room"
-    )
+    assert told.reason == f"{NOTHING}: the allocations that may be preempted on node n1 would not make enough room"
     talk.nodes(a_node("n1", {"memory": 21}, action=NodeAction.UPDATE))
     assert of(PreemptionRefused, talk.schedule()) == []
     reload(talk, the_root(most=5))
     told = only(PreemptionRefused, talk.schedule())
-    quota = "quota of queue root.b: memory 0 used + 10 asked is more than max 5"
+    quota = "queue root.b would be above its quota: 0 of 5 memory used, 10 more asked"
     assert told.refusal is PreemptionRefusal.QUOTA
-    assert told.reason == f"nothing is preempted for ask d: {quota}; preemption makes room on its node, not in a quota"
+    assert told.reason == f"{NOTHING}: {quota}; preemption makes room on its node, not in a quota"
 
 
 def test_an_ask_that_could_never_fit_there_has_no_reservation() -> None:

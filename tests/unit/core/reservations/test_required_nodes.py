@@ -38,7 +38,7 @@ def test_it_goes_to_its_node_and_to_no_other_and_others_go_anywhere() -> None:
     assert placed(talk.schedule()) == [("app", "d1", "n2"), ("app", "d2", "n2"), ("app", "any", "n1")]
     [ask] = talk.app().asks
     assert ask.required_node == "n2"
-    assert ask.waiting_for == "required node n2: not enough memory; room is reserved for it on node n2"
+    assert ask.waiting_for == "the node that it requires, n2, has too little memory; n2 is kept for it"
 
 
 def test_equal_asks_for_different_nodes_do_not_wait_for_each_other() -> None:
@@ -51,7 +51,7 @@ def test_one_for_an_unknown_node_waits_for_it_alone_and_says_so() -> None:
     talk = a_talk(n1=20)
     talk.asks(a_daemon("d", "n2"), an_ask("k"))
     assert placed(talk.schedule()) == [("app", "k", "n1")]
-    assert talk.app().asks[0].waiting_for == "required node n2 is not registered"
+    assert talk.app().asks[0].waiting_for == "the node that it requires, n2, is not registered"
     talk.nodes(a_node("n2", {"memory": 10}))
     assert placed(talk.schedule()) == [("app", "d", "n2")]
 
@@ -107,7 +107,7 @@ def test_a_node_that_is_not_ready_takes_nothing() -> None:
     talk = a_conversation(a_node("n2", {"memory": 100}, attributes={"ready": "false"}))
     talk.asks(a_daemon())
     assert placed(talk.schedule()) == []
-    assert talk.app().asks[0].waiting_for == "required node n2: not ready"
+    assert talk.app().asks[0].waiting_for == "the node that it requires, n2, is not ready"
     talk.nodes(a_node("n2", action=NodeAction.UPDATE, attributes={"ready": "true"}))
     assert placed(talk.schedule()) == [("app", "d", "n2")]
 

@@ -127,7 +127,7 @@ def test_two_of_them_share_nothing_but_the_scheduler() -> None:
     other.apps(an_app())
     other.asks(an_ask("k", memory=60))
     one.schedule()
-    assert other.view().applications[0].asks[0].waiting_for == "no node has room: 0 considered"
+    assert other.view().applications[0].asks[0].waiting_for == "no node has room: there are no nodes"
     other.nodes(a_node("n1", ROOM))
     assert placed(other.schedule()) == [("app", "k", "n1")]
     other.stop(StopCause.UNREGISTERED)

@@ -71,8 +71,8 @@ def test_an_ask_that_lacks_room_on_nodes_fails_and_one_that_lacks_quota_is_skipp
     facts = play(talk)
     assert {key: state for _, key, state in told(facts)} == {"large": S.FAILED, "huge": S.SKIPPED}
     assert dict(zip((key for _, key, _ in told(facts)), reasons(facts), strict=True)) == {
-        "large": "no node has room: 1 considered: 1 not enough memory",
-        "huge": "quota of queue root.a: memory 0 used + 300 asked is more than max 250",
+        "large": "no node can ever fit 200 memory; the largest has 100",
+        "huge": "queue root.a would be above its quota: 0 of 250 memory used, 300 more asked",
     }
     assert told(play(talk, MINUTE_NS)) == []
 
@@ -108,7 +108,7 @@ def test_a_reservation_is_told(talk: Conversation) -> None:
     assert told(play(talk, SECOND_NS)) == [("other", "k", S.SCHEDULED), ("app", "more", S.FAILED)]
     facts = play(talk, 5 * SECOND_NS)
     assert told(facts) == [("app", "more", S.RESERVED)]
-    assert reasons(facts) == ["room is reserved for it on node n1"]
+    assert reasons(facts) == ["n1 is kept for it"]
     assert told(play(talk, MINUTE_NS)) == []
     talk.release(application_id="other", allocation_key="k")
     assert told(talk.schedule()) == [("app", "more", S.SCHEDULED)]
@@ -132,7 +132,7 @@ def test_asks_that_only_one_node_will_do_for_fail_when_it_does_not(talk: Convers
     talk.asks(an_ask("d", 200, tags={REQUIRED_NODE_TAG: "n1"}))
     facts = play(talk)
     assert told(facts) == [("app", "d", S.FAILED)]
-    assert reasons(facts) == ["required node n1 could never hold it: not enough memory in all"]
+    assert reasons(facts) == ["the node that it requires, n1, would have too little memory even if it were empty"]
 
 
 def test_another_queue_in_the_way_is_news(talk: Conversation) -> None:
@@ -252,7 +252,7 @@ def test_an_ask_that_the_rm_refuses_everywhere_fails_with_its_reason() -> None:
     talk.asks(an_ask("k", 10))
     facts = play(talk)
     assert told(facts) == [("app", "k", S.FAILED)]
-    assert reasons(facts) == ["the resource manager refuses it on every node with room: node n1: tainted"]
+    assert reasons(facts) == ["its resource manager refuses every node that has room: tainted (node n1)"]
 
 
 def test_an_ask_that_awaits_a_predicate_result_is_told_nothing_until_it_is_there() -> None:

@@ -48,7 +48,7 @@ def test_an_ask_over_quota_names_queue_and_amounts(at: str) -> None:
     talk.asks(an_ask("k", 20, count=2))
     talk.schedule()
     path = "root.a" if at == "a" else "root"
-    assert waiting(talk) == {"k": f"quota of queue {path}: memory 20 used + 20 asked is more than max 30"}
+    assert waiting(talk) == {"k": f"queue {path} would be above its quota: 20 of 30 memory used, 20 more asked"}
 
 
 def test_amounts_of_rules_are_in_the_unit_of_their_resource() -> None:
@@ -61,8 +61,8 @@ def test_amounts_of_rules_are_in_the_unit_of_their_resource() -> None:
         an_ask("k", app="other", resources=Resources(vcore=1_000), count=2),
     )
     talk.schedule()
-    assert waiting(talk) == {"k": "quota of queue root.a: memory 2Gi used + 2Gi asked is more than max 3Gi"}
-    limited = "limit of user 'somebody' in root.b: vcore 1 used + 1 asked is more than maxresources 1500m"
+    assert waiting(talk) == {"k": "queue root.a would be above its quota: 2Gi of 3Gi memory used, 2Gi more asked"}
+    limited = "user 'somebody' would be above its limit in queue root.b: 1 of 1500m cpu used, 1 more asked"
     assert waiting(talk, "other") == {"k": limited}
 
 
@@ -77,7 +77,8 @@ def test_an_ask_no_node_fits_counts_why_not() -> None:
     talk.asks(an_ask("k", resources=Resources(memory=200, vcore=1)))
     talk.schedule()
     assert waiting(talk) == {
-        "k": "no node has room: 5 considered: 1 draining, 2 not enough memory, 1 not enough vcore, 1 not ready"
+        "k": "no node has room: 5 nodes are considered, 4 would have too little memory even if they were empty, "
+        "1 would have too little cpu even if it were empty"
     }
 
 
@@ -85,7 +86,7 @@ def test_an_ask_of_a_paused_resource_manager_says_so() -> None:
     talk = a_conversation(a_node("n1", ROOM))
     talk.asks(an_ask("k"))
     talk.disconnect()
-    assert waiting(talk) == {"k": "the resource manager is paused: nothing is placed for it"}
+    assert waiting(talk) == {"k": "its resource manager is paused: nothing is placed in that state"}
 
 
 def test_an_ask_of_an_application_that_is_failing_says_so() -> None:
@@ -94,12 +95,12 @@ def test_an_ask_of_an_application_that_is_failing_says_so() -> None:
     talk.asks(a_placeholder("p", app="gang"), a_placeholder("q", 500, app="gang"), an_ask("large", 500, app="gang"))
     talk.schedule()
     talk.sleep(Timeouts().placeholder_ns)
-    assert waiting(talk, "gang") == {"large": "application is Failing: its asks are not placed in this state"}
+    assert waiting(talk, "gang") == {"large": "its application is Failing: nothing is placed in that state"}
 
 
 DELAY_NS = 30 * SECOND_NS
-YOUNG = "preemption is first tried when the ask is 30 s old (preemption.delay)"
-NOT_ALLOWED = "the ask may not preempt others (allowPreemptOther)"
+YOUNG = "it has not waited for preemption.delay yet"
+NOT_ALLOWED = "it may not preempt others (allowPreemptOther is false)"
 
 
 def a_full_cluster(*, enabled: bool = True, used: int = 0, **a: Any) -> Conversation:
@@ -129,7 +130,7 @@ def said_after(talk: Conversation, ask: NewAsk, wait_ns: int = DELAY_NS) -> str:
     talk.sleep(wait_ns)
     talk.schedule()
     [shown] = talk.app("asker").asks
-    assert shown.waiting_for.startswith(("no node has room", "required node", "quota of queue"))
+    assert shown.waiting_for.startswith(("no node", "the node that it requires", "queue root.a"))
     return shown.no_preemption_because
 
 
@@ -156,8 +157,8 @@ def test_an_ask_with_victims_names_them_instead() -> None:
     talk = a_full_cluster()
     assert said_after(talk, an_entitled_ask()) == ""
     assert waiting(talk, "asker") == {
-        "k": "no node has room: 1 considered: 1 not enough memory; "
-        "room is reserved for it on node n1, 2 allocations have to be released first"
+        "k": "no node has room: 1 node is considered, 1 has too little memory; "
+        "n1 is kept for it, where 2 preempted allocations have to end first"
     }
     assert talk.queue().quota_reserved == talk.queue("root.b").leaving == {"memory": 20}
     assert (talk.queue().leaving, talk.queue("root.b").quota_reserved) == ({}, {})
@@ -168,17 +169,17 @@ def test_an_ask_with_victims_names_them_instead() -> None:
 def test_one_of_which_more_is_pending_than_others_end_for_goes_on_to_say_why() -> None:
     talk = a_full_cluster()
     said = said_after(talk, an_entitled_ask(40, count=2))
-    assert said == "root.a would use memory 80 of 60 guaranteed"
+    assert said == "queue root.a would use 80 of 60 memory guaranteed"
 
 
 @pytest.mark.parametrize(
     ("cluster", "entitled_ask", "reason"),
     [
-        ({"used": 50}, an_entitled_ask(), "root.a would use memory 70 of 60 guaranteed"),
+        ({"used": 50}, an_entitled_ask(), "queue root.a would use 70 of 60 memory guaranteed"),
         (
             {"guaranteed": {"vcore": 5}},
             an_entitled_ask(),
-            "none of its queues, up to a fence or a max that is reached, is guaranteed what it asks for",
+            "its queues have no guarantee of what it asks for",
         ),
         (
             {"used": 100, "guaranteed": {"memory": 200}},
@@ -199,7 +200,7 @@ def test_one_that_was_refused_says_why(cluster: dict[str, Any], entitled_ask: Ne
 
 def test_what_is_guaranteed_beyond_a_fence_is_not_the_reason() -> None:
     fence: dict[str, Any] = {"preemption_policy": PreemptionPolicy.FENCE, "guaranteed": {"vcore": 1}}
-    assert said_after(a_full_cluster(**fence), an_entitled_ask()).startswith("none of its queues, up to a fence")
+    assert said_after(a_full_cluster(**fence), an_entitled_ask()).startswith("its queues have no guarantee of what")
 
 
 def test_what_was_refused_to_one_holds_for_those_that_do_not_rank_above_it() -> None:
@@ -209,7 +210,7 @@ def test_what_was_refused_to_one_holds_for_those_that_do_not_rank_above_it() -> 
     talk.asks(an_ask("high", 20, app="asker", priority=2, allow_preempt_other=True))
     talk.schedule()
     reasons = {ask.allocation_key: ask.no_preemption_because for ask in talk.app("asker").asks}
-    refused = "root.a would use memory 70 of 60 guaranteed"
+    refused = "queue root.a would use 70 of 60 memory guaranteed"
     assert reasons == {"k": refused, "low": refused, "high": YOUNG}
 
 
@@ -221,7 +222,7 @@ def test_an_ask_with_a_required_node_says_why_nothing_is_preempted_there() -> No
 
 
 def test_one_that_a_quota_keeps_out_says_which() -> None:
-    reason = "quota of queue root.a: memory 0 used + 20 asked is more than max 10, whatever is preempted"
+    reason = "queue root.a would be above its quota: 0 of 10 memory used, 20 more asked, whatever is preempted"
     assert said_after(a_full_cluster(max={"memory": 10}), an_entitled_ask()) == reason
 
 
@@ -230,4 +231,4 @@ def test_one_that_is_not_tried_for_another_reason_says_that_alone() -> None:
     said_after(talk, an_entitled_ask(), 0)
     talk.disconnect()
     [shown] = talk.app("asker").asks
-    assert (shown.waiting_for[:27], shown.no_preemption_because) == ("the resource manager is pau", "")
+    assert (shown.waiting_for[:27], shown.no_preemption_because) == ("its resource manager is pau", "")

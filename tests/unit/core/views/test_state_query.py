@@ -79,7 +79,7 @@ def test_why_an_ask_waits_is_said_of_the_nodes_looked_at(talk: Conversation) -> 
     (manager,) = view.resource_managers(talk.scheduler.cluster, StateQuery(application_id="app-1", limit=2))
     (application,) = manager.partitions[0].applications
     assert [ask.waiting_for for ask in application.asks] == [
-        "no node has room: 3 considered: 2 not enough memory (of 2 checked)"
+        "no node has room: 3 nodes are considered, 2 have too little memory (of 2 checked)"
     ]
 
 

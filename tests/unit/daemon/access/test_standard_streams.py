@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import pytest
 
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.access.refusals import Refusals
 from schedulerd.daemon.access.standard_streams import StandardStreams
 
@@ -45,7 +45,7 @@ class World:
 
     def __init__(self) -> None:
         self.refusals = Refusals(lambda _seconds, _call: None)
-        self.interceptor = StandardStreams(Admission(1, refusals=self.refusals), [OURS])
+        self.interceptor = StandardStreams(GrpcAccess(1, refusals=self.refusals), [OURS])
         self.over = asyncio.Event()
 
     async def until_over(self, _requests: object, context: Any) -> None:

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from schedulerd.core.views.values import LimitView
-from schedulerd.daemon.admin.debug_state import StateParameters
-from schedulerd.daemon.admin.json_pieces import as_json
+from schedulerd.daemon.admin import state_queries
+from schedulerd.daemon.admin.debug_state import StateParameters, as_json
 from schedulerd.daemon.admin.state_queries import LATE_SECONDS, LOOP_SHARE_MAX, QUERIES_MAX, StateQueries
+from schedulerd.daemon.runtime.json_stream import JsonWriter
 from schedulerd.daemon.runtime.shares import CLIENTS_MIN, NoneLeft
 from schedulerd.daemon.runtime.slices import GAP_SECONDS, SLICE_SECONDS
 from tests.unit import virtual_loop
@@ -21,6 +22,11 @@ from tests.unit import virtual_loop
 LOOK_SECONDS = 0.01
 PAUSE = LOOK_SECONDS / LOOP_SHARE_MAX
 """From the beginning of such a look to when the next may begin."""
+
+
+@pytest.fixture(autouse=True)
+def each_item_is_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(state_queries, "STATE_JSON", JsonWriter(as_json, ", ", ": ", chars=0))
 
 
 class World:

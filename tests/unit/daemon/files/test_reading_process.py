@@ -38,6 +38,7 @@ def test_the_process_says_what_the_function_says(process: ReadingProcess, name: 
     assert outcome(process.load, name) == outcome(load_queue_file, name)
 
 
+@pytest.mark.smoke
 def test_the_deepest_queues_come_through(process: ReadingProcess) -> None:
     text = "partitions: [{queues: [{name: root, queues: [" + "{name: q, queues: [" * 95 + "]}" * 95 + "]}]}]"
     assert process.load(text, "deep") == load_queue_file(text, "deep")

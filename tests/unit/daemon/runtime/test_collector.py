@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 from structlog.testing import capture_logs
 
-from schedulerd.daemon.runtime import collector
+from schedulerd.daemon.runtime import collector as collector_module
 from schedulerd.daemon.runtime.collector import (
     BUSY_GROWTH,
     BUSY_SECONDS_MIN,
@@ -25,15 +25,14 @@ from schedulerd.daemon.runtime.collector import (
 from tests.unit import virtual_loop
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def spared() -> Iterator[None]:
     """The settings are the process's; they are put back."""
     before = gc.get_threshold()
     spare_the_old()
     yield
     gc.set_threshold(*before)
-    gc.callbacks.remove(collector._after_collection)
-    gc.unfreeze()
+    gc.callbacks.remove(collector_module._after_collection)
 
 
 class Ring:
@@ -43,6 +42,7 @@ class Ring:
         self.itself = self
 
 
+@pytest.mark.usefixtures("spared")
 def test_what_outlives_a_collection_is_not_walked_again() -> None:
     ring = Ring()
     gone = weakref.ref(ring)
@@ -53,6 +53,7 @@ def test_what_outlives_a_collection_is_not_walked_again() -> None:
     assert gone() is not None
 
 
+@pytest.mark.usefixtures("spared")
 def test_garbage_among_what_is_new_is_found_as_ever() -> None:
     gone = weakref.ref(Ring())
     kept = [[] for _ in range(YOUNG_MAX + 1)]  # type: ignore[var-annotated]
@@ -60,9 +61,10 @@ def test_garbage_among_what_is_new_is_found_as_ever() -> None:
     assert kept
 
 
+@pytest.mark.usefixtures("spared")
 def test_telling_twice_is_telling_once() -> None:
     spare_the_old()
-    assert gc.callbacks.count(collector._after_collection) == 1
+    assert gc.callbacks.count(collector_module._after_collection) == 1
 
 
 @pytest.mark.parametrize(
@@ -82,8 +84,11 @@ def test_everything_is_walked_when_nothing_waits_and_once_an_hour_at_the_latest(
 
 @pytest.mark.parametrize("before", [100_000, 40_000_000])
 @pytest.mark.parametrize(("is_idle", "factor"), [(True, IDLE_GROWTH), (False, BUSY_GROWTH)])
-def test_everything_is_walked_as_soon_as_memory_has_grown_by_much(before: int, is_idle: bool, factor: float) -> None:
+def test_everything_is_walked_as_soon_as_memory_has_grown_by_much(
+    monkeypatch: pytest.MonkeyPatch, before: int, is_idle: bool, factor: float
+) -> None:
     """By a part of what there was, and by so much at least; sooner if nobody waits."""
+    monkeypatch.setattr(collector_module, "_walk", lambda: 0)
     blocks = before
     collector = Collector(lambda: is_idle, lambda: blocks)
     enough = before + max(GROWN_BLOCKS_MIN, int(before * factor))
@@ -95,6 +100,7 @@ def test_everything_is_walked_as_soon_as_memory_has_grown_by_much(before: int, i
     assert not collector.is_due(0.0), "what was there after the walk is what it grows from"
 
 
+@pytest.mark.usefixtures("spared")
 @pytest.mark.parametrize(
     ("idle_from_seconds", "walks_at"),
     [(0.0, IDLE_SECONDS_MIN), (1000.5, 1000.5 - 1000.5 % LOOK_SECONDS + LOOK_SECONDS)],

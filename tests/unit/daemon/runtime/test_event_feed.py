@@ -7,18 +7,13 @@ from tests.instants import at
 from tests.unit.daemon.event_world import APPLICATION_EVENTS, REGISTRATION_EVENTS, EventWorld, taken
 
 
-def nothing() -> None:
-    """For followers that look by themselves."""
-
-
 def test_a_follower_sees_what_happens_from_now_on() -> None:
     world = EventWorld()
     world.register()
-    woken: list[None] = []
-    with world.feed.follow(lambda: woken.append(None)) as follower:
+    with world.feed.follow() as follower:
         assert taken(follower) == []
         world.happen()
-        assert len(woken) == 1
+        assert follower.woken.is_set()
         first = REGISTRATION_EVENTS
         assert taken(follower) == [(first, "app-0"), (first + 1, "root.a")]
         assert taken(follower) == []
@@ -27,30 +22,28 @@ def test_a_follower_sees_what_happens_from_now_on() -> None:
 def test_a_follower_from_an_id_on_sees_what_was_first() -> None:
     world = EventWorld()
     world.register()
-    with world.feed.follow(nothing, start=1) as follower:
+    with world.feed.follow(start=1) as follower:
         assert taken(follower) == [(1, "root"), (2, "root.a")]
 
 
 def test_what_is_more_than_it_takes_is_there_at_once() -> None:
     world = EventWorld()
     world.register()
-    with world.feed.follow(nothing, start=0) as follower:
-        batch = follower.take(2)
-        assert ([event.event_id for event in batch.events], batch.more) == ([0, 1], True)
-        batch = follower.take(2)
-        assert ([event.event_id for event in batch.events], batch.more) == ([2], False)
+    with world.feed.follow(start=0) as follower:
+        assert ([event.event_id for event in follower.take(2)], follower.is_at_end) == ([0, 1], False)
+        assert ([event.event_id for event in follower.take(2)], follower.is_at_end) == ([2], True)
 
 
 def test_a_slow_follower_is_told_what_it_lost_and_others_lose_nothing() -> None:
     world = EventWorld(events_max=4)
     world.register()
-    with world.feed.follow(nothing) as slow, world.feed.follow(nothing) as fast:
+    with world.feed.follow() as slow, world.feed.follow() as fast:
         for _ in range(3):
             world.happen()
-            assert fast.take(10).lost == 0
-        batch = slow.take(10)
-        assert (batch.lost, len(batch.events)) == (3 * APPLICATION_EVENTS - 4, 4)
-        assert slow.take(10) == ([], 0, False)
+            fast.take(10)
+            assert fast.lost == 0
+        assert (len(slow.take(10)), slow.lost, slow.is_at_end) == (4, 3 * APPLICATION_EVENTS - 4, True)
+        assert slow.take(10) == []
         assert world.feed.counts == EventCounts(
             recorded=REGISTRATION_EVENTS + 3 * APPLICATION_EVENTS, suppressed=0, lost=2, followers=2
         )
@@ -59,7 +52,7 @@ def test_a_slow_follower_is_told_what_it_lost_and_others_lose_nothing() -> None:
 
 def test_a_follower_of_one_resource_manager_is_not_told_of_others() -> None:
     world = EventWorld()
-    with world.feed.follow(nothing, "rm-2") as follower:
+    with world.feed.follow("rm-2") as follower:
         world.register("rm-1")
         assert taken(follower) == []
         world.register("rm-2")
@@ -76,8 +69,8 @@ def test_the_recorder_is_not_even_called_without_followers_and_tracking() -> Non
     world = EventWorld(tracked=False)
     world.register()
     assert world.recorder.calls == 0
-    with world.feed.follow(nothing) as one:
-        with world.feed.follow(nothing):
+    with world.feed.follow() as one:
+        with world.feed.follow():
             world.happen()
         world.happen()
         assert [event_id for event_id, _ in taken(one)] == list(range(2 * APPLICATION_EVENTS))
@@ -88,16 +81,14 @@ def test_the_recorder_is_not_even_called_without_followers_and_tracking() -> Non
 
 def test_closing_notifies_all_followers() -> None:
     world = EventWorld()
-    woken: list[None] = []
-    with world.feed.follow(lambda: woken.append(None)):
+    with world.feed.follow() as follower:
         world.feed.close()
-    assert (len(woken), world.feed.closed) == (1, True)
+    assert (follower.woken.is_set(), world.feed.closed) == (True, True)
 
 
 def test_a_turn_without_events_notifies_no_follower() -> None:
     world = EventWorld()
     world.register()
-    woken: list[None] = []
-    with world.feed.follow(lambda: woken.append(None)):
+    with world.feed.follow() as follower:
         world.feed.observe([], at(1))
-    assert woken == []
+    assert not follower.woken.is_set()

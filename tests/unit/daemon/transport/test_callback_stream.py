@@ -13,8 +13,8 @@ from schedulerd.core.language.facts.queues import QueueNameUnused
 from schedulerd.core.language.facts.scheduling_states import SchedulingState, SchedulingStateChanged
 from schedulerd.daemon.admin.state_service import DUMP_TIMEOUT_SECONDS
 from schedulerd.daemon.sessions.back_pressure import COMMANDS_UNDER_WAY_MAX
+from schedulerd.daemon.transport import callback_stream
 from schedulerd.daemon.transport import calls as calls_module
-from schedulerd.daemon.transport.callback_stream import POD_SECONDS
 from schedulerd.daemon.transport.calls import PODS_ASKED_MAX
 from schedulerd.instant import Instant
 from schedulerd.observe.callback_tally import CallKind
@@ -210,7 +210,11 @@ def test_an_rm_gives_its_state_dump_or_there_is_a_reason_why_not() -> None:
     run(play)
 
 
-def test_an_rm_is_asked_about_a_pod_and_one_that_says_nothing_does_not_know_it() -> None:
+def test_an_rm_is_asked_about_a_pod_and_one_that_says_nothing_does_not_know_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(callback_stream, "POD_SECONDS", 0.2)
+
     async def play(world: World) -> None:
         with pytest.raises(NoPodAnswer, match=r"^it has no callback stream$"):
             await world.callbacks.pod_said("rm", "ns", "p")
@@ -230,15 +234,13 @@ def test_an_rm_is_asked_about_a_pod_and_one_that_says_nothing_does_not_know_it()
         context.answer(callback_pb2.CallbackAnswer(pods=[*reversed(answers), *answers]))
         assert [(said[:2], len(said) < 3_000) for said in await asyncio.gather(*wanted)] == [("aa", True), ("bb", True)]
         assert world.tally.late_answers[CallKind.POD] == 2
-        before = asyncio.get_running_loop().time()
         (unknown,), (*_, call) = await ask("u")
         assert call.name == "u"
         context.answer(callback_pb2.CallbackAnswer(pods=[callback_pb2.PodAnswer(callID=call.callID)]))
         assert await unknown == ""
         (silent,), _ = await ask("c")
-        with pytest.raises(NoPodAnswer, match=r"^it gave no answer within 5 s; try again$"):
+        with pytest.raises(NoPodAnswer, match=r"^it gave no answer within 0.2 s; try again$"):
             await silent
-        assert asyncio.get_running_loop().time() - before == pytest.approx(POD_SECONDS, abs=0.1)
         wanted, _ = await ask(*map(str, range(PODS_ASKED_MAX + 1)))
         assert [one.done() for one in wanted] == [False] * PODS_ASKED_MAX + [True]
         served.cancel()

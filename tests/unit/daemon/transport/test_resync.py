@@ -10,7 +10,7 @@ import pytest
 
 from schedulerd._generated.si.v2021_02 import si_pb2
 from schedulerd.core.language.commands import StopCause, StopResourceManager
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.transport import update_stream as module
 from schedulerd.daemon.transport.stream_call import ServicerContext
 from schedulerd.daemon.transport.update_stream import UpdateMethod, UpdateStream
@@ -32,7 +32,7 @@ def opened(world: World) -> tuple[FakeContext, asyncio.Task[None]]:
     decoder = UpdateDecoder(SharedResources(), {})
     parse = LIMITS.parser(si_pb2.UpdateRequest)
     update = UpdateMethod(Stream.UPDATE, parse, decoder.commands, resync=RESYNC_RESPONSE)
-    stream = UpdateStream(update, Admission(), world.sessions, world.owner, cast(ServicerContext, context))
+    stream = UpdateStream(update, GrpcAccess(), world.sessions, world.owner, cast(ServicerContext, context))
     context.requests.put_nowait(si_pb2.UpdateRequest(rmID="rm").SerializeToString())
     return context, asyncio.create_task(until_over(stream))
 

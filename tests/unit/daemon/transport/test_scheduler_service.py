@@ -19,7 +19,7 @@ from schedulerd.core.language.commands import CleanQueues, Command, ConnectResou
 from schedulerd.core.language.facts.fact import Fact
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.resource_managers.handlers import resource_managers
-from schedulerd.daemon.access.admission import Admission
+from schedulerd.daemon.access.grpc_access import GrpcAccess
 from schedulerd.daemon.access.methods import DETAILS_BYTES_MAX, UnaryContext, bounded
 from schedulerd.daemon.files import queue_files
 from schedulerd.daemon.files.queue_files import QueueFiles
@@ -78,7 +78,7 @@ class Daemon:
         self.reloads = Reloads(self.queue_files, own, self.managers, self.owner, lambda *_: None)
         self._service = SchedulerService(
             self.owner,
-            Admission(),
+            GrpcAccess(),
             self.sessions,
             self.queue_files,
             self.reloads,

@@ -11,12 +11,13 @@ from pydantic import ValidationError
 
 from schedulerd.config import QueueFileInvalid, Settings, ShownConfiguration, show_queue_file
 from schedulerd.core.language.specs import ConfigurationText
+from schedulerd.daemon.runtime.json_stream import PIECE_CHARS
 from schedulerd.daemon.runtime.workers import Busy
 from schedulerd.daemon.yunikorn import configuration_routes, dumps
-from schedulerd.daemon.yunikorn.configuration_objects import EXTRA_MAX, configuration_json
+from schedulerd.daemon.yunikorn.configuration_projections import EXTRA_MAX, configuration_json
 from schedulerd.daemon.yunikorn.configurations import KEPT_MAX, Configurations
 from schedulerd.daemon.yunikorn.errors import PeerError
-from schedulerd.daemon.yunikorn.go_json import pieces
+from schedulerd.daemon.yunikorn.go_json import GO_JSON
 from schedulerd.daemon.yunikorn.lookup import NAMED_MAX
 from tests.rest.asgi import ask
 from tests.rest.world import World
@@ -41,14 +42,14 @@ def test_so_many_names_of_extra_configuration_are_shown() -> None:
 
 
 def test_a_large_queue_file_is_written_in_slices() -> None:
-    queues = "".join(f"          - {{name: q{number}, submitacl: '*'}}\n" for number in range(2_000))
+    queues = "".join(f"          - {{name: q{number}, submitacl: '*'}}\n" for number in range(400))
     world = World()
     world.register(f"{QUEUES_HEAD}{queues}", RM)
     (rm,) = world.scheduler.cluster.resource_managers.values()
     shown = show_queue_file(rm.configuration.text)
-    written = list(pieces(configuration_json(rm, shown)))
+    written = list(GO_JSON.pieces(configuration_json(rm, shown)))
     assert json.loads("".join(written))["Partitions"] == shown.partitions
-    assert max(map(len, written)) < 500
+    assert max(map(len, written)) < PIECE_CHARS + 500
     answer = get(world, "/ws/v1/config", Accept="application/json")
     assert answer.text == "".join(written)  # no line end, as in the peer
     assert get(world, "/ws/v1/config").text.startswith(shown.yaml)

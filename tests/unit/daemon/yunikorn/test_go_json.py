@@ -1,20 +1,16 @@
-"""JSON is written as Go's encoder writes it, whole or in pieces."""
+"""JSON is written as Go's encoder writes it, value by value."""
 
 from __future__ import annotations
-
-import json
 
 import pytest
 
 from schedulerd.daemon.yunikorn.go_json import (
-    PAUSE,
-    Listed,
+    GO_JSON,
     amounts,
     duration,
     encode,
     go_object,
     percentages,
-    pieces,
     quota,
 )
 from tests.loops import each_row
@@ -32,36 +28,7 @@ from tests.loops import each_row
 )
 def test_values(value: object, text: str) -> None:
     assert encode(value) == text
-    assert "".join(pieces(value)) == text
-
-
-def test_a_list_is_written_item_by_item() -> None:
-    made: list[int] = []
-
-    def items() -> object:
-        for number in range(3):
-            made.append(number)
-            yield {"number": number}
-
-    written = pieces({"before": 1, "all": Listed(items()), "empty": Listed([]), "nested": {"more": Listed([1])}})  # type: ignore[arg-type]
-    text = next(written)
-    assert made == []
-    while made != [0]:
-        text += next(written)
-    assert text.endswith('{"number":0}')
-    text += "".join(written)
-    assert json.loads(text) == {
-        "before": 1,
-        "all": [{"number": 0}, {"number": 1}, {"number": 2}],
-        "empty": [],
-        "nested": {"more": [1]},
-    }
-
-
-def test_a_pause_is_no_item() -> None:
-    found = list(pieces(Listed([PAUSE, 1, PAUSE, 2, PAUSE])))
-    assert "".join(found) == "[1,2]"
-    assert found.count("") == 3
+    assert "".join(GO_JSON.pieces(value)) == text
 
 
 def test_zero_values_are_left_out_unless_they_are_always_there() -> None:

@@ -35,7 +35,7 @@ REFERENCE = Path(__file__).parents[4] / "docs" / "metrics.md"
 ROW = re.compile(
     r"^\| `(?P<name>yunikorn_[\w<>]+)` \| (?P<kind>\w+) \| (?P<labels>[^|]*) \| (?P<meaning>[^|]+) \|", re.M
 )
-SERIES = 100
+SERIES = 20
 
 
 class Story(Conversation):

@@ -181,7 +181,7 @@ def test_an_application_with_what_runs_and_what_waits(world: World) -> None:
     assert found["applicationState"] == "Running"  # Starting is shown as head does
     assert [one["allocationKey"] for one in found["allocations"]] == ["small"]
     assert [one["allocationKey"] for one in found["requests"]] == ["huge"]
-    assert found["requests"][0]["allocationLog"][0]["message"].startswith("no node has room: 2 considered")
+    assert found["requests"][0]["allocationLog"][0]["message"].startswith("no node can ever fit 5000 memory")
     assert found["maxUsedResource"] == {"memory": 1_000, "vcore": 1_000}
     assert found == get(world, f"{P}/queue/root.parent.leaf/application/app-1").json
     assert found == get(world, f"{P}/queue//application/app-1").json

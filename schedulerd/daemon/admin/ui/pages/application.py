@@ -8,9 +8,10 @@ from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from schedulerd.core.explain.rules.ask import explain_ask, pod_of
+from schedulerd.core.explain.rules.ask import explain_ask
 from schedulerd.core.explain.rules.reasons import explain_application
-from schedulerd.core.explain.values import ApplicationExplanation, Position
+from schedulerd.core.explain.values import ApplicationExplanation, Position, with_wall_times
+from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.checks import shown
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.gang import TaskGroup
@@ -26,8 +27,8 @@ from schedulerd.daemon.admin.ui.texts import amounts, many, moment, row_key, vis
 from schedulerd.daemon.admin.ui.view import View
 from schedulerd.daemon.admin.ui.words import state_cause
 from schedulerd.observe.event_record import Event
-from schedulerd.observe.explain_causes import duration
 from schedulerd.observe.explain_sentences import application_summary, ask_details, ask_summary, pending_count
+from schedulerd.sentences.words import duration
 
 PARAMS = ("id", "from")
 STATES_SHOWN = 20
@@ -99,7 +100,7 @@ def _add_allocations(made: View, context: Context, one: Application) -> None:
         made.add(
             "allocations",
             row_key(each.uuid),
-            name=pod_of(each.ask) or each.key,
+            name=pod_of(each.ask.spec.tags) or each.key,
             name__href=links.ask(one.application_id, each.key),
             node=each.node.node_id,
             node__href=links.node(each.node.node_id),
@@ -231,13 +232,13 @@ def _add_chain(
     if ask is None:
         made.put(such_as="", such_as__href="/ui/", has_such_as__class="none")
         return
-    name = pod_of(ask) or ask.key
+    name = pod_of(ask.spec.tags) or ask.key
     made.put(such_as=name, such_as__href=context.links.ask(one.application_id, ask.key), has_such_as__class="such-as")
     found = yield from explain_ask(place.rm, place.partition, one, ask, context.now.monotonic_ns)
-    summary = ask_summary(found)
-    for at, sentence in enumerate([*summary, *ask_details(found, is_listed=True)]):
-        text = sentence[:1].upper() + sentence[1:]
-        made.add("chain", row_key(at), step=text, step__class="first" if at < len(summary) else "")
+    told = with_wall_times(found, context.now.epoch_ns)
+    summary = ask_summary(told)
+    for at, sentence in enumerate([*summary, *ask_details(told, is_listed=True)]):
+        made.add("chain", row_key(at), step=sentence, step__class="first" if at < len(summary) else "")
 
 
 def _add_ahead(made: View, context: Context, position: Position | None) -> None:

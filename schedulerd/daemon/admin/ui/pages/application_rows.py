@@ -8,7 +8,7 @@ from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.texts import NONE, amounts, count, row_key
 from schedulerd.daemon.admin.ui.view import View
-from schedulerd.observe.explain_causes import duration
+from schedulerd.sentences.words import duration
 
 STATE_KINDS = {
     ApplicationState.RUNNING: "ok",

@@ -7,9 +7,11 @@ from itertools import islice
 
 from starlette.exceptions import HTTPException
 
+from schedulerd.amounts import resource
 from schedulerd.core.explain.causes import RuleCause
-from schedulerd.core.explain.rules.ask import explain_ask, pod_of
-from schedulerd.core.explain.values import AskExplanation, NodeSurvey, QuotaLevel
+from schedulerd.core.explain.rules.ask import explain_ask
+from schedulerd.core.explain.values import AskExplanation, NodeSurvey, QuotaLevel, with_wall_times
+from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.checks import shown
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
@@ -20,8 +22,9 @@ from schedulerd.daemon.admin.ui.pages.stories import Story, add_events
 from schedulerd.daemon.admin.ui.texts import NONE, amount, amounts, count, many, moment, row_key, visible
 from schedulerd.daemon.admin.ui.view import View
 from schedulerd.observe.event_record import Event
-from schedulerd.observe.explain_causes import duration
-from schedulerd.observe.explain_sentences import ask_details, ask_summary, node_count
+from schedulerd.observe.explain_sentences import ask_details, ask_summary
+from schedulerd.sentences import nodes
+from schedulerd.sentences.words import duration
 
 PARAMS = ("application", "ask")
 EVENTS_SHOWN = 30
@@ -39,7 +42,7 @@ def view(context: Context) -> Generator[None, None, View]:
     if application is None:
         raise HTTPException(404, f"application {shown(name)} is not there; it may have ended")
     ask = application.asks.get(key)
-    pod = pod_of(ask) if ask is not None else ""
+    pod = pod_of(ask.spec.tags) if ask is not None else ""
     made = View(f"Pod {pod}" if pod else f"Ask {key}", "ask.html")
     yield from add_head(made, context)
     for one in _LISTS:
@@ -98,10 +101,10 @@ def _add_ask(made: View, context: Context, application: Application, ask: Ask) -
         pending=f"{found.pending:,} waiting",
         allocated=f"{found.allocated:,} allocated",
     )
-    summary = ask_summary(found)
-    for at, sentence in enumerate([*summary, *ask_details(found, is_listed=True)]):
-        text = sentence[:1].upper() + sentence[1:]
-        made.add("why", row_key(at), step=text, step__class="first" if at < len(summary) else "")
+    told = with_wall_times(found, context.now.epoch_ns)
+    summary = ask_summary(told)
+    for at, sentence in enumerate([*summary, *ask_details(told, is_listed=True)]):
+        made.add("why", row_key(at), step=sentence, step__class="first" if at < len(summary) else "")
     if found.nodes is not None:
         _add_nodes(made, context, found.nodes)
     for level in found.quotas[:QUOTAS_SHOWN]:
@@ -152,14 +155,15 @@ def _add_nodes(made: View, context: Context, survey: NodeSurvey) -> None:
             "counts",
             row_key(one.cause, one.detail),
             count=count(one.nodes),
-            what=node_count(one).partition(" ")[2],
+            what=nodes.node(one.cause, one.detail, one.nodes).partition(" ")[2],
             bar__class=f"u w{max(1, one.nodes * 100 // most)}",
         )
     left = len(survey.counts) - CAUSES_SHOWN
     made.put(counts_left_out=f"and {many(left, 'further cause')}" if left > 0 else "")
     for near in survey.best:
         lacks = ", ".join(
-            f"{one.resource} {amount(one.resource, one.missing)} ({amount(one.resource, max(0, one.free))} free)"
+            f"{amount(one.resource, one.missing)} {resource(one.resource)} "
+            f"({amount(one.resource, max(0, one.free))} free)"
             for one in near.lacks
         )
         made.add(

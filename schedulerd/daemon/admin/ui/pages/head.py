@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 
+from schedulerd.amounts import resource
 from schedulerd.daemon.admin.ui.bars import share_class
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.counts import Counts
@@ -34,7 +35,7 @@ def add_head(view: View, context: Context) -> Generator[None, None, Counts]:
         view.add(
             "use",
             row_key(name),
-            name=name,
+            name=resource(name),
             bar__class=share_class(used, total),
             share=f"{percent(used, total)} %",
             of=f"{amount(name, used)} of {amount(name, total)}",

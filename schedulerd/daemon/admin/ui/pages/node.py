@@ -7,7 +7,8 @@ from itertools import islice
 
 from starlette.exceptions import HTTPException
 
-from schedulerd.core.explain.rules.ask import pod_of
+from schedulerd.amounts import resource
+from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.checks import shown
 from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.state.model.allocation import Allocation
@@ -20,7 +21,7 @@ from schedulerd.daemon.admin.ui.pages.head import add_head
 from schedulerd.daemon.admin.ui.slices import page_of
 from schedulerd.daemon.admin.ui.texts import NONE, amount, amounts, count, many, moment, percent, row_key, visible
 from schedulerd.daemon.admin.ui.view import View
-from schedulerd.observe.explain_causes import duration
+from schedulerd.sentences.words import duration
 
 PARAMS = ("id", "from")
 PODS_SHOWN = 60
@@ -58,7 +59,7 @@ def view(context: Context) -> Generator[None, None, View]:
         made.add(
             "pods",
             row_key(one.uuid),
-            name=pod_of(one.ask) or one.key,
+            name=pod_of(one.ask.spec.tags) or one.key,
             name__href=context.links.ask(one.application.application_id, one.key),
             app=one.application.application_id,
             app__href=context.links.application(one.application.application_id),
@@ -76,7 +77,7 @@ def view(context: Context) -> Generator[None, None, View]:
             row_key(held.application.serial, held.ask.serial, held.number),
             app=held.application.application_id,
             app__href=context.links.application(held.application.application_id),
-            ask=pod_of(held.ask) or held.ask.key,
+            ask=pod_of(held.ask.spec.tags) or held.ask.key,
             ask__href=context.links.ask(held.application.application_id, held.ask.key),
             resources=amounts(dict(held.items)),
             since=moment(context.now.epoch_ns + held.made_at_ns, context.now.wall_ns),
@@ -124,7 +125,7 @@ def _add_resources(made: View, node: Node) -> None:
         made.add(
             "resources",
             row_key(name),
-            name=name,
+            name=resource(name),
             **bar("b", node.allocated[name], node.reserved[name], None, whole),
             share=f"{percent(node.allocated[name], whole)} %",
             used=amount(name, node.allocated[name]),

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from heapq import nlargest
 from itertools import islice
 
+from schedulerd.amounts import resource
 from schedulerd.core.explain.causes import RuleCause
 from schedulerd.core.explain.rules.reasons import explain_queue
 from schedulerd.core.explain.values import QueueExplanation
@@ -22,7 +23,7 @@ from schedulerd.daemon.admin.ui.pages.queue_tree import Fold, Folds
 from schedulerd.daemon.admin.ui.pages.reasons import add_reasons
 from schedulerd.daemon.admin.ui.texts import clock_time, count, many, moment, row_key
 from schedulerd.daemon.admin.ui.view import View
-from schedulerd.observe.explain_causes import duration
+from schedulerd.sentences.words import duration
 
 PARAMS = ("fold",)
 QUEUES_SHOWN = 40
@@ -177,7 +178,7 @@ def _add_history(made: View, context: Context, counts: Counts) -> None:
         made.add(
             "lines",
             row_key(name),
-            name=name,
+            name=resource(name),
             line__d=sparkline(values, 1_000),
             now=f"{values[-1] // 10} %" if values else "",
         )

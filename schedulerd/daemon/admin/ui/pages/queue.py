@@ -7,7 +7,8 @@ from heapq import nlargest
 from itertools import islice
 from typing import Any
 
-from schedulerd.core.explain.rules.quotas import USES_NAMED_MAX
+from schedulerd.amounts import resource
+from schedulerd.core.explain.rules.ask import USES_NAMED_MAX
 from schedulerd.core.explain.rules.reasons import explain_queue
 from schedulerd.core.explain.values import ResourceUse
 from schedulerd.core.language.specs import LimitSpec
@@ -112,7 +113,7 @@ def _add_resource(made: View, context: Context, queue: Queue, one: ResourceUse, 
     made.add(
         "resources",
         row_key(name),
-        name=name,
+        name=resource(name),
         **bar("b", one.used, one.pending, one.guaranteed, end),
         share=f"{percent(one.used, end)} %",
         used=amount(name, one.used),
@@ -139,7 +140,7 @@ def _uses(context: Context, one: ResourceUse) -> Fields:
 
 
 def _limit(context: Context, queue: Queue, one: LimitSpec) -> dict[str, Any]:
-    most = ", ".join(f"{name} {amount(name, value)}" for name, value in sorted((one.max or {}).items()))
+    most = ", ".join(f"{amount(name, value)} {resource(name)}" for name, value in sorted((one.max or {}).items()))
     return {
         "users": [_account(context, queue, "user", name) for name in one.users],
         "groups": [_account(context, queue, "group", name) for name in one.groups],
@@ -206,7 +207,7 @@ def _add_last_file(made: View, context: Context, queue: Queue) -> None:
     made.put(changes_shown=slice_.said)
     made.fixed["changes"] = slice_.links(_moved(context, "changes"))
     for number, one in enumerate(here[slice_.first : slice_.end], slice_.first):
-        values = ", ".join(f"{name} {amount(name, value)}" for name, value in sorted(one.amounts.items()))
+        values = ", ".join(f"{amount(name, value)} {resource(name)}" for name, value in sorted(one.amounts.items()))
         text = one.message or values or ("not set" if one.what in ("max", "guaranteed") else "")
         made.add(
             "changes",

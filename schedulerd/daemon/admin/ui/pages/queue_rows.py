@@ -5,6 +5,7 @@ from __future__ import annotations
 from heapq import nlargest
 from itertools import islice
 
+from schedulerd.amounts import resource
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.daemon.admin.api.models import QueueItem
 from schedulerd.daemon.admin.ui.bars import bar
@@ -28,9 +29,9 @@ def words(queue: Queue, item: QueueItem, total: dict[str, int]) -> tuple[str, st
     over = [name for name, least in item.guaranteed.items() if used.get(name, 0) > least]
     said: list[str] = [] if item.state == "active" else [item.state]
     if over_max:
-        said.append(f"over its max ({', '.join(over_max[:2])})")
+        said.append(f"over its max ({', '.join(map(resource, over_max[:2]))})")
     elif full:
-        said.append(f"full ({', '.join(full[:2])})")
+        said.append(f"full ({', '.join(map(resource, full[:2]))})")
     if over:
         said.append("above its guarantee")
         lent = lenders(queue, over)
@@ -103,7 +104,7 @@ def _bar_fields(field: str, queue: Queue, item: QueueItem, name: str, total: dic
     said = [amount(name, used), *(NONE if one is None else amount(name, one) for one in (least or None, most))]
     return {
         **bar(field, used, item.pending.get(name, 0), least or None, end),
-        f"{field}r": name,
+        f"{field}r": resource(name),
         f"{field}n": " / ".join(said),
         f"{field}s": f"{percent(used, end)} %",
     }

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from schedulerd.core.explain.causes import GangCause, NoRoomCause, PredicateCause, ReservedCause, RuleCause
-from schedulerd.core.explain.rules.ask import pod_of
 from schedulerd.core.explain.values import Reason
-from schedulerd.core.state.model.allocation import Ask
 from schedulerd.daemon.admin.ui.addresses import Addresses
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.texts import count, many, row_key
 from schedulerd.daemon.admin.ui.view import View
-from schedulerd.observe.explain_sentences import reason_sentence
+from schedulerd.observe.explain_sentences import reason_clause
 
 
 def add_reasons(
@@ -21,17 +19,15 @@ def add_reasons(
     view.begin("reasons")
     most = max((one.allocations for one in reasons), default=0)
     for one in reasons:
-        sentence = reason_sentence(one, context.now.monotonic_ns, is_sized=False)
-        sentence = sentence.removeprefix("waits for ").removeprefix("waits, as ")
-        ask = _ask(context, one)
+        clause = reason_clause(one, context.now.monotonic_ns, is_sized=False)
         view.add(
             "reasons",
             row_key(one.state, str(_thing(one)), one.application_id if of_one else ""),
             count=count(one.allocations),
-            what=sentence[:1].upper() + sentence[1:],
+            what=clause[:1].upper() + clause[1:],
             what__href=_link(one, context.links),
             apps=many(one.applications, "application"),
-            ask=(pod_of(ask) if ask is not None else "") or one.allocation_key,
+            ask=one.pod or one.allocation_key,
             ask__href=context.links.ask(one.application_id, one.allocation_key),
             example=one.application_id,
             example__href=context.links.application(one.application_id),
@@ -40,11 +36,6 @@ def add_reasons(
     said = [many(left_out, "further reason")] if left_out else []
     said += [f"{many(unexplained, 'allocation')} whose reasons were not looked for"] if unexplained else []
     view.put(reasons_left_out=f"and {' and '.join(said)}" if said else "")
-
-
-def _ask(context: Context, one: Reason) -> Ask | None:
-    application = context.place.partition.applications.get(one.application_id)
-    return application.asks.get(one.allocation_key) if application is not None else None
 
 
 def _thing(one: Reason) -> tuple[object, ...]:

@@ -8,14 +8,15 @@ from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.explain.rules.ask import pod_of
+from schedulerd.core.language.ask_tags import pod_of
+from schedulerd.daemon.admin.api.projections import pod_of_request
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.texts import amounts, many, moment, row_key
 from schedulerd.daemon.admin.ui.view import View
 from schedulerd.daemon.admin.ui.words import event_words, message_of, without_uuids
 from schedulerd.observe.event_messages import reason
 from schedulerd.observe.event_record import SI, Event, Kind, Record
-from schedulerd.observe.event_ring import EventRing
+from schedulerd.observe.event_ring import EventCursor, EventRing
 
 SCANNED_MAX = 5_000
 """Events that one refresh of a page looks at."""
@@ -47,11 +48,12 @@ class Story:
             self._next_id = ring.next_id
         left = SCANNED_MAX
         while left > 0 and (part := self._next_part(ring, min(left, _READ))) is not None:
-            found = [one for one in _between(ring, *part, rm_id) if wants(one)]
-            at = bisect_left(self.events, part[0], key=lambda one: one.event_id)
+            begin, end = part
+            found = EventCursor(ring, begin, rm_id, wants, end).take(end - begin)
+            at = bisect_left(self.events, begin, key=lambda one: one.event_id)
             self.events[at:at] = found
             del self.events[: -self._limit]
-            left -= part[1] - part[0]
+            left -= end - begin
             yield
         self.searched_to_ns = None
         if self._unread:
@@ -74,15 +76,6 @@ class Story:
         else:
             self._unread[-1] = begin, at
         return at, end
-
-
-def _between(ring: EventRing, begin: int, end: int, rm_id: str) -> list[Event]:
-    found: list[Event] = []
-    while begin < end:
-        part = ring.read(begin, end - begin, rm_id)
-        found += [one for one in part.events if one.event_id < end]
-        begin = max(part.next_id, begin + 1)
-    return found
 
 
 KINDS = {Kind.REQUEST: "request", Kind.APP: "app", Kind.NODE: "node", Kind.QUEUE: "queue"}
@@ -129,7 +122,8 @@ def _add_row(made: View, context: Context, row: _Row, some: list[Event]) -> None
     name, href = row.object_id, _link(context, record)
     other, other_href = _other(context, record) if len(some) == 1 else ("", "")
     if record.kind == Kind.REQUEST and len(some) == 1:
-        name, other, other_href = record.object_id, row.object_id, context.links.application(row.object_id)
+        name = pod_of_request(context.place.partition, record) or record.object_id
+        other, other_href = row.object_id, context.links.application(row.object_id)
     elif record.kind == Kind.REQUEST:
         href = context.links.application(row.object_id)
     elif not row.object_id:
@@ -179,10 +173,10 @@ def _other(context: Context, record: Record) -> tuple[str, str]:
     allocation = partition.allocations.get(name)
     if allocation is not None:
         ask = allocation.ask
-        return pod_of(ask) or ask.key, links.ask(allocation.application.application_id, ask.key)
+        return pod_of(ask.spec.tags) or ask.key, links.ask(allocation.application.application_id, ask.key)
     application = partition.applications.get(record.object_id) if record.kind == Kind.APP else None
     if application is not None and name in application.asks:
-        return pod_of(application.asks[name]) or name, links.ask(record.object_id, name)
+        return pod_of(application.asks[name].spec.tags) or name, links.ask(record.object_id, name)
     if name in partition.applications:
         return name, links.application(name)
     return (name, links.node(name)) if name in partition.nodes else ("", "")

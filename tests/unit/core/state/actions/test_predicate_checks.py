@@ -163,7 +163,7 @@ def test_no_result_in_time_is_a_refusal_with_that_reason() -> None:
     assert reached.waited_ns == TIMES.predicates_ns
     assert only(PredicateNotWanted, facts).call_id == reached.call_id
     talk.schedule()
-    assert talk.app().asks[0].waiting_for.endswith("node n1: no result within 5 s")
+    assert talk.app().asks[0].waiting_for.endswith("no result within 5 s (node n1)")
     late = talk.give(PredicateResult(reached.call_id))
     assert (of(Allocated, late), only(ItemIgnored, late).object_id) == ([], str(reached.call_id))
 
@@ -334,7 +334,7 @@ def test_people_see_what_an_ask_waits_for() -> None:
     talk.asks(an_ask("a"))
     talk.schedule()
     [ask] = talk.app().asks
-    assert ask.waiting_for == "waits for the result of the resource manager on node n1"
+    assert ask.waiting_for == "it waits for the answer of its resource manager about node n1"
     [predicate_check] = ask.predicate_checks
     assert (predicate_check.node_id, predicate_check.purpose, predicate_check.since_ns) == (
         "n1",

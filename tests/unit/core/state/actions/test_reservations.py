@@ -187,7 +187,7 @@ def test_others_see_the_node_without_that_room() -> None:
     talk.asks(an_ask("small", 1))
     assert placed(talk.schedule()) == []
     assert talk.model().nodes["n1"].free == {"memory": -10}
-    assert "1 reserved" in talk.app().asks[1].waiting_for
+    assert "1 has room only for others, for which it is reserved" in talk.app().asks[1].waiting_for
 
 
 def test_the_reserved_ask_has_the_room_before_higher_priorities() -> None:

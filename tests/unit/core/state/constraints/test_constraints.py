@@ -48,7 +48,10 @@ def test_why_an_ask_waits_is_counted_by_what_is_wrong_with_nodes() -> None:
     talk.asks(an_ask("fill", 100, constraint=on(one_of("zone", "b"))))
     talk.asks(an_ask("k", constraint=on(one_of("zone", "b"))))
     talk.schedule()
-    assert why(talk, "k") == "no node has room: 4 considered: 1 not enough memory, 3 zone is not b"
+    assert (
+        why(talk, "k")
+        == "no node has room: 4 nodes are considered, 3 are ruled out: zone is not b, 1 has too little memory"
+    )
 
 
 def test_attributes_that_change_let_an_ask_go_there_or_keep_it_away() -> None:
@@ -83,7 +86,7 @@ def test_a_required_node_has_to_meet_the_constraint_too() -> None:
     talk = a_cluster("a", "b")
     talk.asks(an_ask("k", tags={REQUIRED_NODE_TAG: "n1"}, constraint=on(none_of("zone", "a"))))
     assert where(talk.schedule()) == {}
-    assert why(talk, "k") == "required node n1: zone is a"
+    assert why(talk, "k") == "the node that it requires, n1, is ruled out: zone is a"
     talk.nodes(a_node("n1", action=NodeAction.UPDATE, attributes={"zone": "b"}))
     assert where(talk.schedule()) == {"k": "n1"}
 
@@ -123,7 +126,7 @@ def test_no_more_than_the_most_are_together_and_a_release_makes_room_for_one() -
     talk.asks(an_ask("w", count=4, tags=WEB, constraint=together("zone", IS_WEB, most=1)))
     assert [node for _, _, node in placed(talk.schedule())] == ["n1", "n3"]
     assert why(talk, "w").endswith(
-        "3 considered: 3 too many allocations with app=web in its zone: 1 with it are allowed"
+        "3 nodes are considered, 3 are ruled out: too many allocations with app=web in its zone: 1 with it are allowed"
     )
     (first, *_) = talk.node("n1").allocations
     talk.release(uuid=first.uuid)
@@ -141,7 +144,7 @@ def test_an_ask_waits_for_others_and_goes_where_they_are() -> None:
     talk = a_cluster("a", "b", "b")
     talk.asks(an_ask("near", constraint=together("zone", IS_DB, least=2)))
     assert placed(talk.schedule()) == []
-    assert "3 too few allocations with app=db in its zone: 2 with it are wanted" in why(talk, "near")
+    assert "3 are ruled out: too few allocations with app=db in its zone: 2 with it are wanted" in why(talk, "near")
     talk.asks(an_ask("db", count=2, tags=DB, constraint=on(one_of("zone", "b"))))
     talk.cycle(2)
     assert talk.scheduler.wants_cycle(), "the second of them lets it go there"
@@ -182,7 +185,7 @@ def test_a_node_without_the_scope_is_in_no_group() -> None:
     talk = a_cluster("", "a")
     talk.asks(an_ask("w", count=2, tags=WEB, constraint=together("zone", IS_WEB, most=1)))
     assert where(talk.schedule()) == {"w": "n2"}
-    assert "1 no zone, which makes nodes a group" in why(talk, "w")
+    assert "1 is ruled out: no zone, which makes nodes a group" in why(talk, "w")
 
 
 def test_allocations_of_all_applications_count_and_those_that_are_taken_over() -> None:

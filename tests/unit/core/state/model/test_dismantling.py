@@ -93,7 +93,9 @@ def stop(scheduler: Scheduler) -> list[Command]:
 
 
 @pytest.mark.usefixtures("uncollected")
-@pytest.mark.parametrize("kind", EVERY_WORLD)
+@pytest.mark.parametrize(
+    "kind", [World, *(pytest.param(kind, marks=pytest.mark.slow) for kind in EVERY_WORLD if kind is not World)]
+)
 def test_nothing_of_dropped_state_is_left(kind: type[World]) -> None:
     history = history_of(kind)
     gc.collect()

@@ -79,15 +79,15 @@ def test_allocations_that_fit_one_by_one_and_not_together_are_not_made() -> None
 @pytest.mark.parametrize(
     ("leaf", "sentence"),
     [
-        ({"max": {"memory": 25}}, "quota of queue root.a: memory 0 used + 30 asked is more than max 25"),
+        ({"max": {"memory": 25}}, "queue root.a would be above its quota: 0 of 25 memory used, 30 more asked"),
         (
             {"limits": (LimitSpec(users=("somebody",), groups=(), max=Limits({"memory": 25})),)},
-            "limit of user 'somebody' in root.a: memory 0 used + 30 asked is more than maxresources 25",
+            "user 'somebody' would be above its limit in queue root.a: 0 of 25 memory used, 30 more asked",
         ),
-        ({"max_applications": 2}, "queue root.a runs 0 applications, its maxapplications is 2"),
+        ({"max_applications": 2}, "queue root.a runs 0 of at most 2 applications"),
         (
             {"limits": (LimitSpec(users=("somebody",), groups=(), max_applications=2),)},
-            "limit of user 'somebody' in root.a: 0 applications run, maxapplications is 2",
+            "user 'somebody' runs 0 of at most 2 applications in queue root.a",
         ),
     ],
     ids=["quota", "user limit", "running applications", "running applications of a user"],
@@ -102,10 +102,10 @@ def test_rules_let_all_of_a_plan_in_together_or_none(leaf: dict[str, object], se
 @pytest.mark.parametrize(
     ("leaf", "sentence"),
     [
-        ({"max": {"memory": 50}}, "quota of queue root.a: memory 0 used + 0 promised to gangs + 60 for the whole gang"),
+        ({"max": {"memory": 50}}, "queue root.a would be above its quota with the whole gang"),
         (
             {"limits": (LimitSpec(users=("somebody",), groups=(), max=Limits({"memory": 50})),)},
-            "limit of user 'somebody' in root.a: memory 0 used + 0 promised to gangs + 60 for the whole gang",
+            "user 'somebody' would be above its limit in queue root.a with the whole gang",
         ),
     ],
 )

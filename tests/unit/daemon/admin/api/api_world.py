@@ -58,11 +58,16 @@ class ApiWorld:
         self.commands: list[Command] = []
         """Those of the API."""
         self.client = ("127.0.0.1", 5_000)
+        self._app: Starlette | None = None
 
     async def app(self) -> Starlette:
+        """Made once: it takes longer than most requests."""
+        self._app = self._app or self._new_app()
+        return self._app
+
+    def _new_app(self) -> Starlette:
         access = Access(self._settings, Tokens(self._tokens) if self._tokens is not None else None)
-        clock = asyncio.get_running_loop().time
-        queries = StateQueries(lambda _query: None, clock=clock)
+        queries = StateQueries(lambda _query: None, clock=lambda: asyncio.get_running_loop().time())
         sources = ApiSources(
             self.talk.scheduler,
             queries,

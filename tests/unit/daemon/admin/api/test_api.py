@@ -20,7 +20,9 @@ from schedulerd.daemon.admin.api.event_stream import HEARTBEAT_SECONDS, STREAM_S
 from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
 from schedulerd.daemon.admin.api.schema import openapi
 from schedulerd.observe import ended
+from schedulerd.observe.event_record import SI, Record
 from schedulerd.wire.callback import NoPodAnswer
+from tests.instants import at
 from tests.unit import virtual_loop
 from tests.unit.core.builders import (
     a_conversation,
@@ -47,8 +49,10 @@ def world() -> ApiWorld:
 
 def test_an_ask_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/ask", application="app", ask="k")
-    assert answer["summary"] == ["Waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50."]
-    assert answer["details"][0] == "Used by application app (30)."
+    assert answer["summary"] == [
+        "Queue root.a would be above its quota: 30 of 50 memory used, 30 more asked. Nodes are not the cause."
+    ]
+    assert answer["details"][0] == "Used by application app (30 memory)."
     found = answer["explanation"]
     assert (found["pod"], found["pending"], found["allocated"]) == ("ns/pod-1", 1, 1)
     assert found["waiting"][0]["cause"]["missing"] == 10
@@ -157,7 +161,7 @@ def test_what_has_become_of_an_application_is_known_after_it_has_gone() -> None:
 
     assert said("late").startswith("Application late was rejected (40 s ago): queueName 'root.a': ")
     assert said("late").endswith("root.a is stopped by an operator: it takes no new applications.")
-    assert said("lost").startswith("Application lost was rejected (40 s ago): queueName 'root.nowhere'")
+    assert said("lost").startswith("Application lost was rejected (40 s ago): queue root.nowhere does not exist")
     assert said("big") == "Application big is gone, after it was Completed (40 s ago)."
     unknown = (404, "application: 'never' is not known here: it was never seen, or is no longer remembered")
     assert world.refused("/explain/application", application="never") == unknown
@@ -198,23 +202,20 @@ def test_an_application_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/application", application="big")
     assert answer["summary"] == ["Application big in queue root.b is Accepted for 0 s: 0 allocated, 1 pending."]
     assert [(one["allocations"], one["sentence"]) for one in answer["reasons"]] == [
-        (1, "waits, as it is too large for every node: memory 500 asked, the largest has 100")
+        (1, "no node can ever fit 500 memory; the largest has 100")
     ]
-    assert answer["next_ask"][0] == (
-        "Waits for a node with room: 2 nodes are considered, 2 would have too little memory even if they were empty."
-    )
-    assert any("No node is large enough" in one for one in answer["next_ask"])
+    assert answer["next_ask"][0] == "No node can ever fit 500 memory; the largest has 100."
 
 
 def test_a_queue_is_explained(world: ApiWorld) -> None:
     answer = world.get("/explain/queue", queue="root")
     assert answer["summary"] == ["Queue root runs 1 application; 2 pending."]
     assert sorted(one["sentence"] for one in answer["reasons"]) == [
-        "waits for the quota of queue root.a: memory 30 used + 30 asked, of max 50",
-        "waits, as it is too large for every node: memory 500 asked, the largest has 100",
+        "no node can ever fit 500 memory; the largest has 100",
+        "queue root.a would be above its quota: 30 of 50 memory used, 30 more asked",
     ]
     leaf = world.get("/explain/queue", queue="ROOT.a")
-    assert leaf["summary"][1] == "memory: 30 used of max 50."
+    assert leaf["summary"][1] == "30 of 50 memory used."
 
 
 def test_what_if_an_ask_came(world: ApiWorld) -> None:
@@ -227,11 +228,10 @@ def test_what_if_an_ask_came(world: ApiWorld) -> None:
     before = world.get("/nodes")
     assert fits(resources={"memory": 60})["summary"].startswith("It would be placed now, on node n")
     assert fits(resources={"memory": 101})["summary"] == (
-        "It would not be placed now: no node has room: 2 nodes are considered, 2 would have too little memory "
-        "even if they were empty."
+        "It would not be placed now: no node can ever fit 101 memory; the largest has 100."
     )
     assert fits(queue="root.a", resources={"memory": 30})["summary"] == (
-        "It would not be placed now: it would wait for the quota of queue root.a: memory 30 used + 30 asked, of max 50."
+        "It would not be placed now: queue root.a would be above its quota: 30 of 50 memory used, 30 more asked."
     )
     required = fits(resources={"memory": 1}, required_node="gone")
     assert required["finding"]["nodes"]["counts"] == [{"cause": "unregistered", "detail": "gone", "nodes": 1}]
@@ -406,6 +406,14 @@ def busy() -> ApiWorld:
     world.events.register()
     world.events.happen(3)
     return world
+
+
+def test_an_event_of_an_ask_has_the_name_of_its_pod() -> None:
+    world = ApiWorld()
+    for key, group in (("k", "app"), ("k", "big"), ("gone", "app"), ("k", "gone")):
+        record = Record(SI.REQUEST, key, SI.NONE, SI.DETAILS_NONE, group, group=group)
+        world.events.feed.ring.add(at(1), world.talk.rm_id, "default", 1, lambda what: (what,), record)
+    assert [one["pod"] for one in world.get("/events")["items"]] == ["ns/pod-1", "", "", ""]
 
 
 def test_the_last_events_are_listed_and_what_comes_after_them(busy: ApiWorld) -> None:

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Message
 
 from schedulerd.daemon.admin.api import event_scan, event_stream, projections
-from schedulerd.daemon.admin.api.answers import OPEN_MAX, WORK_SECONDS_MAX, Answers, json_parts
+from schedulerd.daemon.admin.api.answers import API_JSON, OPEN_MAX, WORK_SECONDS_MAX, Answers
 from schedulerd.daemon.admin.api.configuration_routes import ImpactItem, Validation
 from schedulerd.daemon.admin.api.event_routes import EVENTS_LISTED_MAX, EventFilter
 from schedulerd.daemon.admin.api.event_scan import SCANNED_MAX
@@ -73,11 +73,11 @@ def test_so_many_requests_are_open_at_a_time() -> None:
         tasks = [asyncio.ensure_future(answers.finish(endless())) for _ in range(OPEN_MAX)]
         await asyncio.sleep(0)
         with pytest.raises(HTTPException, match="503"):
-            await answers.fresh(TypeAdapter(int), 1)
+            await answers.fresh(1)
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks)
-        assert (await answers.fresh(TypeAdapter(int), 1)).body == b"1"
+        assert (await answers.fresh(1)).body == b"1"
 
     virtual_loop.run(story())
 
@@ -131,12 +131,12 @@ def test_an_explanation_waits_for_one_of_many_lists_at_a_time() -> None:
     assert virtual_loop.run(story()) == pytest.approx(2 / LOOP_SHARE_MAX, rel=0.05)
 
 
-def test_a_large_answer_is_written_an_item_at_a_time() -> None:
+def test_a_large_answer_is_written_in_pieces() -> None:
     impact = [ImpactItem("kind", "default", f"root.{number}", True, "<m>é") for number in range(1_000)]
     answer = Validation(True, "", "sum", [], [], "rm", impact)
-    parts = list(json_parts(answer))
-    assert b"".join(parts) == TypeAdapter(Validation).dump_json(answer)
-    assert max(map(len, parts)) < 200
+    parts = list(API_JSON.pieces(answer))
+    assert "".join(parts).encode() == TypeAdapter(Validation).dump_json(answer)
+    assert max(map(len, parts)) < 8_192 + 200
 
 
 def test_lists_are_handed_on_in_pieces() -> None:
@@ -165,7 +165,8 @@ def test_events_of_a_list_are_bounded() -> None:
 
 
 def event_streams(world: ApiWorld) -> EventStreams:
-    return EventStreams(world.events.feed, StateQueries(lambda _query: None, clock=asyncio.get_running_loop().time))
+    queries = StateQueries(lambda _query: None, clock=asyncio.get_running_loop().time)
+    return EventStreams(world.events.feed, queries, world.talk.scheduler)
 
 
 async def nothing_comes() -> Message:
@@ -217,9 +218,9 @@ def test_events_are_made_once_for_all_streams(monkeypatch: pytest.MonkeyPatch) -
     made: list[int] = []
     original = projections.event
 
-    def counted(one: Any, instance_id: str) -> Any:
+    def counted(one: Any, *others: Any) -> Any:
         made.append(one.event_id)
-        return original(one, instance_id)
+        return original(one, *others)
 
     async def story() -> list[list[tuple[float, bytes]]]:
         world = ApiWorld()
@@ -257,11 +258,11 @@ def test_streams_of_many_filters_share_the_time_of_state_queries(monkeypatch: py
     """By the virtual clock, an event takes 1 ms: 40 streams, each with its own 100 events, take 4 s of the loop."""
     original = projections.event
 
-    def slow(one: Any, instance_id: str) -> Any:
+    def slow(one: Any, *others: Any) -> Any:
         loop = asyncio.get_running_loop()
         assert isinstance(loop, virtual_loop.VirtualLoop)
         loop.hold(0.001)
-        return original(one, instance_id)
+        return original(one, *others)
 
     async def story() -> float:
         world = ApiWorld()

@@ -12,6 +12,7 @@ from starlette.routing import Mount, Route
 
 from schedulerd.daemon.admin.api.app import SCHEMA_FILE
 from schedulerd.daemon.admin.api.guard import API_BODY_BYTES_MAX
+from tests.loops import each_row
 from tests.unit import virtual_loop
 from tests.unit.daemon.admin.api.api_world import ApiWorld
 from tests.unit.daemon.admin.api.test_configuration import FILE
@@ -86,9 +87,13 @@ def test_every_route_is_here() -> None:
     assert found | virtual_loop.run(beside_the_schema()) == REQUESTS.keys()
 
 
-@pytest.mark.parametrize(("method", "path"), REQUESTS, ids=lambda one: str(one))
-def test_a_request_that_succeeds_and_one_that_does_not(method: str, path: str) -> None:
-    world = ApiWorld()
+@pytest.fixture(scope="module")
+def world() -> ApiWorld:
+    return ApiWorld()
+
+
+@each_row(("method", "path"), REQUESTS)
+def test_a_request_that_succeeds_and_one_that_does_not(world: ApiWorld, method: str, path: str) -> None:
     for asked in REQUESTS[method, path]:
         response = world.request(method, asked.path, **asked.options)
         assert response.status_code == asked.status, response.text
@@ -101,10 +106,9 @@ def test_a_request_that_succeeds_and_one_that_does_not(method: str, path: str) -
         assert "access-control-allow-origin" not in response.headers
 
 
-@pytest.mark.parametrize(("method", "path"), REQUESTS, ids=lambda one: str(one))
-def test_methods_that_no_route_takes(method: str, path: str) -> None:
+@each_row(("method", "path"), REQUESTS)
+def test_methods_that_no_route_takes(world: ApiWorld, method: str, path: str) -> None:
     """An unknown method, and what a browser asks before a request from another site."""
-    world = ApiWorld()
     asked = REQUESTS[method, path][0].path
     for other in ("PATCH", "OPTIONS", "TRACE"):
         response = world.request(other, asked, headers={"Origin": "http://evil.example"})

@@ -130,6 +130,6 @@ def test_the_page_of_a_queue_says_what_the_file_changed() -> None:
     world.queue_files.observe([changed("root.a"), changed("root.b"), updated()], at(5))
     text = world.page("/ui/queue?path=root.a")
     assert "queues.yaml: 1 change here" in text
-    assert "memory 10<" in text
+    assert "10 memory<" in text
     world.queue_files.observe([ConfigurationRejected(RM, ("it is wrong",))], at(8))
     assert "it is wrong" in world.page("/ui/")

@@ -99,6 +99,14 @@ def test_equal_events_of_one_second_are_one_row() -> None:
     assert '<span data-f="what">ask added</span>' not in text
 
 
+def test_an_ask_is_called_by_the_name_of_its_pod() -> None:
+    world = a_world(RM)
+    record = Record(SI.REQUEST, "k", SI.NONE, SI.DETAILS_NONE, "app", group="app", reason="AppReservedNode")
+    world.events.feed.ring.add(at(5), RM, "default", 1, lambda what: (what,), record)
+    link = '<a data-f="object" href="/ui/ask?application=app&amp;ask=k">ns/pod-1</a>'
+    assert link in world.page("/ui/events")
+
+
 def test_allocations_of_one_second_on_many_nodes_are_one_row() -> None:
     world = a_world(RM)
     for number in range(6):

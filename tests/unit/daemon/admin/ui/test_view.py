@@ -57,13 +57,13 @@ def test_rows_that_come_go_or_move_give_the_whole_order() -> None:
 
 
 def test_many_rows_are_written_in_pieces() -> None:
-    rows = {f"k{number}": "x" for number in range(100)}
+    rows = {f"k{number}": "x" for number in range(1_000)}
     work = whole(a_view(**rows))
     pauses = 0
     while next(work, "end") is None:
         pauses += 1
     assert pauses > 5
-    assert len(done(whole(a_view(**rows)))["l"]["rows"]["r"]) == 100
+    assert len(done(whole(a_view(**rows)))["l"]["rows"]["r"]) == 1_000
 
 
 @pytest.mark.parametrize(

@@ -77,7 +77,7 @@ class NodeClass(NamedTuple):
             said = f"not node {self.node_name}"
         elif taint is not None:
             value = f"={taint.value}" if taint.value else ""
-            said = f"untolerated taint {taint.key}{value}:{taint.effect}"
+            said = f"taint {taint.key}{value}:{taint.effect}, which the pod does not tolerate"
         elif (unmet := self.requirement.unmet(facts.name, facts.labels)) is not None:
             said = unmet
         else:

@@ -6,10 +6,10 @@ from typing import Any
 
 from schedulerd.core.state.constraints.node_selector import parse
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
-from schedulerd.kubernetes.predicates.node_classes import NodeClass, split
+from schedulerd.kubernetes.predicates.node_class import NodeClass, split
 from schedulerd.kubernetes.predicates.node_requirement import ANY_NODE
 from schedulerd.kubernetes.predicates.plugins import ALL
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from tests.kubernetes.builders import (
     JSON,
     affinity,
@@ -43,17 +43,17 @@ def labels(*expressions: JSON) -> JSON:
     return {"matchExpressions": list(expressions)}
 
 
-def cluster() -> ClusterView:
+def cluster() -> Predicates:
     view = view_of(NODES)
     zoned = volume("zoned", meta={"labels": {ZONE: "a"}})
     put(
-        view.storage,
+        view.cache.storage,
         volume("local", nodeAffinity={"required": {"nodeSelectorTerms": [labels(expression("disk", "In", "ssd"))]}}),
     )
-    put(view.storage, zoned, volume("twin", meta={"labels": {ZONE: "a"}}), volume("free"), storage_class())
+    put(view.cache.storage, zoned, volume("twin", meta={"labels": {ZONE: "a"}}), volume("free"), storage_class())
     for name in ("local", "zoned", "twin", "free"):
-        put(view.storage, claim(f"c-{name}", name))
-    put(view.storage, claim("unbound"))
+        put(view.cache.storage, claim(f"c-{name}", name))
+    put(view.cache.storage, claim("unbound"))
     return view
 
 
@@ -85,8 +85,8 @@ DECIDED = ("NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "
 def test_a_class_admits_the_nodes_that_its_plugins_admit(asked: Pod) -> None:
     plugins = [plugin for plugin in ALL if plugin.name in DECIDED]
     found = VIEW.node_class(asked)
-    for name in VIEW.node_names:
-        facts = VIEW.node_facts(name)
+    for name in VIEW.cache.node_names:
+        facts = VIEW.cache.node_facts(name)
         assert facts is not None
         assert found.admits(facts) == (not VIEW.judge(asked, name, plugins)), name
 
@@ -96,8 +96,8 @@ def test_selector_and_rest_together_are_the_class(asked: Pod) -> None:
     found = VIEW.node_class(asked)
     plain = split(found)
     expressions = parse(plain.selector)
-    for name in VIEW.node_names:
-        facts = VIEW.node_facts(name)
+    for name in VIEW.cache.node_names:
+        facts = VIEW.cache.node_facts(name)
         assert facts is not None
         attributes = {**facts.labels, "si/hostname": name}
         meets = all(_holds(one.key, one.operator.name, one.values, attributes) for one in expressions)
@@ -190,25 +190,25 @@ def test_a_pod_that_others_keep_away_from_needs_a_callback() -> None:
     view = cluster()
     asked = pod("q", "ns", {"app": "web"})
     waiting = pod("w", "ns", affinity=anti_affinity(term(ZONE, selector(app="web"))))
-    view.put_pod(waiting)
+    view.cache.put_pod(waiting)
     assert view.callback_plugins(asked) == ("InterPodAffinity",)
-    view.put_pod(bound("w", "plain", "ns", affinity=anti_affinity(term(ZONE, selector(app="db")))))
+    view.cache.put_pod(bound("w", "plain", "ns", affinity=anti_affinity(term(ZONE, selector(app="db")))))
     assert view.callback_plugins(asked) == ()
 
 
 def test_claims_of_one_pod_and_limited_drivers_need_a_callback() -> None:
     view = cluster()
     asked = pod("q", volumes=uses("c-csi"))
-    put(view.storage, volume("csi", csi={"driver": "d", "volumeHandle": "h"}), claim("c-csi", "csi"))
+    put(view.cache.storage, volume("csi", csi={"driver": "d", "volumeHandle": "h"}), claim("c-csi", "csi"))
     assert view.callback_plugins(asked) == ()
-    put(view.storage, csi_node("plain", d=5))
+    put(view.cache.storage, csi_node("plain", d=5))
     assert view.callback_plugins(asked) == ("NodeVolumeLimits",)
-    put(view.storage, csi_node("plain", d=None))
+    put(view.cache.storage, csi_node("plain", d=None))
     assert view.callback_plugins(asked) == ()
-    put(view.storage, claim("c-csi", "csi", accessModes=["ReadWriteOncePod"]))
+    put(view.cache.storage, claim("c-csi", "csi", accessModes=["ReadWriteOncePod"]))
     assert view.callback_plugins(asked) == ("VolumeRestrictions",)
     put(
-        view.storage,
+        view.cache.storage,
         claim("c-csi", "csi", meta={"deletionTimestamp": "x", "annotations": {"pv.kubernetes.io/bind-completed": ""}}),
     )
     assert view.callback_plugins(asked) == ("VolumeBinding",)

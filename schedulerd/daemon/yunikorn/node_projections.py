@@ -5,8 +5,9 @@ from __future__ import annotations
 from schedulerd.core.state.constraints.node_class_attributes import attributes_for_people
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
-from schedulerd.daemon.yunikorn.application_objects import ApplicationObjects
-from schedulerd.daemon.yunikorn.go_json import Fields, Listed, amounts, go_object, percentages
+from schedulerd.daemon.runtime.json_stream import Listed
+from schedulerd.daemon.yunikorn.application_projections import ApplicationObjects
+from schedulerd.daemon.yunikorn.go_json import Fields, amounts, go_object, percentages
 
 HOSTNAME_ATTRIBUTE = "si/hostname"
 RACK_ATTRIBUTE = "si/rackname"

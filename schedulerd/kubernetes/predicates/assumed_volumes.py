@@ -1,8 +1,8 @@
-"""Volumes and nodes that are promised to claims until the API server knows of it.
+"""Volumes and nodes that claims are assumed to get, until the API server knows of it.
 
 A pod that waits for its first volumes has a node before its claims have volumes. What was chosen for it counts for all
-other pods from that moment: a volume is not chosen twice, and pods that share a claim go to one node. Two pods that
-share a claim promise the same, and the promise ends with the last of them.
+other pods from that moment: a volume is not chosen twice, and pods that share a claim go to one node. What two
+pods that share a claim have in common ends with the last of them.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
-class _Promise(NamedTuple):
+class _OfPod(NamedTuple):
     volumes: Mapping[str, ClaimKey]
     """Claims by the volume that each of them gets."""
     nodes: Mapping[ClaimKey, str]
     """By claim: the node for which its volume is to be made."""
 
 
-class VolumeReservations:
+class AssumedVolumes:
     def __init__(self) -> None:
-        self._promises: dict[str, _Promise] = {}
+        self._pods: dict[str, _OfPod] = {}
         """By uid of the pod, oldest first."""
         self._holders: dict[str, dict[str, ClaimKey]] = {}
         """By volume: the pods that hold it, with the claim."""
@@ -36,38 +36,38 @@ class VolumeReservations:
         """By claim: the pods that have selected a node for it, with the node."""
 
     def __len__(self) -> int:
-        return len(self._promises)
+        return len(self._pods)
 
-    def reserve(self, uid: str, volumes: Mapping[str, ClaimKey], nodes: Mapping[ClaimKey, str]) -> None:
-        """What the pod promises, instead of what it promised before."""
-        self.release(uid)
+    def assume(self, uid: str, volumes: Mapping[str, ClaimKey], nodes: Mapping[ClaimKey, str]) -> None:
+        """What the claims of the pod get, instead of what was assumed of it before."""
+        self.forget(uid)
         if not volumes and not nodes:
             return
-        self._promises[uid] = _Promise(dict(volumes), dict(nodes))
+        self._pods[uid] = _OfPod(dict(volumes), dict(nodes))
         for volume, claim in volumes.items():
             self._holders.setdefault(volume, {})[uid] = claim
             self._volumes.setdefault(claim, {})[uid] = volume
         for claim, node in nodes.items():
             self._selecting.setdefault(claim, {})[uid] = node
 
-    def release(self, uid: str) -> bool:
-        """The pod promises nothing any longer; whether it did."""
-        promise = self._promises.pop(uid, None)
-        if promise is None:
+    def forget(self, uid: str) -> bool:
+        """Nothing is assumed of the pod any longer; whether something was."""
+        of_pod = self._pods.pop(uid, None)
+        if of_pod is None:
             return False
-        for volume, claim in promise.volumes.items():
+        for volume, claim in of_pod.volumes.items():
             _drop(self._holders, volume, uid)
             _drop(self._volumes, claim, uid)
-        for claim in promise.nodes:
+        for claim in of_pod.nodes:
             _drop(self._selecting, claim, uid)
         return True
 
     def owner(self, volume: str) -> ClaimKey | None:
-        """The claim that the volume is promised to."""
+        """The claim that gets the volume."""
         return next(iter(self._holders.get(volume, {}).values()), None)
 
     def volumes(self, claim: ClaimKey) -> set[str]:
-        """The volumes that are promised to the claim."""
+        """The volumes that the claim gets."""
         return set(self._volumes.get(claim, {}).values())
 
     def selected_node(self, claim: ClaimKey) -> str | None:

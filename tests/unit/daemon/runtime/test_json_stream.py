@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
-from schedulerd.daemon.admin.json_pieces import as_json, json_pieces
+from schedulerd.daemon.admin.debug_state import STATE_JSON, as_json
+from schedulerd.daemon.runtime.json_stream import PAUSE, PIECE_CHARS, JsonWriter, Listed
 from tests.loops import each_row
 
 
@@ -37,7 +38,7 @@ TREE = Thing(
     ids=repr,
 )
 def test_the_pieces_are_the_text(value: object) -> None:
-    assert "".join(json_pieces(value)) == as_json(value)
+    assert "".join(STATE_JSON.pieces(value)) == as_json(value)
 
 
 def test_the_text_is_what_any_reader_understands() -> None:
@@ -53,10 +54,42 @@ def test_the_text_is_what_any_reader_understands() -> None:
     }
 
 
-def test_each_thing_of_a_list_is_a_piece_however_deep_the_list_is() -> None:
-    pieces = list(json_pieces([Thing("deep", parts=[Thing("deeper", parts=[SMALL] * 100)])]))
-    assert sum('"small"' in piece for piece in pieces) == 100
-    assert max(map(len, pieces)) < 2 * len(as_json(SMALL))
+def test_a_piece_has_some_characters_however_deep_the_lists_are() -> None:
+    pieces = list(STATE_JSON.pieces([Thing("deep", parts=[Thing("deeper", parts=[SMALL] * 1_000)])]))
+    size = len(as_json(SMALL))
+    assert all(PIECE_CHARS <= len(piece) < PIECE_CHARS + 2 * size for piece in pieces[:-1])
+    assert len(pieces) > 10
+
+
+BY_ITEM = JsonWriter(as_json, ",", ":", chars=0)
+
+
+def test_items_of_a_listed_are_made_when_they_are_written() -> None:
+    made: list[int] = []
+
+    def items() -> Iterator[dict[str, int]]:
+        for number in range(3):
+            made.append(number)
+            yield {"number": number}
+
+    value = {"before": 1, "all": Listed(items()), "empty": Listed([]), "nested": {"more": Listed([1])}}
+    written = BY_ITEM.pieces(value)
+    text = next(written)
+    assert made == []
+    while made != [0]:
+        text += next(written)
+    assert text.endswith('{"number": 0}')
+    text += "".join(written)
+    assert json.loads(text) == {
+        "before": 1,
+        "all": [{"number": 0}, {"number": 1}, {"number": 2}],
+        "empty": [],
+        "nested": {"more": [1]},
+    }
+
+
+def test_a_pause_ends_a_piece_and_is_no_item() -> None:
+    assert list(STATE_JSON.pieces(Listed([PAUSE, 1, PAUSE, 2, PAUSE]))) == ["", "[1", ", 2", "]"]
 
 
 @pytest.mark.parametrize("value", [object(), {"oops": object()}, [Thing("a", parts=[SMALL, object()])], Thing])  # type: ignore[list-item]
@@ -64,4 +97,4 @@ def test_what_json_cannot_hold(value: object) -> None:
     with pytest.raises(TypeError, match="cannot be shown as JSON"):
         as_json(value)
     with pytest.raises(TypeError, match="cannot be shown as JSON"):
-        list(json_pieces(value))
+        list(STATE_JSON.pieces(value))

@@ -8,7 +8,8 @@ from typing import Any
 
 from schedulerd.config import ShownConfiguration
 from schedulerd.core.state.step_context import ResourceManager
-from schedulerd.daemon.yunikorn.go_json import Fields, Listed
+from schedulerd.daemon.runtime.json_stream import Listed
+from schedulerd.daemon.yunikorn.go_json import Fields
 
 SHOWN_PREFIXES = ("event.", "log.", "health.", "service.")
 """Names of extra configuration whose values are no secrets."""

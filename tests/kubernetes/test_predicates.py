@@ -1,4 +1,4 @@
-"""The view as a whole: assumed pods, orphans, victims, and that an answer does not cost the pods there are."""
+"""Predicates with their cache: assumed pods, orphans, victims, and that an answer does not cost the pods there are."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from msgspec import to_builtins
 
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates import cluster_contents, cluster_view
-from schedulerd.kubernetes.predicates.cluster_view import ClusterView
+from schedulerd.kubernetes.predicates import cluster_cache, predicates
 from schedulerd.kubernetes.predicates.plugins import ALL, DELEGATED, RESERVE
 from schedulerd.kubernetes.predicates.pod_info import PodInfo, read_info
+from schedulerd.kubernetes.predicates.predicates import Predicates
 from schedulerd.kubernetes.predicates.refusal import Code
 from tests.kubernetes.builders import (
     affinity,
@@ -38,7 +38,7 @@ from tests.kubernetes.storage_builders import claim, put, uses
 PORT = ports({"hostPort": 80})
 
 
-def codes(view: ClusterView, asked: Pod, node_name: str = "n", **more: Any) -> list[Code]:
+def codes(view: Predicates, asked: Pod, node_name: str = "n", **more: Any) -> list[Code]:
     return [one.code for one in view.judge(asked, node_name, **more)]
 
 
@@ -46,23 +46,23 @@ def test_two_pods_with_one_host_port_in_one_batch() -> None:
     view = view_of([node("n")])
     first, second = pod("a", containers=PORT), pod("b", containers=PORT)
     for one in (first, second):
-        view.put_pod(one)
+        view.cache.put_pod(one)
         assert codes(view, one) == []
-    view.assume(first, "n")
+    view.cache.assume(first, "n")
     assert codes(view, second) == [Code.HOST_PORT]
     assert codes(view, first) == []
-    view.forget_assumed("a")
+    view.cache.forget_assumed("a")
     assert codes(view, second) == []
 
 
 def test_an_event_that_names_the_node_takes_the_place_of_the_assumption() -> None:
     view = view_of([node("n"), node("m")])
     asked, waiting = pod("q", containers=PORT), pod("p", containers=PORT)
-    view.put_pod(waiting)
-    view.assume(waiting, "n")
-    view.put_pod(pod("p", labels={"new": "label"}, containers=PORT))
+    view.cache.put_pod(waiting)
+    view.cache.assume(waiting, "n")
+    view.cache.put_pod(pod("p", labels={"new": "label"}, containers=PORT))
     assert codes(view, asked, "n") == [Code.HOST_PORT]
-    view.put_pod(placed(waiting, "m"))
+    view.cache.put_pod(placed(waiting, "m"))
     assert codes(view, asked, "n") == []
     assert codes(view, asked, "m") == [Code.HOST_PORT]
 
@@ -70,27 +70,29 @@ def test_an_event_that_names_the_node_takes_the_place_of_the_assumption() -> Non
 def test_a_pod_ends_when_it_is_terminal_or_deleted() -> None:
     view = view_of([node("n")])
     asked, there = pod("q", containers=PORT), bound("p", "n", containers=PORT)
-    view.put_pod(there)
-    view.put_pod(terminating(there))
+    view.cache.put_pod(there)
+    view.cache.put_pod(terminating(there))
     assert codes(view, asked) == [Code.HOST_PORT]
-    view.put_pod(convert(Pod, {"metadata": {"uid": "p"}, "spec": {"nodeName": "n"}, "status": {"phase": "Succeeded"}}))
+    view.cache.put_pod(
+        convert(Pod, {"metadata": {"uid": "p"}, "spec": {"nodeName": "n"}, "status": {"phase": "Succeeded"}})
+    )
     assert codes(view, asked) == []
-    view.remove_pod("p")
-    view.forget_assumed("p")
+    view.cache.remove_pod("p")
+    view.cache.forget_assumed("p")
 
 
 def test_pods_wait_for_their_node() -> None:
     view = view_of([], [bound("p", "n", containers=PORT)])
     asked = pod("q", containers=PORT)
     assert codes(view, asked) == [Code.NODE_UNKNOWN]
-    view.put_node(node("n"))
+    view.cache.put_node(node("n"))
     assert codes(view, asked) == [Code.HOST_PORT]
-    view.remove_node("n")
-    assert view.node_names == []
+    view.cache.remove_node("n")
+    assert view.cache.node_names == []
     assert codes(view, asked) == [Code.NODE_UNKNOWN]
-    view.remove_pod("p")
-    assert not view.state.nodes
-    view.remove_node("n")
+    view.cache.remove_pod("p")
+    assert not view.cache.state.nodes
+    view.cache.remove_node("n")
 
 
 def test_a_resize_changes_what_is_used() -> None:
@@ -100,7 +102,7 @@ def test_a_resize_changes_what_is_used() -> None:
     status = {"containerStatuses": [{"name": "c0", "allocatedResources": {"cpu": "2"}}]}
     resized = convert(Pod, {"metadata": {"uid": "p"}, "status": status})
     there = bound("p", "n", containers=containers({"cpu": "1"}))
-    view.put_pod(Pod(there.metadata, there.spec, resized.status))
+    view.cache.put_pod(Pod(there.metadata, there.spec, resized.status))
     assert codes(view, asked) == [Code.INSUFFICIENT]
 
 
@@ -125,9 +127,9 @@ def test_what_cannot_be_read_refuses_the_pod_and_counts_for_nothing() -> None:
     assert [(one.code, one.data) for one in view.judge(odd, "n")] == [
         (Code.MALFORMED, ("spec.containers.resources.requests", "'a lot' is no quantity, like 500m, 2 or 1.5Gi"))
     ]
-    view.put_pod(placed(odd, "n"))
+    view.cache.put_pod(placed(odd, "n"))
     assert codes(view, pod("r", containers=containers({"cpu": "1"}))) == []
-    view.put_node(node("n", cpu="none"))
+    view.cache.put_node(node("n", cpu="none"))
     assert codes(view, pod("r", containers=containers({"cpu": "1"}))) == [Code.INSUFFICIENT]
 
 
@@ -158,19 +160,19 @@ def test_a_victim_can_make_it_worse() -> None:
 def test_events_that_change_nothing_keep_what_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
     view = view_of([node("n")])
     first, later = pod("q", containers=PORT), pod("q", containers=PORT, meta={"resourceVersion": "2"})
-    view.put_pod(first)
+    view.cache.put_pod(first)
     assert codes(view, first) == []
 
     def unread(*_: Any) -> None:
         pytest.fail("the pod was read again")
 
     for module, name in (
-        (cluster_contents, "read_info"),
-        (cluster_view, "read_info"),
-        (cluster_view, "read_pending"),
+        (cluster_cache, "read_info"),
+        (predicates, "read_info"),
+        (predicates, "read_pending"),
     ):
         monkeypatch.setattr(module, name, unread)
-    view.put_pod(later)
+    view.cache.put_pod(later)
     assert codes(view, later) == []
 
 
@@ -196,19 +198,19 @@ def test_events_that_change_anything_are_read(changed: Pod, monkeypatch: pytest.
         reads.append(one)
         return read_info(one)
 
-    monkeypatch.setattr(cluster_contents, "read_info", read)
-    view.put_pod(changed)
+    monkeypatch.setattr(cluster_cache, "read_info", read)
+    view.cache.put_pod(changed)
     assert reads == [changed]
 
 
 def test_a_node_that_an_event_names_is_not_forgotten() -> None:
     view = view_of([node("n"), node("m")], [bound("p", "n", containers=PORT)])
     asked = pod("q", containers=PORT)
-    view.forget_assumed("p")
+    view.cache.forget_assumed("p")
     assert codes(view, asked) == [Code.HOST_PORT]
-    view.assume(bound("p", "n", containers=PORT), "m")
+    view.cache.assume(bound("p", "n", containers=PORT), "m")
     assert codes(view, asked) == []
-    view.put_pod(bound("p", "n", containers=PORT))
+    view.cache.put_pod(bound("p", "n", containers=PORT))
     assert codes(view, asked) == [Code.HOST_PORT]
 
 
@@ -233,7 +235,7 @@ def executed_lines(call: Callable[[], object]) -> int:
     return lines
 
 
-def crowd(pods: int) -> ClusterView:
+def crowd(pods: int) -> Predicates:
     """A cluster of 20 nodes with so many pods of 10 applications, each with anti-affinity to a stranger."""
     view = view_of(
         [node(f"n{number}", {"host": f"n{number}", "zone": f"z{number % 3}"}, pods="100000") for number in range(20)]
@@ -241,7 +243,7 @@ def crowd(pods: int) -> ClusterView:
     for number in range(pods):
         away = anti_affinity(term("host", selector(app=f"stranger{number % 10}")))
         labels = {"app": f"app{number % 10}", "own": str(number)}
-        view.put_pod(
+        view.cache.put_pod(
             bound(f"p{number}", f"n{number % 20}", labels=labels, affinity=away, volumes=uses(f"c{number % 10}"))
         )
     return view
@@ -270,8 +272,8 @@ def test_an_answer_costs_terms_and_not_pods(name: str) -> None:
     costs = []
     for pods in (40, 400):
         view = crowd(pods)
-        put(view.storage, claim("c1", "v", accessModes=["ReadWriteOncePod"]))
-        view.put_pod(asked)
+        put(view.cache.storage, claim("c1", "v", accessModes=["ReadWriteOncePod"]))
+        view.cache.put_pod(asked)
         view.judge(asked, "n0", ALL)
         costs.append(executed_lines(lambda view=view: view.judge(asked, "n0", ALL)))  # type: ignore[misc]
     assert costs[0] == costs[1]
@@ -289,8 +291,8 @@ def test_a_pod_event_costs_the_counters_that_count_it() -> None:
                 labels={"app": f"w{number}"},
                 topologySpreadConstraints=[spread("zone", selector(app=f"w{number}"))],
             )
-            view.put_pod(waiting)
+            view.cache.put_pod(waiting)
             view.judge(waiting, "n0")
         fresh = bound("fresh", "n0", labels={"app": "w1", "unique": "label"})
-        costs.append(executed_lines(lambda view=view, fresh=fresh: view.put_pod(fresh)))  # type: ignore[misc]
+        costs.append(executed_lines(lambda view=view, fresh=fresh: view.cache.put_pod(fresh)))  # type: ignore[misc]
     assert costs[0] == costs[1]

@@ -23,9 +23,7 @@ from schedulerd.kubernetes.predicates.queueing_hints import freed_by
 from schedulerd.kubernetes.predicates.refused_pods import NODES, Change, What
 
 
-class ClusterContents:
-    """Base of `ClusterView`, and no part of it: a call from one to the other would be one more for each pod."""
-
+class ClusterCache:
     def __init__(self, daemon_sets: DaemonSets | None = None) -> None:
         """Without `daemon_sets` no pod is one of a DaemonSet."""
         self.daemon_sets = daemon_sets or DaemonSets(frozenset())
@@ -35,7 +33,8 @@ class ClusterContents:
         self.refused = self.state.refused
         """Pods that are to be asked for again when something changes."""
         self.budgets = DisruptionBudgets()
-        self._pods: dict[str, KnownPod] = {}
+        self.pods: dict[str, KnownPod] = {}
+        """By uid."""
 
     @property
     def node_names(self) -> list[str]:
@@ -70,7 +69,7 @@ class ClusterContents:
             return True
         if pod.metadata.deletion_timestamp is not None:
             self.budgets.ends(pod.metadata.uid)
-        known = self._pods.get(pod.metadata.uid)
+        known = self.pods.get(pod.metadata.uid)
         if known is None:
             self._place(self._know(pod), pod.spec.node_name)
             return True
@@ -93,14 +92,14 @@ class ClusterContents:
     def remove_pod(self, uid: str) -> None:
         self.budgets.ends(uid)
         self.refused.forget(uid)
-        known = self._pods.pop(uid, None)
+        known = self.pods.pop(uid, None)
         if known is not None:
             self._forget(known)
 
     def assume(self, pod: Pod, node_name: str, *, for_now: bool = False) -> None:
         """The pod counts on the node from now on, until an event names another, it is forgotten or deleted. `for_now`:
         there will be more questions about it, and what was made for these is kept."""
-        known = self._pods.get(pod.metadata.uid) or self._know(pod)
+        known = self.pods.get(pod.metadata.uid) or self._know(pod)
         if known.node is None or known.node.name != node_name:
             self._unplace(known, node_name)
             self._put_on(known, node_name)
@@ -109,13 +108,13 @@ class ClusterContents:
 
     def forget_assumed(self, uid: str) -> None:
         """The pod is on no node after all, unless an event has named one."""
-        known = self._pods.get(uid)
+        known = self.pods.get(uid)
         if known is not None and not known.pod.spec.node_name:
             self._unplace(known)
 
     def has_node(self, uid: str) -> bool:
         """The pod is on a node, or assumed there."""
-        known = self._pods.get(uid)
+        known = self.pods.get(uid)
         return known is not None and known.node is not None
 
     def node_facts(self, name: str) -> NodeFacts | None:
@@ -124,7 +123,7 @@ class ClusterContents:
         return node.facts if node is not None else None
 
     def _know(self, pod: Pod) -> KnownPod:
-        known = self._pods[pod.metadata.uid] = KnownPod(pod, read_info(pod))
+        known = self.pods[pod.metadata.uid] = KnownPod(pod, read_info(pod))
         self.state.anti_affinity.known(known.info, 1)
         return known
 

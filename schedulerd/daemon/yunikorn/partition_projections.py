@@ -7,7 +7,7 @@ from collections import Counter
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import ResourceManager
-from schedulerd.daemon.yunikorn.application_objects import shown_state
+from schedulerd.daemon.yunikorn.application_projections import shown_state
 from schedulerd.daemon.yunikorn.call import Call
 from schedulerd.daemon.yunikorn.go_json import Fields, amounts, go_object, percentages
 

@@ -8,6 +8,7 @@ from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.replay.names import ApplicationName
+from schedulerd.sentences import preemption
 
 ASKS_MAX = 500
 """Maximum number of pending asks of an application that are checked, and of nodes for them."""
@@ -25,8 +26,7 @@ def why_pending(scheduler: Scheduler, name: ApplicationName, key: str = "") -> d
     found: dict[str, list[str]] = {}
     for ask in islice(asks, ASKS_MAX):
         waits = explain.waiting(application, ask)
-        nobody = explain.no_preemption(application, ask) if waits else ""
-        sentence = "; nothing is preempted for it: ".join(part for part in (waits, nobody) if part)
-        if sentence:
-            found.setdefault(sentence, []).append(ask.key)
+        because = explain.no_preemption(application, ask) if waits else ""
+        if waits:
+            found.setdefault(f"{waits}; {preemption.none(because)}" if because else waits, []).append(ask.key)
     return found

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
-from schedulerd.kubernetes.predicates.node_classes import NodeClass, refusal_attribute
+from schedulerd.kubernetes.predicates.node_class import NodeClass, refusal_attribute
 from schedulerd.kubernetes.predicates.node_state import NodeFacts
 
 PASS_EVERY_NS = SECOND_NS
 IDLE_NS = 300 * SECOND_NS
-ADMITTED = "true"
+ALLOWED = "true"
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class _Used:
     idle_since_ns: int = 0
 
 
-class NodeClassesInUse:
+class NodeClassAttributes:
     def __init__(self, classes_max: int) -> None:
         self._max = classes_max
         self._used: dict[str, _Used] = {}
@@ -64,7 +64,7 @@ class NodeClassesInUse:
         """All nodes are being judged for new classes."""
         self._next_pass_ns = now_ns + PASS_EVERY_NS
 
-    def admit_wanted(self, now_ns: int) -> bool:
+    def add_wanted(self, now_ns: int) -> bool:
         """Takes up the classes that were wanted; whether there are any."""
         added = False
         for attribute, node_class in self._wanted.items():
@@ -90,7 +90,7 @@ class NodeClassesInUse:
         found = {}
         for attribute, used in self._used.items():
             if used.node_class.admits(facts):
-                found[attribute] = ADMITTED
+                found[attribute] = ALLOWED
             else:
                 found[refusal_attribute(attribute)] = used.node_class.why_not(facts)
         return found

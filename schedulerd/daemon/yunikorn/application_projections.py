@@ -20,7 +20,8 @@ from schedulerd.core.state.pending.sort_keys import INT32_MIN
 from schedulerd.core.state.quotas import rules
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
-from schedulerd.daemon.yunikorn.go_json import Fields, Listed, amounts, go_object
+from schedulerd.daemon.runtime.json_stream import Listed
+from schedulerd.daemon.yunikorn.go_json import Fields, amounts, go_object
 from schedulerd.daemon.yunikorn.resource_histories import ResourceHistories
 
 CREATION_TIME_TAG = "creationTime"

@@ -1,4 +1,4 @@
-"""Admits calls, and reports those that are refused: one object for the whole server."""
+"""Who may call gRPC methods, and how many streams each may have: one object for the whole server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from schedulerd.daemon.access.refusals import Refusals
 from schedulerd.daemon.runtime.shares import Shared, share_of
 
 
-class Admission:
+class GrpcAccess:
     """Identifies clients, bounds each client's share of all calls, and reports refused calls."""
 
     def __init__(

@@ -12,9 +12,10 @@ from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.sort_keys import INT32_MIN
 from schedulerd.core.state.step_context import ResourceManager
-from schedulerd.daemon.yunikorn.application_objects import highest_priority
+from schedulerd.daemon.runtime.json_stream import Listed
+from schedulerd.daemon.yunikorn.application_projections import highest_priority
 from schedulerd.daemon.yunikorn.call import Call
-from schedulerd.daemon.yunikorn.go_json import Fields, Listed, amounts, duration, go_object, percentages, quota
+from schedulerd.daemon.yunikorn.go_json import Fields, amounts, duration, go_object, percentages, quota
 
 Amounts = dict[str, int]
 
