@@ -320,7 +320,14 @@ def test_more_sizes_than_are_kept_ready(monkeypatch: pytest.MonkeyPatch) -> None
     allocated = facts.Allocated(
         **{field.name: "x" for field in dataclasses.fields(facts.Allocated)}
         | {"recovered": False, "priority": 0, "tags": {}, "asked_at_ns": 0, "placeholder": False, "task_group": ""}  # type: ignore[arg-type]
+        | {"slot": False}
     )
     said = [dataclasses.replace(allocated, resources=Resources(vcore=amount)) for amount in range(20)]
     new = told(drained(said), "x", Stream.ALLOCATION).new
     assert [allocation.resourcePerAlloc.resources["vcore"].value for allocation in new] == list(range(20))
+
+
+def test_the_rm_is_told_of_no_slot() -> None:
+    slot = dataclasses.replace(placed(1, {}), placeholder=True, slot=True)
+    gone = dataclasses.replace(released(2), confirm=False, slot=True)
+    assert drained([slot, gone]) == []
