@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from schedulerd.kubernetes.metadata.names import OWN_PREFIX, PREFIXES, annotation
+from schedulerd.kubernetes.metadata.names import OWN_PREFIX, PREFIXES, YUNIKORN_PREFIX, annotation
 from schedulerd.kubernetes.objects.decode import MalformedObject, convert
 from schedulerd.kubernetes.objects.meta import ObjectMeta
 from schedulerd.kubernetes.objects.pod import PodSpec
@@ -131,10 +131,14 @@ def placeholder_kind(metadata: ObjectMeta) -> PlaceholderKind | None:
 
 
 def raw_annotations(metadata: ObjectMeta) -> dict[str, str]:
-    """The annotations about the gang, as they are, if they are short."""
-    names = [prefix + name for prefix in PREFIXES for name in (TASK_GROUPS, PARAMETERS)]
-    annotations = metadata.annotations or {}
-    return {name: text for name in names if (text := annotations.get(name)) and len(text) <= COPIED_CHARACTERS_MAX}
+    """The annotations about the gang, as they are, if they are short, by the names that YuniKorn has for them: the
+    scheduler reads its own name for task groups in another form (`core.language.task_groups`)."""
+    found = {}
+    for name in (TASK_GROUPS, PARAMETERS):
+        text = annotation(metadata, name)
+        if text and len(text) <= COPIED_CHARACTERS_MAX:
+            found[f"{YUNIKORN_PREFIX}{name}"] = text
+    return found
 
 
 def parameters(metadata: ObjectMeta) -> GangParameters:

@@ -77,7 +77,7 @@ def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Ch
         names = {one.name for one in ignored}
         spec = replace(spec, tags={name: text for name, text in spec.tags.items() if name not in names})
     try:
-        groups = task_groups.declared(spec.tags)
+        groups = task_groups.declared(spec.tags) if spec.placeholder_ask.is_zero() else ()
     except Unreadable as error:
         reason = f"tags[{TASK_GROUPS_TAG}] is {shown(spec.tags[TASK_GROUPS_TAG])}: {error}"
         return partial(_refuse, context, rm, partition, spec, Mistake(RejectCode.INVALID_FIELD, reason))
@@ -172,7 +172,7 @@ def _take(
 ) -> None:
     leaf = queues.leaf_for(context, partition, placement, spec.tags)
     _accept(context, partition, leaf, spec)
-    if groups and spec.placeholder_ask.is_zero():
+    if groups:
         slots.declare(context, partition, partition.applications[spec.application_id], groups)
     if placement.unused:
         context.emit(QueueNameUnused(rm.rm_id, partition.name, leaf.path, spec.application_id, placement.unused))
@@ -259,7 +259,7 @@ def _gang_mistake(placement: Placement, spec: NewApplication, groups: Sequence[D
     """Why the gang can never be complete in this leaf (SEMANTICS G1, I13). None if it can, runs already, or is no
     gang."""
     ask, field = spec.placeholder_ask, "placeholderAsk"
-    if ask.is_zero() and groups:
+    if groups:
         ask, field = slots.least(groups), f"tags[{TASK_GROUPS_TAG}]"
     if ask.is_zero() or is_forced(spec):
         return None

@@ -18,6 +18,7 @@ from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import reclassify
+from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.pending.start_order import admit_next
 from schedulerd.core.state.step_context import Change, ResourceManager, StepContext
 from schedulerd.core.state.unknown_application import unknown_application
@@ -86,13 +87,13 @@ def _resize(context: StepContext, partition: Partition, application: Application
 def _take(context: StepContext, partition: Partition, application: Application, spec: NewAsk) -> None:
     ask = application.asks.get(spec.allocation_key)
     if ask is None:
-        request_class = slots.request_class(partition, application, spec)
+        request_class = _request_class(partition, application, spec)
         asked_at_ns = context.now_ns if spec.asked_at_ns is None else _asked_at_ns(context, spec.asked_at_ns)
         ask = application.asks[spec.allocation_key] = Ask(spec, request_class, partition.next_serial(), asked_at_ns)
     else:
         if ask.request_class.refused:
             reclassify(partition, application, ask, refused=False)
-        wanted = slots.request_class(partition, application, spec).identity, spec.task_group, spec.placeholder
+        wanted = _request_class(partition, application, spec).identity, spec.task_group, spec.placeholder
         is_other = wanted != (ask.request_class.identity, ask.spec.task_group, ask.placeholder)
         releases.forget_swaps(context, ask, keep=0 if is_other else max(0, spec.max_allocations - ask.placed))
         releases.withdraw_ask(
@@ -100,10 +101,16 @@ def _take(context: StepContext, partition: Partition, application: Application, 
         )
         if is_other:
             ask.task_group = spec.task_group
-        ask.renew(spec, slots.request_class(partition, application, spec))
+        ask.renew(spec, _request_class(partition, application, spec))
         if spec.asked_at_ns is not None:
             ask.asked_at_ns = _asked_at_ns(context, spec.asked_at_ns)
     _demand(context, partition, application, ask)
+
+
+def _request_class(partition: Partition, application: Application, spec: NewAsk) -> RequestClass:
+    if application.gang is not None and application.gang.domains:
+        return slots.request_class(partition, application, spec)
+    return partition.request_class_of(spec)
 
 
 def _asked_at_ns(context: StepContext, said_ns: int) -> int:
