@@ -7,13 +7,12 @@ import hashlib
 from collections.abc import Generator
 from typing import TypeVar
 
-from pydantic_core import to_json
 from starlette.requests import Request
 from starlette.responses import Response
 
 from schedulerd.daemon.admin.api.problems import too_busy
 from schedulerd.daemon.admin.api.sources import ApiSources
-from schedulerd.daemon.runtime.json_stream import JsonWriter
+from schedulerd.daemon.runtime.json_stream import JsonWriter, compact
 from schedulerd.daemon.runtime.shares import NoneLeft, Shared
 
 OPEN_MAX = 50
@@ -65,4 +64,4 @@ class Answers:
             raise too_busy("the scheduler has had no time for this answer; try again") from error
 
 
-API_JSON = JsonWriter(lambda value: to_json(value).decode(), ",", ":", chars=8_192)
+API_JSON = JsonWriter(compact, ",", ":", chars=8_192)
