@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Hashable
+from typing import NamedTuple
 
 from schedulerd.core.language.resources import Items
 from schedulerd.core.state.quotas.limit_subject import LimitSubject
-
-if TYPE_CHECKING:
-    from schedulerd.core.state.pending.request_class import RequestClass
 
 
 class QuotaKey(NamedTuple):
@@ -21,9 +19,9 @@ class QuotaKey(NamedTuple):
     gang_gate: Items = ()
     """What quotas and limits must have room for before the first placeholder is allocated: what the whole gang still
     lacks (SEMANTICS G2). Empty without a gate."""
-    together: tuple[tuple[RequestClass, int], ...] = ()
-    """The slots of the gang, which are allocated together or not at all; empty for what is allocated one by one. Such a
-    class is unschedulable if there is no room for all of them."""
+    together: tuple[tuple[Hashable, int], ...] = ()
+    """The request classes and numbers of the slots of a gang that are allocated together or not at all; empty for what
+    is allocated one by one. Such a class is unschedulable if there is no room for all of them."""
 
 
 PLAIN = QuotaKey()
