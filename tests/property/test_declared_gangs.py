@@ -102,6 +102,16 @@ class Gangs:
             self.members[name][key] = group["name"]
         self.hear(self.talk.asks(*asks))
 
+    def change_member(self) -> None:
+        names = [name for name in self.alive() if self.members[name]]
+        if names:
+            name = self.random.choice(names)
+            key = self.random.choice(sorted(self.members[name]))
+            if key not in self.allocated[name].values():
+                group = self.random.choice(self.groups[name])
+                self.members[name][key] = group["name"]
+                self.hear(self.talk.asks(an_ask(key, 10, 1, name, task_group=group["name"])))
+
     def withdraw_member(self) -> None:
         names = [name for name in self.alive() if self.members[name]]
         if names:
@@ -183,6 +193,7 @@ def test_gangs_start_as_a_whole(seed: int) -> None:
         *[gangs.add_gang] * 3,
         *[gangs.add_members] * 8,
         gangs.withdraw_member,
+        gangs.change_member,
         *[gangs.add_plain] * 2,
         *[gangs.end_some] * 6,
         gangs.remove_gang,

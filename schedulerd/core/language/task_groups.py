@@ -21,7 +21,11 @@ TASK_GROUPS_TAG = "schedulerd.io/task-groups"
 TASK_GROUPS_MAX = 100
 MEMBERS_MAX = 100_000
 """Most members that a task group may need, or have."""
+NEEDED_MAX = 10_000
+"""Most members that all task groups of a gang may need together: room for all is looked for in one step."""
 HOST_PORTS_MAX = 100
+SLOT_KEY_PREFIX = "slot of "
+"""Keys of slots begin with it; what follows is the name of the task group, or the key of the member."""
 _BRACKETS_MAX = 4 * TASK_GROUPS_MAX + 1
 _KEYS = {"name", "min", "max", "resources", "topology", "hostPorts", "begun"}
 
@@ -66,6 +70,8 @@ def _read(text: str) -> tuple[DeclaredGroup, ...]:
     groups = tuple(_group(one, at) for at, one in enumerate(value))
     if len({one.name for one in groups}) < len(groups):
         raise Unreadable("the names of task groups must differ")
+    if (needed := sum(one.min for one in groups)) > NEEDED_MAX:
+        raise Unreadable(f"the task groups need {needed} members together; at most {NEEDED_MAX} are allowed")
     return groups
 
 

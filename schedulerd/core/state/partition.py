@@ -50,6 +50,7 @@ class Partition:
         "allocations_used",
         "applications",
         "asks_tried",
+        "bound_gangs",
         "callbacks",
         "capacity",
         "capacity_changes",
@@ -63,6 +64,7 @@ class Partition:
         "freed_nodes",
         "freed_queues",
         "gangs_changed",
+        "gangs_to_review",
         "gangs_touched",
         "moves",
         "name",
@@ -179,6 +181,10 @@ class Partition:
         """Whether one was added to `start_checks` since the last cycle that tried all asks."""
         self.domains_looked_at = 0
         """`capacity_changes` when gangs were last let look in other domains."""
+        self.bound_gangs: dict[Application, None] = {}
+        """Applications with a gang that gathers in domains that were chosen before it held anything."""
+        self.gangs_to_review: dict[Application, None] = {}
+        """Applications that declare task groups, and of which members were asked for or withdrawn in this step."""
         self.slots_leaving: dict[Allocation, tuple[TerminationType, str]] = {}
         """Slots of gangs to be released at the end of this step, with how and why."""
         self.swaps: dict[Application, None] = {}
@@ -259,6 +265,12 @@ class Partition:
         touched = self.touched
         for one in queue.path_to_root:
             touched[one] = None
+
+    def note_members(self, application: Application) -> None:
+        """Asks of the application were added, changed or withdrawn: at the end of the step its slots follow them."""
+        if application.gang is not None and application.gang.declared:
+            self.gangs_touched[application] = None
+            self.gangs_to_review[application] = None
 
     def request_class_of(self, spec: NewAsk) -> RequestClass:
         """The request class of the ask in this partition."""

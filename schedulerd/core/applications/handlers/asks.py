@@ -8,8 +8,9 @@ from schedulerd.core.language import ask_tags, checks
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.commands import OF_RM, AskRelease, NewAsk
 from schedulerd.core.language.facts.fact import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
-from schedulerd.core.language.lifecycles import ApplicationState, GangState
+from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import ApplicationOrder
+from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX
 from schedulerd.core.state.actions import application_states, changes, releases, slots
 from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.constraints import checks as constraint_checks
@@ -43,10 +44,13 @@ def check(context: StepContext, rm: ResourceManager, spec: NewAsk, *, may_wait: 
         mistake = _state_mistake(application, spec)
         if mistake is not None:
             return partial(reject, context, rm, spec, mistake)
-    known = application.asks.get(spec.allocation_key)
-    if known is not None and known.spec.slot:
-        reason = f"allocationKey {shown(spec.allocation_key)} is that of a slot of the gang; keys must not begin so"
+    if application.gang is not None and application.gang.declared and spec.allocation_key.startswith(SLOT_KEY_PREFIX):
+        reason = (
+            f"allocationKey is {shown(spec.allocation_key)}; in an application that declares its task groups no key "
+            f"begins with {SLOT_KEY_PREFIX!r}"
+        )
         return partial(reject, context, rm, spec, Mistake(RejectCode.DUPLICATE_ID, reason))
+    known = application.asks.get(spec.allocation_key)
     if known is not None and _is_resize(known, spec):
         mistake = _resize_mistake(known, spec)
         if mistake is not None:
@@ -189,22 +193,19 @@ def _release_of(context: StepContext, application: Application, item: AskRelease
             partition.note_free_quota(application.queue)
         commit.forget_if_done(application, ask)
     if named:
-        if application.gang is not None and application.gang.declared:
-            partition.gangs_touched[application] = None
-            slots.review(context, partition, application)
+        partition.note_members(application)
         application_states.on_fewer_asks(context, application)
     return bool(named)
 
 
 def _demand(context: StepContext, partition: Partition, application: Application, ask: Ask) -> None:
     """Makes pending what the ask still lacks; allocations made before an update count (SEMANTICS E1)."""
+    partition.note_members(application)
     count = max(0, ask.spec.max_allocations - ask.placed - ask.awaiting_placeholder)
     if not count:
         commit.forget_if_done(application, ask)
         application_states.on_fewer_asks(context, application)
         return
-    if ask.placeholder:
-        slots.on_existing(context, partition, application, placeholder=True)
     if application.state is not ApplicationState.RUNNING:
         application_states.on_ask(context, application, placeholder=ask.placeholder)
     commit.demand(partition, application, ask, count)
@@ -222,11 +223,8 @@ def _demand(context: StepContext, partition: Partition, application: Application
             ask.placeholder,
         )
     )
-    gang = application.gang
-    if ask.task_group and gang is not None and gang.declared:
-        partition.gangs_touched[application] = None
-        if gang.state is GangState.FORMING:
-            slots.review(context, partition, application)
+    if ask.placeholder:
+        slots.drop_declaration(context, partition, application)
 
 
 def _state_mistake(application: Application, spec: NewAsk) -> Mistake | None:

@@ -127,7 +127,7 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
                 timers.unreservable[pending_class] = None
             continue
         if slots.are_held_together(application) and ask.placeholder:
-            if not slots.hold_singly(partition, application):
+            if not slots.hold_singly(context, partition, application):
                 timers.unreservable[pending_class] = None
                 continue
             return True

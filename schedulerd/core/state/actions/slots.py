@@ -19,7 +19,7 @@ from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.language.lifecycles import GangState, GangTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import MINUTE_NS
-from schedulerd.core.language.task_groups import DeclaredGroup
+from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX, DeclaredGroup
 from schedulerd.core.state.actions import allocating, application_states, gone, releases, reservations, retries
 from schedulerd.core.state.alarm_events import GangRequeued
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG, selector
@@ -34,16 +34,15 @@ from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.asks import requeue as requeue_ask
 from schedulerd.core.state.pending.asks import update_groups, update_pending_classes
 from schedulerd.core.state.pending.request_class import RequestClass
+from schedulerd.core.state.quotas.rules import highest_blocked
 from schedulerd.core.state.step_context import StepContext
 
-KEY_PREFIX = "slot of "
-"""Keys of slots begin with it; what follows is the name of the task group, or the key of the member."""
 REQUEUE_FIRST_NS, REQUEUE_MOST_NS = MINUTE_NS, 30 * MINUTE_NS
 
 DOMAINS_TRIED_MAX = 4
 """Domains of a topology that are tried for a task group in one step."""
 _UNBEGUN = (GangState.FORMING, GangState.GATHERING)
-_UNASKED = {PREDICATES_TAG: NO_PREDICATES}
+_WITHOUT_PREDICATES = {PREDICATES_TAG: NO_PREDICATES}
 """The RM is asked about the member, when it takes the room of the slot."""
 
 
@@ -99,7 +98,7 @@ def review(context: StepContext, partition: Partition, application: Application)
             total.add(slot.resources.items(), slot.max_allocations)
         application.gang_total = total
         if not any(one.spec.slot and one.allocations for one in application.asks.values()):
-            gang.together = tuple((partition.request_class_of(slot), slot.max_allocations) for slot in wanted)
+            gang.all_or_none = tuple((partition.request_class_of(slot), slot.max_allocations) for slot in wanted)
             update_pending_classes(partition, application)
             partition.touch(application.queue)
     for slot in wanted:
@@ -111,7 +110,7 @@ def review(context: StepContext, partition: Partition, application: Application)
 
 def are_held_together(application: Application) -> bool:
     """Whether room is held for all slots of the gang in one step or for none."""
-    return application.gang is not None and bool(application.gang.together)
+    return application.gang is not None and bool(application.gang.all_or_none)
 
 
 def hold_all(context: StepContext, partition: Partition, application: Application) -> bool:
@@ -122,6 +121,7 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
     """
     gang = application.gang
     assert gang is not None
+    blocked_since_ns = application.blocked_since_ns
     held: list[Allocation] = []
     chosen: dict[str, str] = {}
     by_name: dict[str, list[AskGroup]] = {}
@@ -138,7 +138,8 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
             is_required = bool(gang.declared[name].required_topology)
             is_held = _hold_in_domain(context, partition, application, groups, held, attribute, chosen, is_required)
         if not is_held:
-            _take_back(partition, held)
+            _take_back_to(partition, held, 0)
+            application.blocked_since_ns = blocked_since_ns
             index = partition.root.pending_index
             for one in _waiting(application):
                 if one.pending_class in index and one.pending_class not in index.blocked_by:
@@ -171,16 +172,14 @@ def _hold(
                 else partition.first_fit_where(request_class, within)
             )
             partition.retry_timers.budget.visits += 1
-            if node is None:
+            quota_key = group.pending_class.quota_key  # the gate was passed, for all of them
+            starts = quota_key.starts_application and not application.allocations
+            quota_key = quota_key._replace(gang_gate=(), starts_application=starts)
+            if node is None or highest_blocked(application.queue, request_class.items, quota_key) is not None:
                 return False
             uuid = context.cluster.new_uuid()
             held.append(commit.allocate(partition, application, group.first(), node, uuid))
     return True
-
-
-def _take_back(partition: Partition, held: list[Allocation]) -> None:
-    while held:
-        commit.take_back(partition, held.pop())
 
 
 def _hold_in_domain(
@@ -198,12 +197,14 @@ def _hold_in_domain(
     name = groups[0].task_group
     for value in islice(_domains(partition, groups, attribute, _free), DOMAINS_TRIED_MAX):
         before = len(held)
-        if _hold(context, partition, application, _groups_of(application, name), held, _is_in(attribute, value)):
+        if _hold(
+            context, partition, application, _groups_of(partition, application, name), held, _is_in(attribute, value)
+        ):
             if is_required:
                 chosen[name] = selector([Expression(attribute, Operator.IN, (value,))])
             return True
         _take_back_to(partition, held, before)
-    return not is_required and _hold(context, partition, application, _groups_of(application, name), held)
+    return not is_required and _hold(context, partition, application, _groups_of(partition, application, name), held)
 
 
 def _take_back_to(partition: Partition, held: list[Allocation], count: int) -> None:
@@ -211,8 +212,11 @@ def _take_back_to(partition: Partition, held: list[Allocation], count: int) -> N
         commit.take_back(partition, held.pop())
 
 
-def _groups_of(application: Application, name: str) -> list[AskGroup]:
-    return [group for group in _waiting(application) if group.task_group == name]
+def _groups_of(partition: Partition, application: Application, name: str) -> list[AskGroup]:
+    """The groups of slots of a task group that have no room, in the order in which they are packed."""
+    largest = partition.largest()
+    groups = [group for group in _waiting(application) if group.task_group == name]
+    return sorted(groups, key=lambda group: rank(group.request_class, largest))
 
 
 def _is_in(attribute: str, value: str) -> Callable[[Node], bool]:
@@ -245,7 +249,7 @@ def _free(node: Node) -> Resources:
     return Resources(node.free)
 
 
-def _owned(node: Node) -> Resources:
+def _room_without_others(node: Node) -> Resources:
     return node.capacity.minus(node.occupied)
 
 
@@ -275,20 +279,27 @@ def _waiting(application: Application) -> list[AskGroup]:
     return [group for group in application.groups.values() if group.placeholder]
 
 
-def hold_singly(partition: Partition, application: Application) -> bool:
+def hold_singly(context: StepContext, partition: Partition, application: Application) -> bool:
     """There was not enough room for all slots at once for a while: they are held one by one from now on, those of a
     required topology in a domain that has room for them beside the gang itself. False if there is no such domain."""
     gang = application.gang
     assert gang is not None
+    chosen: dict[str, str] = {}
     for name, group in gang.declared.items():
         attribute = partition.spec.topology_attribute(group.required_topology) if group.required_topology else None
         if attribute is not None and name not in gang.domains:
-            value = next(iter(_domains(partition, _groups_of(application, name), attribute, _owned)), None)
+            groups = _groups_of(partition, application, name)
+            value = next(iter(_domains(partition, groups, attribute, _room_without_others)), None)
             if value is None:
                 return False
-            gang.domains[name] = selector([Expression(attribute, Operator.IN, (value,))])
-            _keep_in_domain(partition, application, name)
-    gang.together = ()
+            chosen[name] = selector([Expression(attribute, Operator.IN, (value,))])
+    for name, domain in chosen.items():
+        gang.domains[name] = domain
+        _keep_in_domain(partition, application, name)
+    if chosen:
+        gang.bound_ns = context.now_ns
+        partition.bound_gangs[application] = None
+    gang.all_or_none = ()
     update_pending_classes(partition, application)
     partition.touch(application.queue)
     return True
@@ -304,7 +315,7 @@ def hold_together(context: StepContext, partition: Partition, application: Appli
         reservations.end(context, reservation, ReservationEnd.NOT_NEEDED)
     gang.domains.clear()
     asks = [ask for ask in application.asks.values() if ask.spec.slot]
-    gang.together = tuple((partition.request_class_of(ask.spec), ask.pending) for ask in asks)
+    gang.all_or_none = tuple((partition.request_class_of(ask.spec), ask.pending) for ask in asks)
     for ask in asks:
         ask.no_reservation_before_ns = 0
     for name in gang.declared:
@@ -334,27 +345,41 @@ def on_requeued(context: StepContext, application: Application) -> None:
     review(context, context.partition_of(application), application)
 
 
-def on_existing(context: StepContext, partition: Partition, application: Application, *, placeholder: bool) -> None:
-    """The RM reports an allocation of a task group, or (`placeholder`) asks for a placeholder or reports one: the gang
-    has begun already, or is one of placeholders after all."""
+def on_member_there(context: StepContext, partition: Partition, application: Application) -> None:
+    """The RM reports an allocation of a task group: the gang has begun already."""
     gang = application.gang
-    if gang is None or not gang.declared or (not placeholder and gang.state not in _UNBEGUN):
-        return
-    if placeholder:
-        gang.declared, gang.state, gang.together = {}, None, ()
-        application.gang_total = application.spec.placeholder_ask
-    else:
+    if gang is not None and gang.state in _UNBEGUN:
         gang.enter(GangTrigger.RECOVER)
+        _end_all(context, partition, application)
+
+
+def drop_declaration(context: StepContext, partition: Partition, application: Application) -> None:
+    """The RM asks for a placeholder or reports one: the gang is one of placeholders, and its declaration counts no
+    longer."""
+    gang = application.gang
+    if gang is not None and gang.declared:
+        gang.declared, gang.state, gang.all_or_none = {}, None, ()
+        gang.domains.clear()
+        application.gang_total = application.spec.placeholder_ask
+        _end_all(context, partition, application)
+
+
+def _end_all(context: StepContext, partition: Partition, application: Application) -> None:
     for ask in [one for one in application.asks.values() if one.spec.slot]:
         _end(context, partition, application, ask)
-    if not gang.pending:  # they were not admitted while the gang was forming
-        update_groups(partition, application, placeholders=False)
-        partition.touch(application.queue)
+    update_pending_classes(partition, application)
+    update_groups(partition, application, placeholders=False)  # they were not admitted while the gang was forming
+    partition.touch(application.queue)
 
 
 def finish(context: StepContext, partition: Partition) -> None:
-    """At the end of a step: slots that were to be released in it are gone, and their members are allocated. A gang that
-    holds nothing may look in any domain again if it has just lost what it held, or nodes came or went."""
+    """At the end of a step: slots follow the members that are asked for; those that were to be released are gone, and
+    their members are allocated; and gangs that hold nothing may look in other domains."""
+    if partition.gangs_to_review:
+        to_review, partition.gangs_to_review = partition.gangs_to_review, {}
+        for application in to_review:
+            if partition.applications.get(application.application_id) is application:
+                review(context, partition, application)
     while partition.slots_leaving:
         leaving, partition.slots_leaving = partition.slots_leaving, {}
         batches: dict[tuple[Application, TerminationType, str], list[Allocation]] = {}
@@ -363,12 +388,25 @@ def finish(context: StepContext, partition: Partition) -> None:
                 batches.setdefault((slot.application, termination, message), []).append(slot)
         for (application, termination, message), slots in batches.items():
             gone.finish(context, application, slots, termination, confirm=False, message=message)
+    _free_from_domains(context, partition)
+
+
+def _free_from_domains(context: StepContext, partition: Partition) -> None:
+    """A gang that holds nothing may look in any domain again: when it has just lost what it held, when nodes came or
+    went, and when room was freed, but then no more often than room is reserved for others."""
     is_other = partition.capacity_changes != partition.domains_looked_at
     partition.domains_looked_at = partition.capacity_changes
-    for application in partition.open_gangs if is_other else partition.gangs_touched:
+    for application in partition.gangs_touched:
         gang = application.gang
-        is_free = gang is not None and bool(gang.domains) and gang.state is GangState.GATHERING
-        if gang is not None and is_free and (is_other or gang.together):
+        if gang is not None and gang.domains and gang.all_or_none and gang.state is GangState.GATHERING:
+            hold_together(context, partition, application)
+    if not is_other and not partition.freed_nodes:
+        return
+    for application in list(partition.bound_gangs):
+        gang = application.gang
+        if gang is None or gang.state is not GangState.GATHERING or not gang.domains:
+            del partition.bound_gangs[application]
+        elif is_other or context.now_ns >= gang.bound_ns + context.cluster.timeouts.reservation_delay_ns:
             hold_together(context, partition, application)
 
 
@@ -383,11 +421,11 @@ def _slots(application: Application, name: str, group: DeclaredGroup) -> Iterato
     if group.resources is not None:
         yield NewAsk(
             application.application_id,
-            KEY_PREFIX + name,
+            SLOT_KEY_PREFIX + name,
             group.resources,
             application.partition_name,
             group.min,
-            tags=_UNASKED,
+            tags=_WITHOUT_PREDICATES,
             task_group=name,
             placeholder=True,
             slot=True,
@@ -402,9 +440,10 @@ def _slots(application: Application, name: str, group: DeclaredGroup) -> Iterato
         if count:
             yield replace(
                 ask.spec,
-                allocation_key=KEY_PREFIX + ask.key,
+                allocation_key=SLOT_KEY_PREFIX + ask.key,
                 max_allocations=count,
-                tags={**ask.spec.tags, **_UNASKED},
+                execution_timeout_ms=0,
+                tags={**ask.spec.tags, **_WITHOUT_PREDICATES},
                 placeholder=True,
                 slot=True,
             )

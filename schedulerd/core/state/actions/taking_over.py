@@ -76,12 +76,14 @@ def take_over_one(context: StepContext, application: Application, node: Node, ex
         else:  # so a placeholder that is released in a gang deadlock becomes pending again
             ask.spec = replace(ask.spec, max_allocations=ask.placed + 1)
     is_placeholder = existing.placeholder and bool(existing.task_group)
-    if existing.task_group:
-        slots.on_existing(context, partition, application, placeholder=is_placeholder)
     application_states.on_ask(context, application, placeholder=is_placeholder, recovered=True)
     allocation = commit.take_over(
         partition, application, Allocation(existing.uuid, application, ask, node, spec, request_class)
     )
+    if is_placeholder:
+        slots.drop_declaration(context, partition, application)
+    elif existing.task_group:
+        slots.on_member_there(context, partition, application)
     for queue in application.queue.path_to_root:
         relief_time.watch(context, partition, queue)
     application_states.on_placed(context, application, allocation)

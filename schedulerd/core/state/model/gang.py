@@ -158,7 +158,9 @@ class Gang:
     __slots__ = (
         "_swaps",
         "_tickets",
+        "all_or_none",
         "asked",
+        "bound_ns",
         "completed_ns",
         "completion_untold",
         "deadlock_alarm",
@@ -177,7 +179,6 @@ class Gang:
         "requeued",
         "state",
         "task_groups",
-        "together",
         "was_complete",
     )
 
@@ -193,7 +194,9 @@ class Gang:
         """Rings when it may gather again, after its time was over."""
         self.requeued = 0
         """How often its time was over."""
-        self.together: tuple[tuple[RequestClass, int], ...] = ()
+        self.bound_ns = 0
+        """When it was bound to a domain, to hold its slots one by one there."""
+        self.all_or_none: tuple[tuple[RequestClass, int], ...] = ()
         """Its slots, while room is held for all of them in one step or for none."""
         self.pending = 0
         """Placeholders asked for and not allocated. While there are any, real asks wait (SEMANTICS G3)."""

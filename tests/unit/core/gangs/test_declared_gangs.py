@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import Any
+from unittest.mock import patch
 
 from schedulerd.core.language.checks import shown
-from schedulerd.core.language.commands import NewAsk
-from schedulerd.core.language.facts.fact import Allocated, ApplicationRejected, Fact
+from schedulerd.core.language.commands import AskRelease, NewAsk, UpdateAllocations
+from schedulerd.core.language.facts.fact import Allocated, ApplicationRejected, AskRejected, Fact
 from schedulerd.core.language.lifecycles import ApplicationState, GangState
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
+from schedulerd.core.state.actions import slots
 from tests.loops import each_row
 from tests.unit.core.builders import (
     Conversation,
@@ -257,3 +259,95 @@ def test_a_level_that_the_partition_does_not_have_is_told() -> None:
 def test_task_groups_that_cannot_be_read_reject_the_application(text: str, why: str) -> None:
     facts = a_conversation().apps(an_app("gang", "root.a", tags={TASK_GROUPS_TAG: text}))
     assert only(ApplicationRejected, facts).reason == f"tags[{TASK_GROUPS_TAG}] is {shown(text)}: {why}"
+
+
+def test_slots_follow_members_that_change() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 25}))
+    talk.apps(declares({"name": "w", "min": 3}))
+    talk.asks(member("a", count=3))
+    assert told(talk.schedule()) == []
+    talk.asks(member("a", count=1))
+    assert (told(talk.schedule()), state_of_gang(talk)) == ([], GangState.FORMING)
+    talk.asks(member("b"), member("c", 40))
+    talk.nodes(a_node("n2", {"memory": 35}))
+    assert (told(talk.schedule()), state_of_gang(talk)) == ([], GangState.GATHERING)
+    talk.asks(member("c", 30))
+    assert told(talk.schedule()) == ["a", "b", "c"]
+
+
+def test_many_members_that_leave_at_once_cost_one_look_at_the_slots() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 25}))
+    talk.apps(declares({"name": "w", "min": 2}))
+    talk.asks(*[member(f"m{at}", 20) for at in range(50)])
+    talk.schedule()
+    with patch.object(slots, "review", wraps=slots.review) as review:
+        talk.step(
+            UpdateAllocations(
+                talk.rm_id, ask_releases=[AskRelease("gang", allocation_key=f"m{at}") for at in range(40)]
+            )
+        )
+    assert review.call_count == 1
+
+
+def test_a_slot_lives_as_long_as_its_gang_and_not_as_a_member_may_run() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 20}))
+    talk.asks(an_ask("x"))
+    uuid = only(Allocated, talk.schedule()).uuid
+    talk.apps(declares({"name": "w", "min": 2}))
+    talk.asks(*[member(key, execution_timeout_ms=1_000) for key in "ab"])
+    talk.schedule()
+    talk.sleep(5 * SECOND_NS)
+    assert held(talk.schedule()) == 1
+    talk.sleep(60 * SECOND_NS)
+    talk.release(uuid=uuid)
+    assert told(talk.schedule()) == ["a", "b"]
+
+
+def test_no_ask_may_have_the_key_of_a_slot() -> None:
+    talk = a_conversation()
+    talk.apps(declares({"name": "w", "min": 2}))
+    (rejected,) = of(AskRejected, talk.asks(member("slot of a")))
+    assert rejected.reason == (
+        "allocationKey is 'slot of a'; in an application that declares its task groups no key begins with 'slot of '"
+    )
+
+
+def test_an_application_whose_gang_is_requeued_does_not_complete() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 10}))
+    talk.asks(an_ask("x", 10))
+    uuid = only(Allocated, talk.schedule()).uuid
+    talk.nodes(a_node("n2", {"memory": 10}))
+    group = {"name": "w", "min": 2, "resources": {"memory": 10}}
+    talk.apps(declares(group, gang_style="Requeue", execution_timeout_ms=60_000))
+    talk.schedule()
+    talk.sleep(3 * SECOND_NS)
+    assert held(talk.schedule()) == 1
+    talk.sleep(70 * SECOND_NS)
+    assert state_of_gang(talk) is GangState.FORMING
+    talk.release(uuid=uuid)
+    talk.sleep(60 * SECOND_NS)
+    assert held(talk.schedule()) == 2
+
+
+def test_sizes_are_packed_in_a_domain_as_anywhere() -> None:
+    talk = racks(("a", 20), ("a", 10))
+    talk.apps(declares({"name": "w", "min": 2, "topology": {"required": "rack"}}))
+    talk.asks(member("small", 10), member("large", 20))
+    assert told(talk.schedule()) == ["small", "large"]
+
+
+def test_a_gang_that_was_bound_to_a_full_domain_takes_another_one_that_becomes_free() -> None:
+    talk = racks(("a", 20), ("b", 20))
+    talk.apps(an_app())
+    talk.asks(an_ask("x", 20), an_ask("y", 20))
+    there = {one.node_id: one.uuid for one in of(Allocated, talk.schedule())}
+    talk.apps(declares({"name": "w", "min": 2, "topology": {"required": "rack"}}))
+    talk.asks(member("a"), member("b"))
+    talk.schedule()
+    talk.sleep(5 * SECOND_NS)
+    talk.schedule()
+    talk.sleep(5 * SECOND_NS)
+    talk.schedule()
+    talk.release(uuid=there["n1"])
+    assert told(talk.schedule()) == ["a", "b"]
+    assert in_racks(talk) == ["b", "b"]
