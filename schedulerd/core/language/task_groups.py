@@ -44,7 +44,7 @@ class DeclaredGroup:
     required_topology: str = ""
     """The level of which one domain must have all members; '' for none."""
     preferred_topology: str = ""
-    """The level of which as few domains as possible should have the members; '' for none."""
+    """The level of which one domain should have all members, if one has room; '' for none."""
     begun: bool = False
     """Whether members of the gang were allocated already, as far as the RM knows: the gang is complete or short."""
     host_ports: tuple[int, ...] = ()

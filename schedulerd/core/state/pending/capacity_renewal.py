@@ -3,8 +3,8 @@
 A change of the capacity changes the keys of all entities whose share is measured against it. One slice at the end of
 each step walks over the tree: over each queue in which something is pending, and over each application of the leaves
 that are ordered by share. An entity that gets a new key for another reason, or begins to wait, already has it from the
-present capacity. If the capacity changes during
-a walk, another walk follows, so every key is renewed in the end, however often the capacity changes.
+present capacity. If the capacity changes during a walk, another walk follows, so every key is renewed in the end,
+however often the capacity changes.
 """
 
 from __future__ import annotations
