@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,7 +15,7 @@ from ruamel.yaml import YAML
 
 from schedulerd.config import QueueFile, load_queue_file, models
 from schedulerd.config.properties import PROPERTIES
-from schedulerd.core.language.specs import Acl, QueueProperties
+from schedulerd.core.language.specs import Acl, ApplicationOrder, QueueOrder, QueueProperties
 from tests.loops import each_row
 from tests.unit.config.build import a_partition, load_queue, problems_of
 
@@ -83,6 +84,11 @@ def test_every_property_is_described_and_every_described_property_exists() -> No
     assert {name: row["default"].strip("` ") for name, row in rows("properties").items()} == {
         name: item.default for name, item in PROPERTIES.items()
     }
+
+
+@each_row(("name", "values"), [("application.sort.policy", ApplicationOrder), ("queue.sort.policy", QueueOrder)])
+def test_every_order_is_described(name: str, values: type[StrEnum]) -> None:
+    assert set(re.findall(r"`(\w+)`", rows("properties")[name]["type"])) == {one.value for one in values}
 
 
 def test_exactly_the_properties_without_effect_are_said_to_be() -> None:
