@@ -31,6 +31,6 @@ def test_nothing_goes_wrong() -> None:
             for rm in () if number % 3 else view.resource_managers(scheduler.cluster):
                 for partition in rm.partitions:
                     reasons = [ask.waiting_for for app in partition.applications for ask in app.asks]
-                    at_the_gate += any("for the whole gang is more than maxresources" in one for one in reasons)
+                    at_the_gate += any("its limit" in one and "with the whole gang" in one for one in reasons)
     assert at_the_gate > 5
     assert complete > 3
