@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from click.testing import CliRunner
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
@@ -68,6 +69,7 @@ def api_of(world: ApiWorld) -> Iterator[None]:
         yield
 
 
+@pytest.mark.interpreted
 @given(st.tuples(*[NAMES] * 6))
 @settings(max_examples=examples(8), deadline=None, derandomize=True, database=None, phases=[Phase.generate])
 def test_no_name_controls_a_terminal(names: tuple[str, ...]) -> None:

@@ -412,8 +412,8 @@ def test_so_many_characters_of_names_are_matched_with_regular_expressions(root: 
     pattern = RuleSpec(
         RuleKind.PROVIDED, parent=RuleSpec(RuleKind.FIXED, value="root", filter=FilterSpec(True, ("^u",), (), True))
     )
-    groups = ["g" * (NAMES_LENGTH_MAX // 4)] * 4
-    all_but_one = [*groups[1:], groups[0][2:]]
+    groups = ("g" * (NAMES_LENGTH_MAX // 4),) * 4
+    all_but_one = (*groups[1:], groups[0][2:])
     assert place(root, "root.open", pattern, user="u", groups=all_but_one) == "root.open"
     found = refusal(root, "root.open", pattern, user="u", groups=groups)
     assert found.code is RejectCode.INVALID_FIELD
