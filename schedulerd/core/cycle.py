@@ -17,7 +17,7 @@ from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.preemption.handlers.preemption import Progress
 from schedulerd.core.reactions import ON_REQUIRED_NODE, ON_RETRY_DUE
 from schedulerd.core.reservations.handlers import new_reservations, reserved_room
-from schedulerd.core.state.actions import predicate_checks, retries, slots, swaps
+from schedulerd.core.state.actions import predicate_checks, retries, slot_room, swaps
 from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import next_ask, propagate
@@ -184,8 +184,8 @@ def _allocate_next(context: StepContext, run: Run) -> Outcome:
     if blocked is not None:
         blocked.queue.block(pending_class, BlockReason.QUOTA)
         return Outcome.BLOCKED
-    if group.placeholder and slots.are_held_together(application):
-        return Outcome.ALLOCATED if slots.hold_all(context, partition, application) else Outcome.BLOCKED
+    if group.placeholder and slot_room.are_held_together(application):
+        return Outcome.ALLOCATED if slot_room.hold_all(context, partition, application) else Outcome.BLOCKED
     node = partition.first_fit(group.request_class)
     if node is None:
         retries.mark_unschedulable(context, partition, pending_class, group.first())

@@ -127,7 +127,7 @@ class EventCursor:
     ) -> None:
         """From the id `start` on, before `end` if it is given; with `rm_id` only events of one resource manager."""
         self.at = start
-        """Id of the event that is looked at next."""
+        """Id of the next event to read."""
         self.lost = 0
         """Events, of any resource manager, that were dropped before it read them. A reader that has told of them sets
         this to 0."""

@@ -1,4 +1,4 @@
-"""Who may call gRPC methods, and how many streams each may have: one object for the whole server."""
+"""Authorizes calls of gRPC methods, and limits the streams of each client: one object for the whole server."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from schedulerd.kubernetes.predicates.topology_counts import CounterKey, SpreadC
 
 
 class JudgedPod:
-    """A pod with the counters that its constraints need. Whoever makes one calls `release` when it is done.
+    """A pod with the counters that its constraints need. Call `release` when it is no longer needed.
 
     It is ready once `advance` has said so: to make a counter, all groups of pods of the cluster may have to be looked
     at, and a pod has many, so others may run in between.

@@ -7,11 +7,11 @@ from functools import partial
 from schedulerd.core.language import ask_tags, checks
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.commands import OF_RM, AskRelease, NewAsk
-from schedulerd.core.language.facts.fact import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
+from schedulerd.core.language.facts.fact import AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import ApplicationOrder
 from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX
-from schedulerd.core.state.actions import application_states, changes, releases, slots
+from schedulerd.core.state.actions import application_states, changes, releases, slot_room, slots
 from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.constraints import checks as constraint_checks
 from schedulerd.core.state.ledger import commit
@@ -113,7 +113,7 @@ def _take(context: StepContext, partition: Partition, application: Application, 
 
 def _request_class(partition: Partition, application: Application, spec: NewAsk) -> RequestClass:
     if application.gang is not None and application.gang.domains:
-        return slots.request_class(partition, application, spec)
+        return slot_room.request_class(partition, application, spec)
     return partition.request_class_of(spec)
 
 
@@ -211,18 +211,7 @@ def _demand(context: StepContext, partition: Partition, application: Application
     commit.demand(partition, application, ask, count)
     if application.queue.properties.application_order is ApplicationOrder.STATE_AWARE:
         admit_next(partition, application.queue)
-    context.emit(
-        AskAdded(
-            application.rm_id,
-            application.partition_name,
-            application.queue.path,
-            application.application_id,
-            ask.key,
-            ask.request_class.resources,
-            count,
-            ask.placeholder,
-        )
-    )
+    context.emit(releases.ask_added(application, ask, count))
     if ask.placeholder:
         slots.drop_declaration(context, partition, application)
 

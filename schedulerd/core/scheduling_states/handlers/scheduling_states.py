@@ -21,6 +21,7 @@ from schedulerd.core.language.facts.scheduling_states import (
 )
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
+from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX
 from schedulerd.core.scheduling_states.reasons import (
     pending_in,
     reserved_identity,
@@ -181,10 +182,22 @@ def _tell(
 ) -> None:
     """`reason` is for people, `why` the same as data for an RM that wants it."""
     states.told[name] = Told(state, cause, context.now_ns)
+    if _is_slot(rm, name):
+        return
     if state is not None and states.wants(state):
         context.emit(SchedulingStateChanged(rm.rm_id, *name, state, reason))
     if why is not None:
         context.emit(why)
+
+
+def _is_slot(rm: ResourceManager, name: AskName) -> bool:
+    """Whether the scheduler itself asks for it, so that the RM does not know it."""
+    partition_name, application_id, key = name
+    if not key.startswith(SLOT_KEY_PREFIX):
+        return False
+    partition = rm.partitions.get(partition_name)
+    application = partition.applications.get(application_id) if partition is not None else None
+    return application is not None and application.gang is not None and bool(application.gang.declared)
 
 
 def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> int | None:

@@ -110,7 +110,9 @@ def forget(context: StepContext, application: Application) -> None:
         context.cluster.alarms.cancel(application.gang.idle_alarm)
         context.cluster.alarms.cancel(application.gang.requeue_alarm)
         application.gang.idle_alarm = application.gang.requeue_alarm = None
-        context.partition_of(application).gangs_touched.pop(application, None)
+        partition = context.partition_of(application)
+        for noted in (partition.gangs_touched, partition.gangs_to_review, partition.bound_gangs):
+            noted.pop(application, None)
 
 
 def watch(context: StepContext, application: Application, patience_ns: int = 0) -> None:

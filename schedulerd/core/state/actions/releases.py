@@ -102,6 +102,11 @@ def end_placeholder_wait(context: StepContext, placeholder: Allocation) -> None:
 
 def pending_again(application: Application, ask: Ask, *, awaited_placeholder: bool) -> AskAdded:
     """The fact that one allocation of an ask is pending again, after it awaited a placeholder or was given back."""
+    return ask_added(application, ask, 1, awaited_placeholder=awaited_placeholder)
+
+
+def ask_added(application: Application, ask: Ask, count: int, *, awaited_placeholder: bool = False) -> AskAdded:
+    """The fact that `count` more allocations of an ask are pending."""
     return AskAdded(
         application.rm_id,
         application.partition_name,
@@ -109,7 +114,7 @@ def pending_again(application: Application, ask: Ask, *, awaited_placeholder: bo
         application.application_id,
         ask.key,
         ask.request_class.resources,
-        1,
+        count,
         ask.placeholder,
         awaited_placeholder,
         ask.spec.slot,

@@ -73,7 +73,11 @@ def pieces_of(partition: Partition) -> Iterator[None]:
     yield from partition.pending_counts.dismantle()
     yield from partition.node_order.dismantle()
     yield from clear_stepwise(
-        partition.open_gangs, partition.short_of_quota, partition.reservations_to_check, partition.denied
+        partition.open_gangs,
+        partition.bound_gangs,
+        partition.short_of_quota,
+        partition.reservations_to_check,
+        partition.denied,
     )
     yield from clear_stepwise(partition.freed_nodes, partition.freed_queues, partition.touched, partition.swaps)
     yield from clear_stepwise(partition.applications, partition.terminated, partition.terminated_by_id)

@@ -8,8 +8,9 @@ from typing import Any
 from unittest.mock import patch
 
 from schedulerd.core.language.checks import shown
-from schedulerd.core.language.commands import AskRelease, NewAsk, UpdateAllocations
+from schedulerd.core.language.commands import AskRelease, ConnectCallbacks, NewAsk, UpdateAllocations
 from schedulerd.core.language.facts.fact import Allocated, ApplicationRejected, AskRejected, Fact
+from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.core.language.lifecycles import ApplicationState, GangState
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
@@ -351,3 +352,39 @@ def test_a_gang_that_was_bound_to_a_full_domain_takes_another_one_that_becomes_f
     talk.release(uuid=there["n1"])
     assert told(talk.schedule()) == ["a", "b"]
     assert in_racks(talk) == ["b", "b"]
+
+
+def test_a_required_level_that_a_new_queue_file_does_not_have_holds_the_gang_back() -> None:
+    talk = racks(("a", 20), ("b", 20))
+    talk.apps(declares({"name": "w", "min": 2, "topology": {"required": "rack"}}))
+    talk.model().spec = replace(talk.model().spec, topology=())
+    talk.asks(member("x"), member("y"))
+    assert told(talk.schedule()) == []
+    talk.sleep(10 * SECOND_NS)
+    assert told(talk.schedule()) == []
+
+
+def test_nothing_is_remembered_of_a_gang_that_is_removed() -> None:
+    talk = racks(("a", 20))
+    talk.apps(an_app())
+    talk.asks(an_ask("x", 20))
+    talk.schedule()
+    talk.apps(declares({"name": "w", "min": 2, "topology": {"required": "rack"}}))
+    talk.asks(member("a"), member("b"))
+    talk.schedule()
+    talk.sleep(5 * SECOND_NS)
+    talk.schedule()
+    assert talk.model().bound_gangs
+    talk.remove("gang")
+    assert not talk.model().bound_gangs
+
+
+def test_no_scheduling_state_is_told_of_a_slot() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 10}))
+    talk.step(ConnectCallbacks(talk.rm_id, scheduling_states=True, pending_reasons=True))
+    talk.apps(declares({"name": "w", "min": 2, "resources": {"memory": 10}}))
+    facts = talk.schedule() + talk.sleep(30 * SECOND_NS) + talk.schedule()
+    facts += talk.asks(member("a")) + talk.schedule() + talk.sleep(30 * SECOND_NS)
+    named = [*of(SchedulingStateChanged, facts), *of(PendingReasonChanged, facts)]
+    names = {one.allocation_key for one in named}
+    assert names == {"a"}
