@@ -385,6 +385,6 @@ def test_no_scheduling_state_is_told_of_a_slot() -> None:
     talk.apps(declares({"name": "w", "min": 2, "resources": {"memory": 10}}))
     facts = talk.schedule() + talk.sleep(30 * SECOND_NS) + talk.schedule()
     facts += talk.asks(member("a")) + talk.schedule() + talk.sleep(30 * SECOND_NS)
-    named = [*of(SchedulingStateChanged, facts), *of(PendingReasonChanged, facts)]
-    names = {one.allocation_key for one in named}
+    names = {one.allocation_key for one in of(SchedulingStateChanged, facts)}
+    names |= {one.allocation_key for one in of(PendingReasonChanged, facts)}
     assert names == {"a"}
