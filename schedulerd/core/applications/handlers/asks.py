@@ -7,7 +7,7 @@ from functools import partial
 from schedulerd.core.language import ask_tags, checks
 from schedulerd.core.language.checks import Mistake, shown
 from schedulerd.core.language.commands import OF_RM, AskRelease, NewAsk
-from schedulerd.core.language.facts.fact import AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
+from schedulerd.core.language.facts.fact import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import ApplicationOrder
 from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX
@@ -211,7 +211,18 @@ def _demand(context: StepContext, partition: Partition, application: Application
     commit.demand(partition, application, ask, count)
     if application.queue.properties.application_order is ApplicationOrder.STATE_AWARE:
         admit_next(partition, application.queue)
-    context.emit(releases.ask_added(application, ask, count))
+    context.emit(  # not by `releases.ask_added`: each further module on the way of an ask costs its readers
+        AskAdded(
+            application.rm_id,
+            application.partition_name,
+            application.queue.path,
+            application.application_id,
+            ask.key,
+            ask.request_class.resources,
+            count,
+            ask.placeholder,
+        )
+    )
     if ask.placeholder:
         slots.drop_declaration(context, partition, application)
 
