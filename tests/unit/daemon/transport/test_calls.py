@@ -80,6 +80,7 @@ def test_all_that_waits_goes_in_one_message(world: World) -> None:
         CallKind.PREDICATES: 2,
         CallKind.PREEMPTION_PREDICATES: 1,
         CallKind.STATE_DUMP: 0,
+        CallKind.HOLD: 0,
         CallKind.POD: 0,
         CallKind.SCHEDULING_STATE: 2,
         CallKind.EVENT: 2,
@@ -123,6 +124,7 @@ def test_an_answer_counts_once_and_only_while_it_is_waited_for(world: World) -> 
         CallKind.PREDICATES: 4,
         CallKind.PREEMPTION_PREDICATES: 1,
         CallKind.STATE_DUMP: 0,
+        CallKind.HOLD: 0,
         CallKind.POD: 0,
     }
 
