@@ -30,7 +30,19 @@ GROUP_SLOT = "slots of "
 """The key of slots for any members of a task group begins with it; the name of the group follows."""
 SLOT_KEYS = (MEMBER_SLOT, GROUP_SLOT)
 _BRACKETS_MAX = 5 * TASK_GROUPS_MAX + 1
-_KEYS = {"name", "min", "max", "resources", "topology", "hostPorts", "begun", "tags"}
+_KEYS = {
+    "name",
+    "min",
+    "max",
+    "resources",
+    "topology",
+    "hostPorts",
+    "begun",
+    "tags",
+    "priority",
+    "allowPreemptSelf",
+    "allowPreemptOther",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +65,11 @@ class DeclaredGroup:
     host_ports: tuple[int, ...] = ()
     """Ports that each member takes of its node. They matter to the resource manager only."""
     tags: Mapping[str, str] = field(default_factory=dict, compare=False)
-    """Of the slots of a group with `resources`, as an ask for one of its members would have them."""
+    """Of the slots of a group with `resources`, as an ask for one of its members would have them; so are the next
+    three."""
+    priority: int = 0
+    allow_preempt_self: bool = True
+    allow_preempt_other: bool = False
 
     @property
     def level(self) -> str:
@@ -93,12 +109,30 @@ def _group(value: object, at: int) -> DeclaredGroup:
     if most is not None and most < least:
         raise Unreadable(f"{where} has max {most}; it must be at least its min {least}")
     required, preferred = _topology(found.get("topology"), where)
-    begun = found.get("begun", False)
-    if not isinstance(begun, bool):
-        raise Unreadable(f"{where} must have true or false as begun")
-    ports = _ports(found.get("hostPorts", []), where)
-    tags = _tags(found.get("tags", {}), where)
-    return DeclaredGroup(name, least, most, _resources(found, where), required, preferred, begun, ports, tags)
+    priority = found.get("priority", 0)
+    if not isinstance(priority, int) or isinstance(priority, bool) or not -(2**31) <= priority < 2**31:
+        raise Unreadable(f"{where} must have as priority a whole number of 32 bits")
+    return DeclaredGroup(
+        name,
+        least,
+        most,
+        _resources(found, where),
+        required,
+        preferred,
+        _flag(found, "begun", where, default=False),
+        _ports(found.get("hostPorts", []), where),
+        _tags(found.get("tags", {}), where),
+        priority,
+        _flag(found, "allowPreemptSelf", where, default=True),
+        _flag(found, "allowPreemptOther", where, default=False),
+    )
+
+
+def _flag(found: Mapping[str, object], key: str, where: str, *, default: bool) -> bool:
+    value = found.get(key, default)
+    if not isinstance(value, bool):
+        raise Unreadable(f"{where} must have true or false as {key}")
+    return value
 
 
 def _count(found: Mapping[str, object], key: str, where: str) -> int | None:

@@ -60,8 +60,6 @@ _EVENT_REASONS = {Cause.PREEMPTED: "Preempted", Cause.TIMEOUT: "TimedOut", Cause
 
 
 def allocated(model: Model, event: Allocated) -> None:
-    if event.key in model.virtual and gang_answers.allocated(model, event):
-        return
     own = model.pods.get(event.key)
     application_id = own.application.id if own is not None and own.application is not None else None
     if own is None or own.state is not PodState.ASKED or application_id != event.application_id:
@@ -69,7 +67,8 @@ def allocated(model: Model, event: Allocated) -> None:
         model.effects.append(ReleaseAllocation(event.application_id, event.key, event.uuid, message))
         return
     model.promised.pop(own.uid, None)
-    kept = held_rooms.kept_on(own.gang, own, event.node) if own.gang is not None else []
+    own.hold_id = ""
+    kept = held_rooms.kept_on(model, own.gang, own, event.node) if own.gang is not None else []
     refusals = model.predicates.judge(own.judged, event.node, ALL_IN_PLACE if kept else ALL, kept, first_only=True)
     if own.gang is not None:
         held_rooms.taken(model, own.gang, own, event.node)
@@ -189,8 +188,6 @@ def bind_again(model: Model, uid: str) -> None:
 def released(model: Model, event: AllocationReleased) -> None:
     """The daemon has released the allocation by itself. A pod that is on its node still runs there."""
     model.unconfirmed.pop(event.uuid, None)
-    if event.key in model.virtual and gang_answers.released(model, event):
-        return
     own = model.pods.get(event.key)
     if own is None or own.uuid != event.uuid:
         if own is not None and own.state is PodState.ASKED:
@@ -207,8 +204,6 @@ def released(model: Model, event: AllocationReleased) -> None:
 
 
 def release_wanted(model: Model, event: ReleaseWanted) -> None:
-    if event.key in model.virtual and gang_answers.release_wanted(model, event):
-        return
     own = model.pods.get(event.key)
     if own is None or own.uuid != event.uuid:
         model.effects.append(ConfirmRelease(event.uuid))

@@ -11,7 +11,6 @@ from schedulerd.kubernetes.cluster.events import (
     AskRejected,
     AskReleased,
     AskTimedOut,
-    PendingReasonTold,
     QueueNameUnused,
     ReportBegun,
 )
@@ -163,17 +162,7 @@ def _follow_while_waiting(model: Model, application: Application) -> None:
         _add_again(model, application)
 
 
-def reason_told(model: Model, event: PendingReasonTold) -> None:
-    """The daemon says why an ask waits."""
-    if event.key in model.virtual:
-        gang_answers.told(model, event)
-    else:
-        conditions.told(model, event)
-
-
 def ask_rejected(model: Model, event: AskRejected) -> None:
-    if event.key in model.virtual and gang_answers.ask_rejected(model, event):
-        return
     own = _asked(model, event.application_id, event.key)
     if own is not None:
         if own.slot is not None:
@@ -189,8 +178,6 @@ def ask_rejected(model: Model, event: AskRejected) -> None:
 def ask_released(model: Model, event: AskReleased) -> None:
     """A pod that still needs a node was asked for before the removal of an earlier application of this id had come, or
     is asked for again already; to repeat an ask changes nothing."""
-    if event.key in model.virtual and gang_answers.ask_released(model, event):
-        return
     own = _asked(model, event.application_id, event.key)
     if own is not None:
         asking.consider(model, own, again=True)
@@ -241,7 +228,7 @@ def _resubmit(model: Model, application: Application) -> None:
     applications.submit(model, application)
     for own in list(application.pods.values()):
         if own.state in (PodState.ASKED, PodState.HELD):
-            own.stop_asking(PodTrigger.WAIT)
+            model.stop_asking(own, PodTrigger.WAIT)
             asking.consider(model, own)
         elif own.state in UNALLOCATED:
             model.nodes.arrive(own.uid, own.node)
@@ -258,7 +245,7 @@ def _fail(model: Model, application: Application, reason: str, message: str, *, 
     for own in application.pods.values():
         waits_for_gang = own.state is PodState.HELD and application.gang is not None
         if own.state is PodState.ASKED:
-            own.stop_asking(PodTrigger.WAIT)
+            model.stop_asking(own, PodTrigger.WAIT)
             model.stop_using_class(own)
         elif not waits_for_gang:
             continue

@@ -240,15 +240,13 @@ def _begin_anew(model: Model, application: Application, first: OwnPod) -> None:
     if application.state not in (ApplicationState.FORMING, ApplicationState.WAITING):
         model.effects.append(RemoveApplication(application.id))
     door.forget(model, application)
-    old_gang, made = application.gang, joining.made_by(model, first)
+    made = joining.made_by(model, first)
     application.namespace, application.queue, application.user = made.namespace, made.queue, made.user
     application.pods[first.uid] = first
     application.others.pop(first.uid, None)
     application.next_run.pop(first.uid, None)
     application.failures, application.is_changing = 0, False
     application.gang = door.gang_of(model, application, first)
-    if application.gang is not None and old_gang is not None:
-        application.gang.tries = old_gang.tries_so_far
     if application.gang is None:
         submit(model, application)
     else:
@@ -279,7 +277,7 @@ def _add(model: Model, application: Application) -> AddApplication:
     added = AddApplication(
         application.id, application.queue, user.name, user.groups, tags, asked_at_ns=_oldest_ns(model, application)
     )
-    return door.with_gang(application, added)
+    return door.with_gang(model, application, added)
 
 
 def _oldest_ns(model: Model, application: Application) -> int:

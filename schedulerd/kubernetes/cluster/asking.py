@@ -18,7 +18,7 @@ from schedulerd.kubernetes.cluster import applications, claims, conditions, daem
 from schedulerd.kubernetes.cluster.conditions import POD_SCHEDULED
 from schedulerd.kubernetes.cluster.effects import Amounts, Ask, ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import door
-from schedulerd.kubernetes.cluster.gangs.model import ClassKey
+from schedulerd.kubernetes.cluster.gangs.model import ALL_MEMBERS
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import UNALLOCATED, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -31,7 +31,7 @@ from schedulerd.kubernetes.predicates import demands
 from schedulerd.kubernetes.predicates.node_class import HOST_NAME_ATTRIBUTE, NodeClass, PlainAndRest, split
 from schedulerd.kubernetes.quantity import MalformedQuantity
 from schedulerd.kubernetes.reasons.waiting import Waiting, held
-from schedulerd.kubernetes.resources import amounts_asked, pod_requests, scheduler_names
+from schedulerd.kubernetes.resources import amounts_asked
 
 NAMESPACE_TAG = "kubernetes.io/meta/namespace"
 POD_NAME_TAG = "kubernetes.io/meta/podName"
@@ -86,15 +86,15 @@ def consider(model: Model, own: OwnPod, *, again: bool = False) -> None:
         return
     applications.join(model, own)
     if not applications.has_joined(own):
-        own.stop_asking(PodTrigger.WAIT)
+        model.stop_asking(own, PodTrigger.WAIT)
         if not own.is_placeholder and (why := applications.why_waits(model, own)) is not None:
             conditions.waits(model, own, why)
         return
     if not door.may_ask(own):
-        own.stop_asking(PodTrigger.WAIT)  # its gang says why
+        model.stop_asking(own, PodTrigger.WAIT)  # its gang says why
         return
     if (own.volumes is not None or own.avoided_nodes) and _waits_after_failure(model, own):
-        own.stop_asking(PodTrigger.WAIT)
+        model.stop_asking(own, PodTrigger.WAIT)
         return
     _send(model, own, resources, again=again)
 
@@ -144,17 +144,9 @@ def withdraw(model: Model, own: OwnPod, trigger: PodTrigger) -> None:
     """The pod needs no node, at least for now."""
     if own.state is PodState.ASKED and own.application is not None:
         model.effects.append(ReleaseAsk(own.application.id, own.uid))
-    own.stop_asking(trigger)
+    model.stop_asking(own, trigger)
     model.stop_using_class(own)
     consider_all(model, applications.leave(model, own))
-
-
-def repeat(model: Model, own: OwnPod) -> None:
-    """Sends the ask of a virtual placeholder once more, as it is."""
-    if own.state is PodState.ASKED and own.ask is not None:
-        model.cache.refused.forget(own.uid)
-        own.asks_sent += 1
-        model.effects.append(own.ask)
 
 
 def consider_all(model: Model, pods: list[OwnPod]) -> None:
@@ -234,27 +226,21 @@ def ask_of(model: Model, own: OwnPod, resources: Amounts, *, is_resize: bool = F
         may_be_preempted(pod, model.priority_classes.get(pod.spec.priority_class_name)),
         may_preempt(pod),
         own.asked_at_ns if own.keeps_age and not is_resize else 0,
-        own.task_group if is_resize else task_group_of(model, own),
+        own.task_group if is_resize else task_group_of(own),
         own.is_placeholder,
         door.is_originator(own),
     )
 
 
-def task_group_of(model: Model, own: OwnPod) -> str:
+def task_group_of(own: OwnPod) -> str:
     """The task group of the pod in the gang of its application; empty if it is in none."""
     if own.is_placeholder:
         return own.task_group
     gang = own.gang
     if gang is None:
         return ""
-    if not gang.classes:
-        name = task_group_name(own.pod.metadata)
-        return name if name in gang.groups else ""
-    return gang.classes.get(class_key(model, own), "")
-
-
-def class_key(model: Model, own: OwnPod) -> ClassKey:
-    return frozenset(scheduler_names(pod_requests(own.pod)).items()), model.predicates.node_class(own.pod)
+    name = ALL_MEMBERS if gang.key is not None else task_group_name(own.pod.metadata)
+    return name if name in gang.groups else ""
 
 
 def _own_tags(pod: Pod) -> dict[str, str]:
@@ -271,8 +257,12 @@ def _own_tags(pod: Pod) -> dict[str, str]:
 
 
 def _tags(model: Model, own: OwnPod) -> dict[str, str]:
-    pod = own.pod
-    tags = _own_tags(pod)
+    return _own_tags(own.pod) | node_tags(model, own)
+
+
+def node_tags(model: Model, own: OwnPod) -> dict[str, str]:
+    """What the daemon has to know to find a node for the pod, or for those like this pattern."""
+    pod, tags = own.pod, {}
     node = model.cache.daemon_sets.required_node(pod)
     needs_callback = bool(node) or own.needs_callback or bool(model.predicates.callback_plugins(own.judged))
     if node:
@@ -331,5 +321,3 @@ def ask_refused_again(model: Model) -> None:
         own = model.pods.get(uid)
         if own is not None and own.state is PodState.ASKED:
             consider(model, own, again=True)
-        elif (placeholder := model.virtual.get(uid)) is not None:
-            repeat(model, placeholder)

@@ -45,6 +45,7 @@ from schedulerd.kubernetes.cluster.events import (
     FailEnded,
     GangSourceServed,
     Gone,
+    HoldsVoid,
     NodeAccepted,
     NodeRejected,
     PendingReasonTold,
@@ -53,11 +54,13 @@ from schedulerd.kubernetes.cluster.events import (
     ReleaseWanted,
     ReportBegun,
     Resynced,
+    RoomFreed,
+    RoomHeld,
     Started,
     Tick,
     VolumeWritten,
 )
-from schedulerd.kubernetes.cluster.gangs import declaration, giving_way, held_rooms, life, slots
+from schedulerd.kubernetes.cluster.gangs import declaration, giving_way, held_rooms, holds, life, slots
 from schedulerd.kubernetes.cluster.gangs.model import GangTime
 from schedulerd.kubernetes.cluster.model import Model
 from schedulerd.kubernetes.cluster.object_changes import gone, put
@@ -146,7 +149,10 @@ _HANDLERS: dict[type[Event], Callable[[Model, Any], None]] = {
     AskRejected: answers.ask_rejected,
     AskReleased: answers.ask_released,
     AskTimedOut: answers.ask_timed_out,
-    PendingReasonTold: answers.reason_told,
+    PendingReasonTold: conditions.told,
+    RoomHeld: holds.held,
+    RoomFreed: holds.freed,
+    HoldsVoid: lambda model, event: holds.forget_all(model),
     BindEnded: allocations.bind_ended,
     VolumeWritten: allocations.volume_written,
     DeleteEnded: allocations.delete_ended,

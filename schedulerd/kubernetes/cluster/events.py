@@ -186,6 +186,27 @@ class PendingReasonTold(msgspec.Struct, frozen=True, gc=False):
     waiting: Waiting
 
 
+class RoomHeld(msgspec.Struct, frozen=True, gc=False):
+    """The daemon holds room for a member of a gang without placeholder pods."""
+
+    hold_id: str
+    application_id: ApplicationId
+    key: str
+    """Of the member; empty: for any member of the task group."""
+    task_group: str
+    node: str
+
+
+class RoomFreed(msgspec.Struct, frozen=True, gc=False):
+    hold_id: str
+    taken_by: str = ""
+    """The key of the member that has the room now."""
+
+
+class HoldsVoid(msgspec.Struct, frozen=True, gc=False):
+    """The daemon tells anew what it holds."""
+
+
 class BindResult(Enum):
     DONE = "done"
     GONE = "gone"
@@ -291,6 +312,9 @@ Event: TypeAlias = (
     | AskReleased
     | AskTimedOut
     | PendingReasonTold
+    | RoomHeld
+    | RoomFreed
+    | HoldsVoid
     | BindEnded
     | VolumeWritten
     | DeleteEnded

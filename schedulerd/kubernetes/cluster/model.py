@@ -91,9 +91,11 @@ class OwnPod(msgspec.Struct, eq=False):
     """It has task groups, usable or not."""
     told: Told = Told.NOTHING
     is_placeholder: bool = False
-    """Holds room for a member of a gang; a virtual one is no pod."""
+    """Holds room for a member of a gang, or is the pattern of those that do."""
     task_group: str = ""
     """Of a placeholder; of any other pod as the daemon was told last."""
+    hold_id: str = ""
+    """Of room that the daemon holds for it: it counts on that node."""
     slot: Slot | None = None
     """Of a placeholder that its gang wants."""
     counted_as: Pod | None = None
@@ -257,8 +259,10 @@ class Model:
         """Uids of pods by a claim that keeps them, or may keep them, from being asked for."""
         self.awaiting_volumes: dict[ClaimKey, dict[str, None]] = {}
         """Uids of assumed pods by a claim that is being bound."""
-        self.virtual: dict[str, OwnPod] = {}
-        """Virtual placeholders by the key of their ask."""
+        self.patterns: dict[str, OwnPod] = {}
+        """Patterns of task groups for whose members the daemon holds room, by the key of its questions."""
+        self.holds: dict[str, str] = {}
+        """By hold id: as which uid the room that the daemon holds counts."""
         self.placeholders: dict[ApplicationId, dict[str, None]] = {}
         """Uids of placeholder pods by application id."""
         self.is_gang_check_due = False
@@ -267,6 +271,10 @@ class Model:
         """The last of these that was checked."""
         self.promised: dict[str, int] = {}
         """By uid of a pod that counts on the node that the daemon was told suits it: until when."""
+        self.promised_like: dict[tuple[str, str], list[str]] = {}
+        """By pattern and node: uids as which the pattern counts there, oldest first, some of which no longer do."""
+        self.promises = 0
+        """Number of these so far."""
         self.kept_rooms: dict[str, KeptRoom] = {}
         """By uid of a placeholder that is gone: its room counts until a member has it."""
         self.unwanted: dict[str, None] = {}
@@ -305,6 +313,14 @@ class Model:
         self.epoch_ns = 0
         """Wall time at which `now_ns` was 0; known from the start on."""
         self.is_started = False
+
+    def stop_asking(self, own: OwnPod, trigger: PodTrigger) -> None:
+        """The pod is asked for no longer, and counts on no node because of the ask."""
+        own.stop_asking(trigger)
+        if own.hold_id or own.uid in self.promised:
+            own.hold_id = ""
+            self.promised.pop(own.uid, None)
+            self.cache.forget_assumed(own.uid)
 
     def stop_using_class(self, own: OwnPod) -> None:
         """The pod needs no class of nodes any longer, nor what nodes have said of it."""

@@ -160,7 +160,7 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
         return None
     model.nodes.vacate(own.uid)
     if not own.uuid:
-        own.task_group = task_group_of(model, own)
+        own.task_group = task_group_of(own)
         if own.gang is not None:
             surplus.runs_elsewhere(model, own)
         own.adoptions += 1

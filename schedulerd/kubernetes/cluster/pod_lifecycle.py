@@ -24,7 +24,7 @@ class PodState(StrEnum):
     ASSUMED = "assumed"
     """The daemon has found a node, and the binding is under way, that of its volumes first."""
     BOUND = "bound"
-    """Is on its node, and the daemon has its allocation, or was told of it. A virtual placeholder: holds its room."""
+    """Is on its node, and the daemon has its allocation, or was told of it."""
     UNREPORTED = "unreported"
     """Is on its node without an allocation: counted as occupied, or reported when the daemon has the node."""
     SET_ASIDE = "set aside"
@@ -59,7 +59,6 @@ class PodTrigger(StrEnum):
     WAIT = "has to wait before it is asked for"
     ASK = "the daemon is asked for a node"
     ALLOCATE = "the daemon has found a node"
-    HOLD_ROOM = "the daemon has found room for a virtual placeholder"
     GIVE_BACK = "the allocation is given back, and another node looked for"
     BIND = "is on the node of its allocation"
     FIND = "is on a node without an allocation there"
@@ -85,7 +84,6 @@ POD: Mapping[PodState, Mapping[PodTrigger, PodState]] = {
     _S.ASKED: {
         **_WITHOUT_NODE,
         _T.ALLOCATE: _S.ASSUMED,
-        _T.HOLD_ROOM: _S.BOUND,
         _T.GIVE_BACK: _S.NEW,
     },
     _S.ASSUMED: {
@@ -105,8 +103,7 @@ POD: Mapping[PodState, Mapping[PodTrigger, PodState]] = {
     _S.SET_ASIDE: {_T.FIND: _S.UNREPORTED, _T.REPORT: _S.BOUND, _T.REJECT: _S.SET_ASIDE},
     _S.LEAVING: _WITHOUT_NODE,
 }
-"""A pod that could not be bound as it was gone is LEAVING, but the watch may be behind and tell of it once more. Only a
-virtual placeholder leaves while it is BOUND."""
+"""A pod that could not be bound as it was gone is LEAVING, but the watch may be behind and tell of it once more."""
 
 UNALLOCATED = frozenset({_S.UNREPORTED, _S.SET_ASIDE})
 """On its node, without an allocation."""

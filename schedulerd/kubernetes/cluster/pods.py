@@ -146,6 +146,7 @@ def report_running(model: Model, own: OwnPod) -> None:
     """The pod is on its node, and the daemon has to be told so. Not of a placeholder, in whose place another one is
     made: its gang would lack it until the daemon has the node and the report."""
     own.stop_asking(PodTrigger.BIND if own.uuid else PodTrigger.FIND)
+    own.hold_id = ""
     own.is_release_wanted = own.is_release_wanted and bool(own.uuid)
     model.stop_using_class(own)
     if own.is_placeholder and model.is_started:

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from schedulerd.kubernetes.cluster.gangs import giving_way, held_rooms, leaving
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
@@ -29,16 +31,17 @@ UNKNOWN_POD = "the pod is not known"
 def prepare(model: Model, key: str) -> bool:
     """One step of what has to be done before a question about the pod can be answered; False if nothing is left of
     that. It changes no answer."""
-    own = model.pods.get(key) or model.virtual.get(key)
+    own = _asked(model, key)
     return own is not None and model.predicates.prepare(own.judged)
 
 
 def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | None:
     """Why the pod may not run on the node; None if it may."""
-    own = model.pods.get(key) or model.virtual.get(key)
+    own = _asked(model, key)
     if own is None:
         return UNKNOWN_POD
-    _withdraw_promise(model, key)  # the daemon asks about one node at a time
+    if key in model.pods:
+        _withdraw_promise(model, key)  # the daemon asks about one node at a time
     gone = held_rooms.idle_on(model, own, node) if allocate and own.gang is not None else []
     if not allocate:
         plugins = RESERVE
@@ -62,7 +65,7 @@ def predicates(model: Model, key: str, node: str, *, allocate: bool) -> str | No
 
 def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[str], start: int) -> int | None:
     """Index of the last victim that has to go, so that the pod may run on the node; None if that is not enough."""
-    own = model.pods.get(key) or model.virtual.get(key)
+    own = _asked(model, key)
     if own is None:
         return None
     index = model.predicates.sufficient_victims(own.judged, node, victims, max(0, start))
@@ -78,16 +81,41 @@ def preemption_predicates(model: Model, key: str, node: str, victims: Sequence[s
 
 
 def _is_placeholder(model: Model, key: str) -> bool:
-    own = model.pods.get(key) or model.virtual.get(key)
-    return own is not None and own.is_placeholder
+    own = model.pods.get(key)
+    return own.is_placeholder if own is not None else key.rpartition("#")[0] in model.patterns
+
+
+def _asked(model: Model, key: str) -> OwnPod | None:
+    """The pod, or the pattern of a task group for whose members room is to be held."""
+    return model.pods.get(key) or model.patterns.get(key)
 
 
 def promise(model: Model, own: OwnPod, node: str) -> None:
-    """The daemon is told that the node suits the pod, which it has asked for."""
-    if own.state is PodState.ASKED:
-        model.cache.assume(own.judged, node, for_now=True)
-        model.promised[own.uid] = model.now_ns + PROMISE_KEPT_NS
-        model.timers.set(model.now_ns + PROMISE_KEPT_NS, Due.PROMISE, own.uid)
+    """The daemon is told that the node suits the pod, which it has asked for; or any pod like this pattern."""
+    uid, pod = own.uid, own.judged
+    if uid in model.patterns:
+        model.promises += 1
+        uid = f"{uid}#{model.promises}"
+        pod = replace(pod, metadata=replace(pod.metadata, uid=uid))
+    elif own.state is not PodState.ASKED:
+        return
+    model.cache.assume(pod, node, for_now=True)
+    model.promised[uid] = model.now_ns + PROMISE_KEPT_NS
+    model.timers.set(model.now_ns + PROMISE_KEPT_NS, Due.PROMISE, uid)
+    if uid != own.uid:
+        model.promised_like.setdefault((own.uid, node), []).append(uid)
+
+
+def take_promise(model: Model, pattern: str, node: str) -> str:
+    """The uid of what counts on the node since it was called suitable for the pattern; empty if nothing does."""
+    uids = model.promised_like.pop((pattern, node), [])
+    while uids:
+        uid = uids.pop(0)
+        if model.promised.pop(uid, None) is not None:
+            if uids:
+                model.promised_like[pattern, node] = uids
+            return uid
+    return ""
 
 
 def promise_expired(model: Model, uid: str) -> None:
@@ -97,5 +125,9 @@ def promise_expired(model: Model, uid: str) -> None:
 
 def _withdraw_promise(model: Model, uid: str) -> None:
     """The pod is allocated elsewhere, or nowhere."""
-    if model.promised.pop(uid, None) is not None:
+    if model.promised.pop(uid, None) is None:
+        return
+    if uid in model.pods:
         model.cache.forget_assumed(uid)
+    else:
+        model.cache.remove_pod(uid)

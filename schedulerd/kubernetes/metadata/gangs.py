@@ -66,10 +66,18 @@ class GangStyle(Enum):
 
 
 class PlaceholderKind(StrEnum):
+    """How the room of a gang by annotations is held until its pods come."""
+
     PODS = "pods"
-    """Pods of their own."""
-    VIRTUAL = "virtual"
-    """Asks that stand for no pod."""
+    """By placeholder pods, unless all of its pods exist."""
+    ALWAYS = "always"
+    """By placeholder pods, also if all of its pods exist: for clusters that another scheduler shares."""
+    NONE = "none"
+    """By the scheduler alone."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> PlaceholderKind | None:
+        return cls.NONE if value == "virtual" else None  # as it was called before
 
 
 class InvalidGang(ValueError):
@@ -126,8 +134,10 @@ def waits_if_invalid(metadata: ObjectMeta) -> bool:
 
 def placeholder_kind(metadata: ObjectMeta) -> PlaceholderKind | None:
     """None if nothing is said, or something unknown."""
-    said = annotation(metadata, PLACEHOLDERS)
-    return next((kind for kind in PlaceholderKind if kind.value == said), None)
+    try:
+        return PlaceholderKind(annotation(metadata, PLACEHOLDERS))
+    except ValueError:
+        return None
 
 
 def raw_annotations(metadata: ObjectMeta) -> dict[str, str]:

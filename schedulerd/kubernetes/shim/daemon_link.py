@@ -12,10 +12,12 @@ from schedulerd._generated.si.v1 import si_pb2
 from schedulerd.client import (
     AllocationRelease,
     ApplicationNotice,
+    Hold,
     PendingReason,
     PredicatesCall,
     PreemptionPredicatesCall,
     ResourceManager,
+    Unhold,
 )
 from schedulerd.client.messages import blamed_key
 from schedulerd.kubernetes.cluster.cluster import Cluster
@@ -30,6 +32,7 @@ from schedulerd.kubernetes.cluster.events import (
     AskTimedOut,
     Cause,
     Event,
+    HoldsVoid,
     NodeAccepted,
     NodeRejected,
     PendingReasonTold,
@@ -37,7 +40,10 @@ from schedulerd.kubernetes.cluster.events import (
     ReleaseWanted,
     ReportBegun,
     Resynced,
+    RoomFreed,
+    RoomHeld,
 )
+from schedulerd.kubernetes.cluster.gangs.declared import pattern_key
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
 from schedulerd.kubernetes.shim.application_ids import from_daemon, in_words
@@ -117,20 +123,22 @@ class DaemonLink(ResourceManager):
         self._handle(events)
 
     def predicates(self, call: PredicatesCall) -> str | Awaitable[str | None] | None:
-        args = call.args
-        return self._answer(
-            args.allocationKey,
-            lambda: self._cluster.predicates(args.allocationKey, args.nodeID, allocate=args.allocate),
-        )
+        args, key = call.args, self._key(call)
+        return self._answer(key, lambda: self._cluster.predicates(key, args.nodeID, allocate=args.allocate))
 
     def preemption_predicates(self, call: PreemptionPredicatesCall) -> int | Awaitable[int | None] | None:
-        args = call.args
+        args, key = call.args, self._key(call)
+        holds = self._cluster.model.holds
+        victims = [holds.get(one, one) for one in args.preemptAllocationKeys]
         return self._answer(
-            args.allocationKey,
-            lambda: self._cluster.preemption_predicates(
-                args.allocationKey, args.nodeID, list(args.preemptAllocationKeys), args.startIndex
-            ),
+            key, lambda: self._cluster.preemption_predicates(key, args.nodeID, victims, args.startIndex)
         )
+
+    def _key(self, call: PredicatesCall | PreemptionPredicatesCall) -> str:
+        """By which the cluster knows what is asked about: a pod, or room for any member of a task group."""
+        if not call.taskGroupName:
+            return call.args.allocationKey
+        return pattern_key(self._id(call.applicationID), call.taskGroupName)
 
     def _answer(self, key: str, answer: Callable[[], T]) -> T | Awaitable[T]:
         return answer() if self._pace is None else self._pace.run(self._steps(key, answer))
@@ -139,6 +147,17 @@ class DaemonLink(ResourceManager):
         while self._cluster.prepare(key):
             yield
         return answer()
+
+    def on_holds(self, holds: Sequence[Hold], unholds: Sequence[Unhold]) -> None:
+        events: list[Event] = [RoomFreed(one.holdID, one.takenBy) for one in unholds]
+        events += [
+            RoomHeld(one.holdID, self._id(one.applicationID), one.allocationKey, one.taskGroupName, one.nodeID)
+            for one in holds
+        ]
+        self._handle(events)
+
+    def on_holds_void(self) -> None:
+        self._handle([HoldsVoid()])
 
     def on_pending_reasons(self, reasons: Sequence[PendingReason]) -> None:
         ids = self._ids

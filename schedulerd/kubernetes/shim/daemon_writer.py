@@ -99,8 +99,6 @@ def _application(effect: AddApplication) -> si_pb2.AddApplicationRequest:
 
 def _gang_timeout_ms(effect: AddApplication) -> int:
     """What is left of the time of the gang; 0 is the daemon's default."""
-    if effect.placeholder_ask is None:
-        return 0
     whole_s = effect.gang_timeout_s
     if not whole_s or not effect.gang_began_s:
         return whole_s * 1000

@@ -105,9 +105,9 @@ class KubernetesSettings(BaseModel):
     )
     placeholders: Annotated[PlaceholderKind, BeforeValidator(lower)] = Field(
         default=PlaceholderKind.PODS,
-        description="How the room of gangs with task groups is held, unless the annotation schedulerd.io/placeholders "
-        "says so. pods: by pods that do nothing, which other schedulers and autoscalers see; virtual: in the daemon "
-        "alone.",
+        description="How the room of gangs with task groups is held until their pods come, unless the annotation "
+        "schedulerd.io/placeholders says so. pods: by pods that do nothing, which other schedulers and autoscalers "
+        "see, unless all pods of the gang exist; always: also then; none: in the daemon alone.",
     )
     gang_members_max: int = Field(
         default=MEMBERS_MAX,

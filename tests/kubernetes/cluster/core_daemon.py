@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
@@ -30,8 +30,8 @@ from schedulerd.core.language.commands import (
     RingAlarms,
     RunCycle,
 )
-from schedulerd.core.language.facts.fact import Fact
-from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.fact import Allocated, Fact, Released
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted, SlotHeld
 from schedulerd.core.language.facts.queues import QueueNameUnused
 from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged
 from schedulerd.core.language.specs import NO_CONFIGURATION, PartitionSpec, Timeouts
@@ -60,7 +60,14 @@ partitions:
 """
 PARTITIONS = load_queue_file(QUEUES).partitions
 PLACEMENTS_MAX = 3
-_CALLS = (PredicateWanted, PreemptionPredicateWanted, PendingReasonChanged, QueueNameUnused)
+_CALLS = (PredicateWanted, PreemptionPredicateWanted, PendingReasonChanged, QueueNameUnused, SlotHeld)
+
+
+class Unheld(NamedTuple):
+    """Room that slots hold no longer."""
+
+    uuid: str
+    taken_by: str
 
 
 class _NoChannel:
@@ -106,7 +113,7 @@ class CoreDaemon:
         self.client = SimulatedClient(connection, self.reporting, self.books)
         rm.client = cast(Any, self.client)
         self.responses: dict[Stream, deque[bytes]] = {}
-        self.calls: deque[Fact] = deque()
+        self.calls: deque[Fact | Unheld] = deque()
         """Of the callback stream, in order."""
         self._rm = rm
         self._uuids = uuids
@@ -148,6 +155,7 @@ class CoreDaemon:
             if self._reports:
                 self._reports = False
                 self.reporting.report_asks(cast(Connection, self.streams))
+                self._rm.on_holds_void()
                 self.step(read_hello(_hello(self._rm), None).connect)
                 self.step(ConnectResourceManager(RM_ID))
             streams = self.streams.streams
@@ -192,7 +200,13 @@ class CoreDaemon:
                 builder.pending_reason(fact)
             case QueueNameUnused() as fact:
                 builder.queue_name_unused(fact)
+            case Allocated() | SlotHeld() as fact:
+                builder.hold(fact.uuid, fact)
+            case Unheld() as ended:
+                builder.unhold(ended.uuid, ended.taken_by)
         message = callback_pb2.CallbackCall.FromString(builder.payload())
+        if message.holds or message.unholds:
+            self._rm.on_holds(message.holds, message.unholds)
         results = []
         for one in message.predicates:
             results.append(PredicateResult(one.callID, cast(Any, self._rm.predicates(one)) or ""))
@@ -218,7 +232,12 @@ class CoreDaemon:
     def step(self, command: Command) -> None:
         facts = self.scheduler.step(self.now_ns, command)
         assert not self.scheduler.failed_checks, self.scheduler.failed_checks
-        self.calls.extend(fact for fact in facts if isinstance(fact, _CALLS))
+        taken = {one.replaces: one.allocation_key for one in facts if isinstance(one, Allocated) and one.replaces}
+        for fact in facts:
+            if isinstance(fact, _CALLS) or (isinstance(fact, Allocated) and fact.slot):
+                self.calls.append(fact)
+            elif isinstance(fact, Released) and fact.slot:
+                self.calls.append(Unheld(fact.uuid, taken.get(fact.uuid, "")))
         self._encoder.add(facts, self._clocks())
         for response in self._encoder.drain():
             self.responses[response.stream].append(response.payload)

@@ -27,7 +27,7 @@ EXCLUSIONS: dict[str, dict[str, Any]] = {
     "anti": {"affinity": b.anti_affinity(b.term(HOST, WORKERS))},
     "spread": {"topologySpreadConstraints": [b.spread(HOST, WORKERS)]},
 }
-WAYS = ("pods", "virtual", "podgroup")
+WAYS = ("always", "none", "podgroup")
 RUN_STATES = (ApplicationState.STARTING, ApplicationState.RUNNING)
 NODES = ("n0", "n1", "n2", "n3")
 

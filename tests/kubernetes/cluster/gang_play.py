@@ -7,6 +7,7 @@ from typing import Any
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
+from schedulerd.kubernetes.cluster.gangs.declared import TASK_GROUPS_TAG
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.metadata.pods import PLACED
 from schedulerd.kubernetes.objects.decode import convert
@@ -19,12 +20,13 @@ from tests.kubernetes.cluster.play import Play, of, own
 
 
 def member(name: str, members: int = 2, style: str = "Soft", cpu: str = "1", **annotations: str) -> Pod:
-    """A pod of the application `a`, with the task group `g` of 1 processor each."""
+    """A pod of the application `a`, with the task group `g` of 1 processor each and with placeholder pods."""
     group = {"name": "g", "minMember": members, "minResource": {"cpu": "1"}}
     said = {
         "schedulerd.io/task-groups": json.dumps([group]),
         "schedulerd.io/task-group-name": "g",
         "schedulerd.io/schedulingPolicyParameters": f"placeholderTimeoutInSeconds=100 gangSchedulingStyle={style}",
+        "schedulerd.io/placeholders": "always",
         **{f"schedulerd.io/{key.replace('_', '-')}": value for key, value in annotations.items()},
     }
     return own(name, cpu=cpu, meta={"labels": {"applicationId": "a"}, "annotations": said})
@@ -72,6 +74,13 @@ def placeholders(play: Play) -> list[Pod]:
     for one in created:
         assert play.tell(v.CreateEnded(app("a"), one.name, v.CreateResult.DONE)) == []
     return pods
+
+
+def whole(added: e.AddApplication) -> int:
+    """The members that the gang of the application needs."""
+    if added.placeholder_ask is not None:
+        return added.placeholder_ask["pods"]
+    return sum(group["min"] for group in json.loads(added.tags.get(TASK_GROUPS_TAG, "[]")))
 
 
 def started(**settings: Any) -> Play:

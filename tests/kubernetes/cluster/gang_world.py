@@ -356,7 +356,7 @@ class GangWorld(ToyWorld):
             "annotations": {
                 "schedulerd.io/task-groups": json.dumps([group]),
                 "schedulerd.io/task-group-name": "g",
-                "schedulerd.io/placeholders": ("pods", "virtual")[number % 2],
+                "schedulerd.io/placeholders": ("always", "none")[number % 2],
                 "schedulerd.io/schedulingPolicyParameters": f"gangSchedulingStyle={STYLES[number % 3]}",
             },
         }

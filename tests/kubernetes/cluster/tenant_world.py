@@ -97,7 +97,7 @@ class TenantWorld(CoreGangWorld):
         if room < number + 1 or any(_application(pod) == GANGS[number] for pod in self.pods_of(ORDERLY)):
             return
         for _ in range(number + 1):
-            self._make(ORDERLY, gang(GANGS[number], number + 1, self.random.choice(("pods", "virtual"))))
+            self._make(ORDERLY, gang(GANGS[number], number + 1, self.random.choice(("always", "none"))))
 
     def _delete_orderly(self) -> None:
         """A pod, or a whole gang."""
@@ -201,7 +201,7 @@ def _is_a_placeholder(world: TenantWorld, meta: JSON, spec: JSON) -> None:
 
 
 def _declares_a_gang(world: TenantWorld, meta: JSON, spec: JSON) -> None:
-    members, kind = world.random.choice((1, 2, 50)), world.random.choice(("pods", "virtual"))
+    members, kind = world.random.choice((1, 2, 50)), world.random.choice(("always", "none"))
     meta["annotations"] |= gang("", members, kind, labels={"applicationId": "gang0"})["annotations"]
 
 

@@ -77,7 +77,7 @@ class GrowingWorld(CoreGangWorld):
 
 
 @each_seed(range(5))
-@pytest.mark.parametrize("kind", ["pods", "virtual"])
+@pytest.mark.parametrize("kind", ["always"])
 def test_a_gang_twice_the_size_of_the_cluster_makes_it_grow(kind: str, seed: int) -> None:
     world = GrowingWorld(seed)
     names = world.gang(20, kind)

@@ -13,8 +13,8 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.objects.cluster import Namespace
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import app, node
-from tests.kubernetes.cluster.gang_play import accepted, made, member, started
+from tests.kubernetes.builders import app
+from tests.kubernetes.cluster.gang_play import accepted, made, member, started, whole
 from tests.kubernetes.cluster.play import Play, of, own
 
 
@@ -22,14 +22,14 @@ def in_queue(name: str, queue: str, **meta: Any) -> Pod:
     return own(name, meta={"labels": {"applicationId": "a", "queue": queue}, **meta})
 
 
-def declaring(name: str, cpu: str, placeholders: str = "virtual", queue: str = "root.q") -> Pod:
+def declaring(name: str, cpu: str, placeholders: str = "none", queue: str = "root.q") -> Pod:
     group = {"name": "g", "minMember": 1, "minResource": {"cpu": cpu}}
     said = {"task-groups": json.dumps([group]), "task-group-name": "g", "placeholders": placeholders}
     return in_queue(name, queue, annotations={f"schedulerd.io/{key}": text for key, text in said.items()})
 
 
-def added(effects: list[e.Effect]) -> list[tuple[str, Any]]:
-    return [(one.queue, one.placeholder_ask) for one in of(effects, e.AddApplication)]
+def added(effects: list[e.Effect]) -> list[tuple[str, int]]:
+    return [(one.queue, whole(one)) for one in of(effects, e.AddApplication)]
 
 
 def rejected(*pods: Pod) -> Play:
@@ -55,7 +55,7 @@ def test_a_corrected_queue_counts_at_once() -> None:
     play = rejected(wrong)
     play.gone(wrong)
     effects = play.put(in_queue("p1", "root.q"))
-    assert added(effects) == [("root.q", None)]
+    assert added(effects) == [("root.q", 0)]
     assert [ask.key for ask in of(effects, e.Ask)] == ["p1"]
 
 
@@ -63,7 +63,7 @@ def test_without_the_pod_with_the_wrong_queue_the_others_are_placed() -> None:
     wrong = in_queue("p0", "root.wrong")
     play = rejected(wrong, in_queue("p1", ""), in_queue("p2", ""))
     effects = [*play.gone(wrong), *play.wait(1)]
-    assert added(effects) == [("", None)], "placement rules decide"
+    assert added(effects) == [("", 0)], "placement rules decide"
     assert [ask.key for ask in of(effects, e.Ask)] == ["p1", "p2"]
 
 
@@ -72,7 +72,7 @@ def test_a_rejected_application_is_submitted_again_as_its_first_pod_says() -> No
     play.gone(declaring("p0", "500"))
     play.tell(v.ApplicationRejected(app("a"), "it does not exist"))
     effects = [*play.gone(in_queue("p1", "root.wrong")), *play.wait(2)]
-    assert added(effects) == [("root.q", None)]
+    assert added(effects) == [("root.q", 0)]
     assert [ask.key for ask in of(effects, e.Ask)] == ["p2"]
 
 
@@ -97,25 +97,10 @@ def test_a_corrected_application_that_is_rejected_waits_as_a_new_one() -> None:
     for _ in range(4):
         play.wait(1800)
         play.tell(v.ApplicationRejected(app("a"), "it does not exist"))
-    assert added([*play.gone(pods[0]), *play.wait(0)]) == [("root.wrong1", None)], "the last try was long ago"
+    assert added([*play.gone(pods[0]), *play.wait(0)]) == [("root.wrong1", 0)], "the last try was long ago"
     play.tell(v.ApplicationRejected(app("a"), "it does not exist"))
     assert added(play.wait(59)) == []
-    assert added(play.wait(1)) == [("root.wrong1", None)]
-
-
-def test_placeholders_of_an_application_that_begins_anew_have_other_keys() -> None:
-    """Its gang is declared by the same pod, and what is said of the first ones may come late."""
-    play = Play()
-    wrong = in_queue("p0", "root.wrong", creationTimestamp="2025-12-31T00:00:00Z")
-    report = play.start(node(), wrong, declaring("p1", "1"))
-    assert [one.queue for one in report.applications] == ["root.wrong"]
-    keys = [ask.key for ask in report.asks if ask.is_placeholder]
-    play.tell(v.ApplicationRejected(app("a"), "queue root.wrong does not exist"))
-    effects = [*play.gone(wrong), *play.wait(2)]
-    assert added(effects) == [("root.q", {"vcore": 1000, "pods": 1})]
-    again = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
-    assert len(keys) == len(again) == 1
-    assert keys != again
+    assert added(play.wait(1)) == [("root.wrong1", 0)]
 
 
 def test_pods_of_another_user_that_wait_join_an_application_that_has_become_theirs() -> None:
@@ -138,7 +123,7 @@ def test_the_answer_to_an_earlier_submission_does_not_reject_a_gang_that_is_form
     play.gone(wrong)
     play.put(declaring("p1", "1"))
     play.tell(v.ApplicationRejected(app("a"), "queue root.wrong does not exist"))
-    assert added(play.wait(1)) == [("root.q", {"vcore": 1000, "pods": 1})]
+    assert added(play.wait(1)) == [("root.q", 1)]
 
 
 def test_timers_of_earlier_waits_do_not_count() -> None:
@@ -158,7 +143,7 @@ def test_a_pod_of_another_user_that_waits_takes_over_a_rejected_application_with
     wrong = in_queue("p0", "root.wrong", annotations={"schedulerd.io/user.info": '{"user": "ann"}'})
     other = in_queue("p1", "root.q", annotations={"schedulerd.io/user.info": '{"user": "bob"}'})
     play = rejected(wrong, other)
-    assert added(play.gone(wrong)) == [("root.q", None)]
+    assert added(play.gone(wrong)) == [("root.q", 0)]
 
 
 def test_the_same_wrong_queue_waits_for_its_turn() -> None:
@@ -166,33 +151,33 @@ def test_the_same_wrong_queue_waits_for_its_turn() -> None:
     play = rejected(wrong)
     play.gone(wrong)
     assert added(play.put(in_queue("p1", "root.wrong"))) == [], "a controller may make pods without end"
-    assert added(play.wait(60)) == [("root.wrong", None)]
+    assert added(play.wait(60)) == [("root.wrong", 0)]
 
 
-@pytest.mark.parametrize("placeholders", ["virtual", "pods"])
+@pytest.mark.parametrize("placeholders", ["always"])
 def test_corrected_task_groups_count(placeholders: str) -> None:
     play = waiting_gang(placeholders)
     effects = play.put(declaring("p1", "1", placeholders))
     assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
     assert added(effects) == [], "asks of before may be under way"
     effects = play.wait(1)
-    assert added(effects) == [("root.q", {"vcore": 1000, "pods": 1})]
+    assert added(effects) == [("root.q", 1)]
     asks = of([*effects, *play.put(*map(made, accepted(play, effects)))], e.Ask)
     assert [(ask.is_placeholder, ask.resources["vcore"]) for ask in asks] == [(True, 1000), (False, 1000)]
 
 
 def test_pods_that_declare_a_gang_no_longer_run_without_one() -> None:
-    play = waiting_gang("virtual")
+    play = waiting_gang("none")
     effects = play.put(in_queue("p1", "root.q"))
     assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
-    assert added(effects) == [("root.q", None)]
+    assert added(effects) == [("root.q", 0)]
     assert [(ask.key, ask.task_group) for ask in of(effects, e.Ask)] == [("p1", "")]
 
 
 @pytest.mark.parametrize("again", [declaring("p1", "500"), member("p1", task_groups="")])
 def test_the_same_gang_goes_on(again: Pod) -> None:
     """Declared alike, or joined by a pod that only names its task group."""
-    play = waiting_gang("virtual")
+    play = waiting_gang("none")
     effects = play.put(again)
     assert of(effects, e.RemoveApplication) == []
     assert added(effects) == []
@@ -208,4 +193,4 @@ def test_in_one_step_with_the_end_of_the_last_pod() -> None:
     effects = play.tell(v.Gone(first), v.Put(declaring("p1", "1")))
     assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
     assert {one.key for one in of(effects, e.ReleaseAsk)} == {"p0", key}
-    assert added(play.wait(1)) == [("root.q", {"vcore": 1000, "pods": 1})]
+    assert added(play.wait(1)) == [("root.q", 1)]

@@ -51,7 +51,8 @@ def check_books(world: CoreWorld, pending: set[str]) -> None:
     """What the client would report is what the daemon has."""
     partition = world.core.partition
     reported = {one.UUID: one.nodeID for one in world.core.books.allocations()}
-    assert reported == {uuid: one.node.node_id for uuid, one in partition.allocations.items()}, "books"
+    there = {uuid: one.node.node_id for uuid, one in partition.allocations.items() if not one.spec.slot}
+    assert reported == there, "books"
     asked = {ask.allocationKey for ask in world.core.books.report.asks()}
     assert asked == pending, "books: asks"
 
@@ -59,10 +60,12 @@ def check_books(world: CoreWorld, pending: set[str]) -> None:
 def check_gangs(world: CoreGangWorld) -> None:
     partition, model = world.core.partition, world.cluster.model
     assert violations(world.core.scheduler) == []
-    held = {one.key: one for one in partition.allocations.values()}
-    assert len(held) == len(partition.allocations), "a pod with two allocations"
-    keys = set(world.pods) | set(model.virtual)
-    pending = {ask.key for one in partition.applications.values() for ask in one.asks.values() if ask.pending}
+    real = [one for one in partition.allocations.values() if not one.spec.slot]
+    held = {one.key: one for one in real}
+    assert len(held) == len(real), "a pod with two allocations"
+    keys = set(world.pods)
+    asks = [ask for one in partition.applications.values() for ask in one.asks.values() if not ask.spec.slot]
+    pending = {ask.key for ask in asks if ask.pending}
     assert set(held) <= keys, "an allocation of nothing"
     assert pending <= keys, "an ask of nothing"
     for uid, own in model.pods.items():

@@ -54,7 +54,7 @@ def test_a_gang_whose_placeholders_are_evicted_as_they_come_does_not_begin(seed:
     world = world_of("n0", "n1", "n2", seed=seed)
     world.fill("n2")
     world.rest(1)
-    members = world.add_gang(3, "anti", "pods")
+    members = world.add_gang(3, "anti", "always")
     for _ in range(TURNS):
         world.random.choice((world.move, world.move, world.move, world.core.cycle, world._pass, world.evict))()
     world.rest(20)  # its time is over

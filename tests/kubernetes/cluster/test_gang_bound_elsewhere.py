@@ -29,7 +29,7 @@ from tests.kubernetes.cluster.play import Play, of
 from tests.loops import each_seed
 
 APP = app("a")
-KINDS = ["pods", "virtual"]
+KINDS = ["always", "none"]
 MEMBERS = ["w0", "w1", "w2", "w3"]
 
 

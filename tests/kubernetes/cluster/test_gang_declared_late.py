@@ -17,7 +17,7 @@ from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import JSON, app, node, placed, terminating
-from tests.kubernetes.cluster.gang_play import accepted, conditions, made, member, started
+from tests.kubernetes.cluster.gang_play import accepted, conditions, made, member, started, whole
 from tests.kubernetes.cluster.play import EPOCH_NS, Play, of, own
 
 WAIT = "waits a few seconds for the pod that declares task group 'g' of application 'a'"
@@ -34,7 +34,7 @@ def executor(name: str = "x", app: str = "a", at: int = 0, group: str = "g", **s
 
 
 def driver(name: str = "d", **annotations: Any) -> Pod:
-    return member(name, placeholders="virtual", **annotations)
+    return member(name, placeholders="none", **annotations)
 
 
 def later(pod: Pod, **metadata: Any) -> Pod:
@@ -60,10 +60,9 @@ def test_a_member_waits_for_the_pod_that_declares_its_task_group() -> None:
     play.wait(2)
     effects = play.put(driver())
     (added,) = of(effects, e.AddApplication)
-    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(added) == 2
     asks = [(ask.key, ask.task_group, ask.is_originator) for ask in of(effects, e.Ask) if not ask.is_placeholder]
     assert sorted(asks) == [("d", "g", True), ("x", "g", False)]
-    assert sum(ask.is_placeholder for ask in of(effects, e.Ask)) == 2
     assert of(play.wait(60), e.Ask) == [], "it has waited"
     assert play.cluster.model.waiting_for_declaration == {}
 
@@ -82,7 +81,7 @@ def test_pods_of_others_that_declare_a_gang_are_looked_at_once_for_a_user(monkey
     assert of(play.put(*(of_user(executor(f"x{number}"), "bob") for number in range(20))), e.Ask) == []
     assert len(looked_at) == 20
     (added,) = of(play.put(of_user(driver("own"), "bob")), e.AddApplication)
-    assert added.placeholder_ask is not None
+    assert whole(added)
 
 
 def test_without_that_pod_it_is_scheduled_without_a_gang_after_a_while() -> None:
@@ -93,7 +92,7 @@ def test_without_that_pod_it_is_scheduled_without_a_gang_after_a_while() -> None
     assert of(play.wait(2.9), e.Ask) == []
     effects = play.wait(0.1)
     (added,) = of(effects, e.AddApplication)
-    assert added.placeholder_ask is None
+    assert not whole(added)
     assert [ask.key for ask in of(effects, e.Ask)] == ["x0", "x1"], "the application is there now, for both"
     effects = play.all_put(driver())
     assert [ask.key for ask in of(effects, e.Ask)] == ["d"]
@@ -115,7 +114,7 @@ def test_what_comes_in_one_step_with_the_end_of_the_wait_is_not_too_late() -> No
     play.put(executor())
     play.now_ns += 6 * SECOND_NS
     effects = play.put(executor(priority=1), driver())
-    assert of(effects, e.AddApplication)[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(of(effects, e.AddApplication)[0]) == 2
 
 
 def test_the_order_of_pods_that_come_late_does_not_matter() -> None:
@@ -123,7 +122,7 @@ def test_the_order_of_pods_that_come_late_does_not_matter() -> None:
     play = started()
     play.wait(60)
     effects = play.put(executor(), driver())
-    assert of(effects, e.AddApplication)[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(of(effects, e.AddApplication)[0]) == 2
 
 
 def test_nobody_else_takes_the_application_in_the_step_in_which_the_wait_ends() -> None:
@@ -183,7 +182,7 @@ def test_a_declaration_by_a_pod_that_cannot_be_asked_for_yet_counts() -> None:
     held = gated(driver())
     assert of(play.put(held), e.Ask) == []
     effects = play.put(executor())
-    assert of(effects, e.AddApplication)[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(of(effects, e.AddApplication)[0]) == 2
     play.gone(held)
     assert play.cluster.model.declaring == {}
 
@@ -207,7 +206,6 @@ def test_a_pod_that_others_have_bound_makes_the_application_with_its_gang() -> N
     gang = play.cluster.model.applications[app("a")].gang
     assert gang is not None
     assert of(play.put(placed(executor(), "n")), e.AddApplication) == []
-    assert [group.left for group in gang.groups.values()] == [1]
 
 
 def test_members_that_wait_join_when_one_of_them_is_bound_by_somebody() -> None:
@@ -224,7 +222,7 @@ def test_the_order_of_the_lists_at_a_start_does_not_matter() -> None:
     for order in itertools.permutations(pods):
         report = Play().start(node(), *order)
         (added,) = report.applications
-        assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+        assert whole(added) == 2
         reports.append(report)
     assert all(report == reports[0] for report in reports)
 
@@ -239,7 +237,7 @@ def test_the_age_of_the_pods_at_a_start_does_not_matter() -> None:
 
 def test_a_member_that_ran_before_a_start_does_not_make_the_application_without_its_gang() -> None:
     report = Play().start(node(), placed(executor("x0"), "n"), executor("x1"), driver())
-    assert report.applications[0].placeholder_ask == {"vcore": 1000, "pods": 1}
+    assert whole(report.applications[0]) == 2, "the daemon counts the one that is there"
 
 
 def test_an_old_pod_does_not_wait_at_a_start() -> None:
@@ -254,7 +252,7 @@ def test_nobody_declares_a_gang_for_the_application_of_a_namespace() -> None:
     """It has the pods of everybody in the namespace."""
     report = Play().start(node(), executor(app="", group=""), later(driver(), labels={}))
     (added,) = report.applications
-    assert added.placeholder_ask is None
+    assert not whole(added)
 
 
 BARE = ApplicationIds.BARE
@@ -276,7 +274,7 @@ def test_nobody_declares_a_gang_for_others(other: Pod, is_gated: bool) -> None:
     play = Play(application_ids=BARE)
     assert play.start(node(), of_user(executor(), "ann"), gated(other) if is_gated else other).applications == ()
     (added,) = of(play.wait(5), e.AddApplication)
-    assert (added.tags["namespace"], added.user, added.placeholder_ask) == ("ns", "ann", None)
+    assert (added.tags["namespace"], added.user, whole(added)) == ("ns", "ann", 0)
 
 
 @pytest.mark.parametrize("other", of_others(gated(driver("other"))))
@@ -285,7 +283,7 @@ def test_a_gang_that_others_declare_ends_no_wait(other: Pod) -> None:
     play.put(other)
     assert of(play.put(of_user(executor(), "ann")), e.AddApplication) == []
     (added,) = of(play.put(of_user(driver(), "ann")), e.AddApplication)
-    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(added) == 2
 
 
 @pytest.mark.parametrize("other", [*of_others(driver("other")), *of_others(executor("other"))])
@@ -298,7 +296,7 @@ def test_nobody_takes_an_application_whose_first_pod_waits(other: Pod) -> None:
     assert own_pod.reason.waiting is not None
     assert own_pod.reason.waiting.text.startswith("application 'a' is one of")
     (added,) = of(play.put(of_user(driver(), "ann")), e.AddApplication)
-    assert (added.user, added.placeholder_ask) == ("ann", {"vcore": 2000, "pods": 2})
+    assert (added.user, whole(added)) == ("ann", 2)
     assert play.cluster.model.waiting_for_declaration == {}
     assert list(play.cluster.model.applications[app("a", "")].others) == ["other"]
 
@@ -318,7 +316,7 @@ def test_nobody_takes_it_with_a_pod_that_has_a_node(other: Pod, at_start: bool) 
     assert [used["pods"] for used in counted] == [1]
     effects = play.put(of_user(driver(), "ann"))
     (added,) = of(effects, e.AddApplication)
-    assert (added.user, added.placeholder_ask) == ("ann", {"vcore": 2000, "pods": 2})
+    assert (added.user, whole(added)) == ("ann", 2)
     joins = other.metadata.namespace == "ns"
     assert ("other" in play.cluster.model.applications[app("a", "")].pods) is joins
     assert [one.key for update in of(effects, e.UpdateNode) for one in update.existing] == ["other"] * joins
@@ -340,7 +338,7 @@ def test_an_application_is_free_when_the_pod_that_waited_goes(other: Pod) -> Non
     play.put(of_user(executor(), "ann"), other)
     play.gone(of_user(executor(), "ann"))
     (added,) = of(play.wait(5), e.AddApplication)
-    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(added) == 2
     assert play.cluster.model.waiting_for_declaration == {}
 
 
@@ -349,7 +347,7 @@ def test_a_pod_that_leaves_without_having_run_declares_no_gang() -> None:
     play.put(terminating(driver("of an earlier run", members=5)))
     assert of(play.put(executor()), e.AddApplication) == []
     (added,) = of(play.put(driver()), e.AddApplication)
-    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(added) == 2
 
 
 def test_no_pod_waits_in_an_application_of_its_own() -> None:

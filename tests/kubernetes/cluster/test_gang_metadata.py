@@ -134,7 +134,7 @@ def test_parameters(text: str, parameters: GangParameters) -> None:
 
 def test_what_is_not_understood_is_named() -> None:
     good = "placeholderTimeoutInSeconds=30 gangSchedulingStyle=hard"
-    assert gangs.ignored(meta(schedulingPolicyParameters=good, placeholders="virtual")) == ""
+    assert gangs.ignored(meta(schedulingPolicyParameters=good, placeholders="none")) == ""
     bad = "placeholderTimeoutInSeconds=5m gangSchedulingStyle=Firm x gangSchedulingStyle=Hard"
     assert gangs.ignored(meta(schedulingPolicyParameters=bad, placeholders="Virtual")) == (
         "placeholders 'Virtual', schedulingPolicyParameters 'placeholderTimeoutInSeconds=5m', "

@@ -23,7 +23,7 @@ from schedulerd.kubernetes.objects.pod_groups import (
     WorkloadSpec,
 )
 from tests.kubernetes.builders import app, node, placed
-from tests.kubernetes.cluster.gang_play import grouped, grouping, member, pod_group, started
+from tests.kubernetes.cluster.gang_play import grouped, grouping, member, pod_group, started, whole
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
 
@@ -120,7 +120,7 @@ def test_after_a_start_only_the_missing_members_are_held_for() -> None:
     play = Play()
     play.tell(v.GangSourceServed(GangSource.COSCHEDULING))
     report = play.start(node(), pod_group(3), placed(grouped("p0"), "n"), grouped("p1"), grouped("p2"), grouped("p3"))
-    assert report.applications[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(report.applications[0]) == 2
     assert sum(ask.is_placeholder for ask in report.asks) == 2
 
 
@@ -141,7 +141,7 @@ def test_a_workload_of_kubernetes_makes_a_gang_of_each_replica() -> None:
 
     assert of(play.put(pod("a0", "workers", "0"), pod("b0", "workers", "1")), e.AddApplication) == []
     (added,) = of(play.put(pod("a1", "workers", "0")), e.AddApplication)
-    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(added) == 2
     (single,) = of(play.put(pod("s", "single")), e.AddApplication)
     assert single.placeholder_ask is None
 

@@ -52,7 +52,7 @@ def test_an_ask_stands_in_for_a_placeholder_whose_ask_was_rejected() -> None:
 
 def test_an_ask_stands_in_for_a_virtual_placeholder_that_was_rejected() -> None:
     play = started()
-    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
+    effects = play.put(member("w0", placeholders="none"), member("w1"))
     key = next(ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
     standing, withdrawn = play.tell(v.AskRejected(app("a"), key, "no"))
     assert isinstance(standing, e.Ask)

@@ -17,7 +17,7 @@ from tests.kubernetes.cluster.gang_play import (
     placeholders,
     reserving,
     started,
-    the_placeholder,
+    whole,
 )
 from tests.kubernetes.cluster.play import Play, of, own
 
@@ -31,7 +31,7 @@ def test_a_start_adopts_placeholders_and_deletes_others() -> None:
     play = Play()
     report = play.start(node(), member("w0"), member("w1"), bound, pods[1])
     (added,) = report.applications
-    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(added) == 2
     assert added.gang_began_s == 1_767_225_660
     ((existing,),) = [one.existing for one in report.nodes]
     assert (existing.task_group, existing.is_placeholder) == ("g", True)
@@ -101,21 +101,12 @@ def test_a_gang_of_which_somebody_else_has_bound_a_member_starts_as_a_whole(else
     created = accepted(first, first.put(*(member(name, members=3) for name in ("w0", "w1", "w2"))))
     play = Play()
     report = play.start(node(), elsewhere, member("w1", members=3), member("w2", members=3), made(created[0]))
-    assert report.applications[0].placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(report.applications[0]) == 2
     assert [ask.key for ask in report.asks] == [made(created[0]).metadata.uid], "real pods wait for the other one"
     (again,) = of(
         play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Running", "")), e.CreatePod
     )
     assert [ask.key for ask in of(play.put(made(again)), e.Ask)] == [made(again).metadata.uid, "w1", "w2"]
-
-
-def test_a_virtual_gang_of_which_somebody_else_has_bound_a_member_starts_as_a_whole() -> None:
-    """Two of its members are not made yet."""
-    driver = member("w0", members=4, placeholders="virtual")
-    report = Play().start(node(), placed(driver, "n"), member("w1", members=4))
-    assert report.applications[0].placeholder_ask == {"vcore": 3000, "pods": 3}
-    report = Play().start(node(), bound_here(driver, "n"), member("w1", members=4))
-    assert report.applications[0].placeholder_ask == {"vcore": 1000, "pods": 1}, "the others have ended"
 
 
 @pytest.mark.parametrize("style", ["Soft", "Hard", "Requeue"])
@@ -144,41 +135,9 @@ def test_a_member_whose_binding_is_under_way_is_none_that_somebody_else_has_boun
     assert of(play.tell(v.ApplicationAccepted(app("a"))), e.CreatePod) == []
 
 
-def test_a_new_daemon_is_told_what_is_left_of_the_time() -> None:
-    play = started()
-    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
-    first, second = (ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
-    assert play.cluster.gang_time(app("a")) is None
-    play.wait(7)
-    play.tell(v.Allocated(app("a"), first, "u", "n"))
-    known = play.cluster.gang_time(app("a"))
-    assert known is not None
-    assert (known.whole_s, known.began_ns) == (100, 7_000_000_000)
-    play.tell(v.Allocated(app("a"), second, "u1", "n"))
-    assert play.cluster.gang_time(app("a")) is None, "it is complete"
-    assert play.cluster.gang_time(app("other")) is None
-
-
-def test_the_time_of_a_virtual_gang_begins_anew_with_a_new_shim() -> None:
-    """Its placeholders end with the shim, so its time begins with the first one of the next shim."""
-    play = started()
-    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
-    play.tell(v.Allocated(app("a"), the_placeholder(effects).key, "u", "n"))
-    play.wait(60)
-    later = Play()
-    later.now_ns = play.now_ns
-    report = later.start(node(), member("w0", placeholders="virtual"), member("w1"))
-    assert (report.applications[0].gang_timeout_s, report.applications[0].gang_began_s) == (100, 0)
-    assert later.cluster.gang_time(app("a")) is None
-    later.tell(v.Allocated(app("a"), the_placeholder(report.asks).key, "u", "n"))
-    known = later.cluster.gang_time(app("a"))
-    assert known is not None
-    assert known.began_ns == play.now_ns
-
-
 def test_real_pods_wait_again_when_their_application_has_completed() -> None:
     play = started()
-    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
+    effects = play.put(member("w0", placeholders="none"), member("w1"))
     play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Running", ""))
     keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
     effects = play.tell(v.ApplicationUpdated(app("a"), "Completed", ""))
@@ -201,16 +160,6 @@ def test_a_member_that_runs_is_reported_when_its_application_is_added_again() ->
     (update,) = [one for one in of(effects, e.UpdateNode) if one.existing][-1:]
     assert added.tags["application.create.force"] == "true"
     assert [(one.key, one.task_group, one.is_placeholder) for one in update.existing] == [("w0", "g", False)]
-
-
-def test_virtual_placeholders_end_with_an_application_that_has_not_started() -> None:
-    play = started()
-    effects = play.put(member("w0", placeholders="virtual"))
-    keys = {ask.key for ask in of(effects, e.Ask)}
-    effects = play.gone(member("w0"))
-    assert {one.key for one in of(effects, e.ReleaseAsk)} == keys, "they may come after the next one of its id"
-    assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
-    assert play.cluster.model.virtual == {}
 
 
 def test_a_new_daemon_is_told_to_forget_what_only_has_placeholders_left() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
-from schedulerd.kubernetes.reasons.waiting import Rule, State, Waiting
+from schedulerd.kubernetes.reasons.waiting import Waiting
 from tests.kubernetes.builders import app, node
 from tests.kubernetes.cluster.gang_play import made, member
 from tests.kubernetes.cluster.play import of
@@ -41,7 +41,7 @@ def failures(effects: list[e.Effect]) -> set[str]:
     return {one.message for one in of(effects, e.FailPod)}
 
 
-@pytest.mark.parametrize("kind", ["pods", "virtual"])
+@pytest.mark.parametrize("kind", ["always"])
 @pytest.mark.parametrize("is_ask_first", [True, False])
 def test_a_hard_gang(kind: str, is_ask_first: bool) -> None:
     reader, key = short_gang(kind, "Hard")
@@ -59,7 +59,7 @@ def test_a_hard_gang(kind: str, is_ask_first: bool) -> None:
     assert notes == {TEXT + NO_ROOM}
 
 
-@pytest.mark.parametrize("kind", ["pods", "virtual"])
+@pytest.mark.parametrize("kind", ["always"])
 def test_a_requeued_gang(kind: str) -> None:
     reader, _ = short_gang(kind, "Requeue")
     reader.all(v.ApplicationUpdated(app("a"), "Failing", RAW), v.ApplicationUpdated(app("a"), "Failed", RAW))
@@ -71,20 +71,6 @@ def test_a_soft_gang() -> None:
     reader, _ = short_gang("pods", "Soft")
     reader.all(v.ApplicationUpdated(app("a"), "Resuming", RAW))
     assert reader.last_event("w0") == ("GangSchedulingFailed", TEXT + NO_ROOM)
-
-
-def test_a_gang_that_waited_for_a_quota() -> None:
-    quota = Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.q", "vcore", 4000, 0, 2000, 4000)
-    reader, _ = short_gang("virtual", "Hard", quota)
-    effects = reader.all(v.ApplicationUpdated(app("a"), "Failed", RAW))
-    why = "Queue root.q is at its quota: 4 of 4 cpu used, 2 more asked. Nodes are not the cause."
-    assert failures(effects) == {TEXT + why}
-
-
-def test_a_placeholder_of_which_nothing_is_known() -> None:
-    reader, key = short_gang("virtual", "Hard", None)
-    effects = reader.all(v.AskTimedOut(app("a"), key), v.ApplicationUpdated(app("a"), "Failed", RAW))
-    assert failures(effects) == {TEXT.removesuffix(": ")}
 
 
 def test_any_other_end_is_told_as_the_daemon_says_it() -> None:

@@ -13,7 +13,6 @@ from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.model import ApplicationState
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.reasons.waiting import UNANSWERED, Rule, State, Waiting
 from tests.kubernetes.builders import app, containers, node, placed, terminating
 from tests.kubernetes.cluster.gang_play import (
     accepted,
@@ -23,17 +22,16 @@ from tests.kubernetes.cluster.gang_play import (
     placeholders,
     reserving,
     started,
-    the_placeholder,
+    whole,
 )
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
-from tests.kubernetes.reasons.reader import FAILED
 
 
 def test_real_pods_are_asked_for_when_all_placeholders_are() -> None:
     play = started()
     effects = play.put(member("w0"), member("w1"))
     (added,) = of(effects, e.AddApplication)
-    assert added.placeholder_ask == {"vcore": 2000, "pods": 2}
+    assert whole(added) == 2
     assert (added.gang_style, added.gang_timeout_s) == ("Soft", 100)
     assert of(effects, e.CreatePod) == [], "not before the daemon has accepted the application"
     created = accepted(play, effects)
@@ -99,7 +97,11 @@ def test_pods_of_a_group_without_a_minimum_run_when_the_gang_does() -> None:
     groups = json.dumps([{**group, "name": "head", "minMember": 1}, {**group, "name": "workers", "minMember": 0}])
 
     def of_group(name: str, group: str) -> Pod:
-        said = {"schedulerd.io/task-groups": groups, "schedulerd.io/task-group-name": group}
+        said = {
+            "schedulerd.io/task-groups": groups,
+            "schedulerd.io/task-group-name": group,
+            "schedulerd.io/placeholders": "always",
+        }
         return own(name, meta={"labels": {"applicationId": "a"}, "annotations": said})
 
     play = Play()
@@ -149,19 +151,6 @@ def test_a_replaced_placeholder_that_somebody_binds_meanwhile_is_not_made_again(
     assert e.ConfirmRelease(f"u-{key}") in play.put(elsewhere)
     play.gone(terminating(elsewhere))
     assert of(play.wait(300), e.CreatePod) == []
-
-
-def test_a_virtual_swap_needs_no_write() -> None:
-    play = started()
-    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
-    asks = of(effects, e.Ask)
-    assert [ask.is_placeholder for ask in asks] == [True, True, False, False]
-    key = asks[0].key
-    assert play.tell(v.Allocated(app("a"), key, "u0", "n")) == []
-    assert play.tell(v.ReleaseWanted(app("a"), key, "u0", v.Cause.REPLACED, "")) == [e.ConfirmRelease("u0")]
-    assert key not in play.cluster.model.virtual
-    assert play.cluster.predicates(asks[1].key, "n", allocate=True) is None
-    assert play.cluster.predicates("unknown", "n", allocate=True) is not None
 
 
 def test_a_refused_creation_is_told_and_tried_again_until_the_time_is_over() -> None:
@@ -222,13 +211,13 @@ def test_the_last_pod_takes_all_placeholders_with_it() -> None:
 def test_the_next_gang_of_an_id_waits_for_the_withdrawals_of_the_one_before() -> None:
     """The daemon may hear of the new application before it has heard of the asks of the old one."""
     play = started()
-    play.put(member("w0", placeholders="virtual"), member("w1", placeholders="virtual"))
+    play.put(member("w0", placeholders="none"), member("w1", placeholders="none"))
     assert of(play.gone(member("w0"), member("w1")), e.RemoveApplication) == [e.RemoveApplication(app("a"))]
-    assert play.put(member("w2", placeholders="virtual"), member("w3", placeholders="virtual")) == []
+    assert play.put(member("w2", placeholders="none"), member("w3", placeholders="none")) == []
     assert play.wait(0.9) == []
     effects = play.wait(0.2)
     assert [one.application_id for one in of(effects, e.AddApplication)] == [app("a")]
-    assert [ask.is_placeholder for ask in of(effects, e.Ask)] == [True, True, False, False]
+    assert [ask.key for ask in of(effects, e.Ask)] == ["w2", "w3"]
     assert play.cluster.model.gangs_removed == {}
 
 
@@ -306,31 +295,6 @@ def test_requeued_pods_wait_twice_as_long_each_time() -> None:
         seconds = min(2 * seconds, 1800)
 
 
-def test_what_a_virtual_gang_waits_for_shows_on_all_its_pods() -> None:
-    play = started()
-    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
-    first, second = (ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
-
-    def told(key: str, waiting: Waiting) -> list[tuple[str, str]]:
-        return conditions(play.all(v.PendingReasonTold(app("a"), key, waiting)))
-
-    quota = Waiting(State.QUOTA_BLOCKED, rule=Rule.QUOTA, queue="root.q", resource="vcore", asked=2000, max=1000)
-    assert told(first, quota) == [("w0", "SchedulingSkipped"), ("w1", "SchedulingSkipped")]
-    play.wait(11)
-    play.tell(v.Allocated(app("a"), second, "u", "n"))
-    both = [("w0", "Unschedulable"), ("w1", "Unschedulable")]
-    assert told(first, Waiting(State.UNSCHEDULABLE)) == both, "not only as many as are missing"
-    play.wait(11)
-    assert told("w0", Waiting(State.AWAITING_GANG)) == []
-    third = play.all(v.Put(member("w2")))
-    assert conditions([*third, *play.all(v.Tick())]) == [("w2", "Unschedulable")]
-    play.tell(v.Allocated(app("a"), first, "u1", "n"))
-    assert conditions(play.all(v.Tick())) == []
-    shown = {uid: own.reason.current for uid, own in play.cluster.model.pods.items()}
-    own_reasons = {"w0": Waiting(State.AWAITING_GANG), "w1": UNANSWERED, "w2": None}
-    assert shown == own_reasons, "each its own again"
-
-
 def test_a_member_or_placeholder_that_is_resized_stays_in_its_task_group() -> None:
     play, (pod, other) = reserving()
     for one in (pod, other):
@@ -341,21 +305,6 @@ def test_a_member_or_placeholder_that_is_resized_stays_in_its_task_group() -> No
     play.bind("w0", "n")
     ask = the_ask(play.put(placed(member("w0", cpu="3"), "n")))
     assert (ask.key, ask.task_group, ask.is_placeholder, ask.resources["vcore"]) == ("w0", "g", False, 3000)
-
-
-def test_a_virtual_placeholder_that_gives_way_is_asked_for_anew_before_it_is_confirmed() -> None:
-    play = started()
-    effects = play.put(member("w0", placeholders="virtual"), member("w1"))
-    key = next(ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
-    play.tell(v.Allocated(app("a"), key, "u", "n"))
-    again, confirmed, withdrawn = play.tell(v.ReleaseWanted(app("a"), key, "u", v.Cause.TIMEOUT, "gives way"))
-    assert isinstance(again, e.Ask)
-    assert again.key != key
-    assert (confirmed, withdrawn) == (e.ConfirmRelease("u"), e.ReleaseAsk(app("a"), key))
-    play.tell(v.Allocated(app("a"), again.key, "u2", "n"))
-    assert play.tell(v.AskTimedOut(app("a"), again.key)) == []
-    assert play.tell(v.ReleaseWanted(app("a"), again.key, "u2", v.Cause.TIMEOUT, ""))[0] == e.ConfirmRelease("u2")
-    assert again.key not in play.cluster.model.virtual
 
 
 def test_a_gang_that_the_daemon_rejects_waits_with_its_reason() -> None:
@@ -390,42 +339,10 @@ def test_a_placeholder_pod_that_comes_too_late_for_its_gang_is_deleted() -> None
 
 def test_an_application_that_has_completed_is_added_at_once_if_a_pod_of_it_runs() -> None:
     play = started()
-    play.put(member("w0", placeholders="virtual"))
+    play.put(member("w0", placeholders="none"))
     play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Running", ""))
-    play.put(placed(member("w0", placeholders="virtual"), "n"))
-    play.put(member("w1", placeholders="virtual"))
+    play.put(placed(member("w0", placeholders="none"), "n"))
+    play.put(member("w1", placeholders="none"))
     effects = play.tell(v.ApplicationUpdated(app("a"), "Completed", ""))
     assert of(effects, e.ReleaseAsk)
     assert len(of(effects, e.AddApplication)) == 1
-
-
-def test_nodes_are_counted_for_the_placeholder_that_has_no_room() -> None:
-    """Of the driver, which is smaller and in no task group, nobody could see what is missing."""
-    play = started()
-    group = {"name": "executors", "minMember": 2, "minResource": {"cpu": "500"}}
-    declared = {"schedulerd.io/task-groups": json.dumps([group]), "schedulerd.io/placeholders": "virtual"}
-    driver = own("driver", meta={"labels": {"applicationId": "a"}, "annotations": declared})
-    key = next(ask.key for ask in of(play.put(driver), e.Ask))
-    effects = play.all(v.PendingReasonTold(app("a"), key, Waiting(State.UNSCHEDULABLE)))
-    (said,) = of([*effects, *play.all(v.Tick())], e.PatchPodCondition)
-    assert (said.pod.name, said.reason) == ("driver", "Unschedulable")
-    assert said.message == (
-        "No node can ever fit 500 cpu; the largest has 8. "
-        "Its gang waits for room for a member of task group 'executors', with 500 cpu."
-    )
-
-
-def test_pods_show_no_longer_what_their_last_placeholder_waited_for_once_that_is_allocated() -> None:
-    play = started()
-    effects = play.put(member("w0", members=1, placeholders="virtual"))
-    key = the_placeholder(effects).key
-    play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Accepted", ""))
-    blocked = Waiting(State.QUOTA_BLOCKED, True, Rule.QUOTA, "root.q", "vcore", 4000, 0, 2000, 4000)
-    gang = play.cluster.model.applications[app("a")].gang
-    assert gang is not None
-    for other in (FAILED, blocked):
-        play.all(v.PendingReasonTold(app("a"), key, other))
-        assert len(gang.held_back) + len(gang.without_room) == 1
-    assert gang.shown == blocked
-    play.tell(v.Allocated(app("a"), key, "u", "n"))
-    assert gang.shown is None

@@ -25,7 +25,7 @@ PORT: dict[str, Any] = {
 ALONE: dict[str, Any] = {"affinity": b.anti_affinity(b.term(HOST, b.selector(app="w")))}
 SPREAD: dict[str, Any] = {"topologySpreadConstraints": [b.spread(HOST, b.selector(app="w"))]}
 EXCLUSIONS: dict[str, dict[str, Any]] = {"port": PORT, "anti": ALONE, "spread": SPREAD}
-KINDS = ("pods", "virtual")
+KINDS = ("always", "none")
 HOST_PORT = "node(s) didn't have free ports for the requested pod ports"
 
 

@@ -44,7 +44,7 @@ def waiting(kind: str) -> tuple[Play, str, Pod | None]:
     return play, key, pod
 
 
-@pytest.mark.parametrize("kind", ["virtual", "pods"])
+@pytest.mark.parametrize("kind", ["always"])
 def test_an_equal_pod_that_comes_with_the_end_of_the_last_one_gets_placeholders(kind: str) -> None:
     """As with `kubectl delete` and `apply`, which the shim hears of together."""
     play, key, pod = waiting(kind)
@@ -60,7 +60,7 @@ def test_an_equal_pod_that_comes_with_the_end_of_the_last_one_gets_placeholders(
 
 def test_a_placeholder_that_is_lost_with_the_last_pod_is_not_asked_for_again() -> None:
     play, key, _ = waiting("virtual")
-    old = member("w0", members=1, placeholders="virtual")
+    old = member("w0", members=1, placeholders="none")
     effects = play.tell(v.Gone(old), v.AllocationReleased(app("a"), key, "u"))
     assert [ask.key for ask in of(effects, e.Ask)] == [f"{key}-stand-in"]
     assert {one.key for one in of(effects, e.ReleaseAsk)} == {key, f"{key}-stand-in", "w0"}
@@ -68,7 +68,7 @@ def test_a_placeholder_that_is_lost_with_the_last_pod_is_not_asked_for_again() -
 
 def test_a_gang_whose_last_pod_placeholder_and_successor_come_together_waits_for_the_placeholder() -> None:
     play, key, _ = waiting("virtual")
-    old, new = (member(name, members=1, placeholders="virtual") for name in ("w0", "w1"))
+    old, new = (member(name, members=1, placeholders="none") for name in ("w0", "w1"))
     asks = of(play.tell(v.Gone(old), v.AllocationReleased(app("a"), key, "u"), v.Put(new)), e.Ask)
     assert [ask.is_placeholder for ask in asks] == [True, False, True], "one stands in before the real pod is asked for"
 
@@ -111,13 +111,13 @@ def test_that_the_application_of_before_is_forgotten_is_nothing_to_its_successor
 
 def test_a_repeated_ask_of_a_placeholder_is_withdrawn_when_its_application_is_forgotten() -> None:
     play = started(application_ids=ApplicationIds.BARE)
-    effects = play.put(member("w0", members=1, placeholders="virtual"), named("p", "bob", "other"))
+    effects = play.put(member("w0", members=1, placeholders="none"), named("p", "bob", "other"))
     key = the_placeholder(effects).key
     play.tell(v.ApplicationAccepted(app("a", "")), v.ApplicationUpdated(app("a", ""), "Accepted", ""))
     assert [ask.key for ask in of(play.tell(v.AskReleased(app("a", ""), key)), e.Ask)] == [key]
     play.tell(v.Allocated(app("a", ""), key, "u", "n"))
     effects = play.tell(
-        v.Gone(member("w0", members=1, placeholders="virtual")), v.ApplicationUpdated(app("a", ""), "Failed", "")
+        v.Gone(member("w0", members=1, placeholders="none")), v.ApplicationUpdated(app("a", ""), "Failed", "")
     )
     assert [one.user for one in of(effects, e.AddApplication)] == ["bob"]
     assert key in {one.key for one in of(effects, e.ReleaseAsk)}

@@ -13,7 +13,7 @@ def waits_for(pods: Pods, name: str, text: str) -> bool:
     return text in condition(pods.get(name, {}), "PodScheduled").get("message", "")
 
 
-@pytest.mark.parametrize("kind", ["pods", "virtual"])
+@pytest.mark.parametrize("kind", ["always"])
 async def test_a_job_that_is_made_again_with_room_for_a_part_of_it_runs_as_a_whole_or_not_at_all(
     world: World, kind: str
 ) -> None:

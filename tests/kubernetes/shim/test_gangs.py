@@ -64,7 +64,7 @@ def placeholders(pods: Pods) -> list[str]:
     return [name for name, pod in pods.items() if (pod["metadata"].get("annotations") or {}).get(PLACEHOLDER)]
 
 
-@pytest.mark.parametrize("kind", ["pods", "virtual"])
+@pytest.mark.parametrize("kind", ["always"])
 @on_both
 async def test_a_gang_is_bound_when_all_of_it_has_room(world: World, kind: str) -> None:
     await world.node("n1", cpu="2")
@@ -130,7 +130,7 @@ async def test_placeholders_of_an_application_that_is_gone_are_deleted_at_the_st
     await world.until_bound("large")
 
 
-@pytest.mark.parametrize("kind", ["pods", "virtual"])
+@pytest.mark.parametrize("kind", ["always"])
 async def test_soft_pods_go_on_without_their_gang(world: World, kind: str) -> None:
     await world.node("n", cpu="2")
     await world.start()
@@ -273,7 +273,7 @@ async def test_a_pod_of_somebody_else_with_the_name_of_a_placeholder_is_waited_f
     await world.until_bound("w0")
 
 
-@pytest.mark.parametrize("kind", ["pods", "virtual"])
+@pytest.mark.parametrize("kind", ["always"])
 async def test_a_gang_survives_the_end_of_its_daemon(world: World, daemon_flags: tuple[str, ...], kind: str) -> None:
     await world.node("n", cpu="2")
     await world.start()
@@ -292,7 +292,7 @@ async def test_a_gang_survives_the_end_of_its_daemon(world: World, daemon_flags:
     assert len(bound) == len(set(bound)), "bound twice"
 
 
-@pytest.mark.parametrize("kind", ["pods", "virtual"])
+@pytest.mark.parametrize("kind", ["always"])
 async def test_no_room_is_held_for_a_member_that_was_created_with_its_node(world: World, kind: str) -> None:
     await world.node("n", cpu="2")
     elsewhere = await world.node("elsewhere", cpu="100m")

@@ -295,7 +295,7 @@ def gang(members: int, **parameters: Any) -> JSON:
     }
 
 
-@pytest.mark.parametrize("kind", ["pods", "virtual"])
+@pytest.mark.parametrize("kind", ["always"])
 async def test_a_job_that_is_a_gang_of_fifty(world: World, daemon_flags: tuple[str, ...], kind: str) -> None:
     async with story(world, "a") as told:
         metadata = gang(50)

@@ -10,7 +10,7 @@ from schedulerd.core.language.commands import Expression, NewAsk, Operator
 from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Resources
-from schedulerd.core.state.actions import allocating, reservations, retries
+from schedulerd.core.state.actions import allocating, predicate_checks, reservations, retries
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG, selector
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation
@@ -238,6 +238,13 @@ def _hold_one_by_one(partition: Partition, application: Application) -> None:
     partition.touch(application.queue)
 
 
+def void_checks(context: StepContext, application: Application) -> None:
+    """Nothing that the RM is asked about slots counts any longer: room is looked for anew."""
+    for ask in application.asks.values():
+        if ask.spec.slot and ask.predicate_history is not None:
+            predicate_checks.void_all(context, ask.predicate_history.predicate_checks)
+
+
 def hold_together(context: StepContext, partition: Partition, application: Application) -> bool:
     """A reservation for a slot was in vain: the gang is tried as a whole again, in any domain, if it holds nothing."""
     gang = application.gang
@@ -247,6 +254,7 @@ def hold_together(context: StepContext, partition: Partition, application: Appli
     for reservation in list(application.reservations):
         reservations.end(context, reservation, ReservationEnd.NOT_NEEDED)
     gang.domains.clear()
+    void_checks(context, application)
     asks = [ask for ask in application.asks.values() if ask.spec.slot]
     gang.all_or_none = tuple((partition.request_class_of(ask.spec), ask.pending) for ask in asks)
     for ask in asks:

@@ -89,6 +89,7 @@ def review(context: StepContext, partition: Partition, application: Application)
             total.add(slot.resources.items(), slot.max_allocations)
         application.gang_total = total
         if not any(one.spec.slot and one.allocations for one in application.asks.values()):
+            slot_room.void_checks(context, application)
             gang.all_or_none = tuple((partition.request_class_of(slot), slot.max_allocations) for slot in wanted)
             update_pending_classes(partition, application)
             partition.touch(application.queue)
@@ -208,9 +209,12 @@ def _slots(partition: Partition, application: Application, name: str, group: Dec
             group.resources,
             application.partition_name,
             group.min,
+            group.priority,
             tags={**group.tags, **rest},
             task_group=name,
             placeholder=True,
+            allow_preempt_self=group.allow_preempt_self,
+            allow_preempt_other=group.allow_preempt_other,
             slot=True,
         )
         return

@@ -106,7 +106,7 @@ def gang_for(model: Model, own: OwnPod) -> Gang | None:
             return None
         style = parameters.style or GangStyle.REQUEUE
         timeout_s = parameters.timeout_s or known.timeout_s
-        return Gang(own.group.source, PlaceholderKind.VIRTUAL, style, timeout_s, own.group)
+        return Gang(own.group.source, PlaceholderKind.NONE, style, timeout_s, own.group)
     try:
         declared = metadata.task_groups(about, model.settings.gang_members_max)
     except InvalidGang:

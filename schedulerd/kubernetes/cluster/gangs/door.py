@@ -2,7 +2,7 @@
 
 Each function first asks the pod or application itself whether there is a gang here. One without a gang enters no other
 module of this package. The modules above (`slots`, `surplus`, `life`, `answers`) are entered only for a pod whose
-`gang` is not None, for a virtual placeholder, or when a gang is due.
+`gang` is not None, or when a gang is due.
 """
 
 from __future__ import annotations
@@ -147,9 +147,9 @@ def first_pod(application: Application) -> OwnPod:
     return next(real, next(iter(application.pods.values())))  # a placeholder may be one of a gang of before
 
 
-def with_gang(application: Application, added: AddApplication) -> AddApplication:
+def with_gang(model: Model, application: Application, added: AddApplication) -> AddApplication:
     """The application as it is added, with what is still to be held for its gang and what it has already."""
-    return added if application.gang is None else membership.with_gang(application.gang, added)
+    return added if application.gang is None else membership.with_gang(model, application.gang, added)
 
 
 def _forget(application: Application, own: OwnPod) -> None:

@@ -2,62 +2,74 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from schedulerd.kubernetes.cluster import applications, asking, joining
-from schedulerd.kubernetes.cluster.gangs import held_rooms, membership, surplus
-from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, age, known_group, why_unknown
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Group, KnownGroup, SlotState
+from schedulerd.kubernetes.cluster.gangs import declared, held_rooms, membership, surplus
+from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, known_group, why_unknown
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, KnownGroup, SlotState
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
-from schedulerd.kubernetes.metadata.gangs import PlaceholderKind, task_group_name
+from schedulerd.kubernetes.metadata.gangs import task_group_name
 from schedulerd.kubernetes.metadata.pods import is_placed
 from schedulerd.kubernetes.objects.meta import epoch_seconds
-from schedulerd.kubernetes.resources import pod_requests, scheduler_names
 
 
-def form(model: Model, application: Application, gang: Gang) -> bool:
-    """Declares the task groups and adds the application, if there are enough pods."""
+def form(model: Model, application: Application, gang: Gang) -> GangStage | None:
+    """Declares the task groups and adds the application. Returns the stage of the gang; None if there are not enough
+    pods."""
     real = real_pods(application)
     if not real:
-        return False
-    bound = [own for own in real if own.node]
-    if gang.source is GangSource.ANNOTATIONS:
-        real, bound = _without_others(model, application, real)
-        groups = [Group(one.name, one.members, one.resources, one) for one in gang.declared]
-    else:
-        assert gang.key is not None
-        known = known_group(model, gang.key)
-        wanted = known.min_member if known is not None else 0
-        if (known is None or len(real) < wanted) and not bound:
-            _say_unformed(model, gang, real, known)
-            return False
-        real, bound = _without_others(model, application, real)
-        groups = _groups_of(model, gang, real, max(0, wanted - len(bound)))
+        return None
+    known = known_group(model, gang.key) if gang.key is not None else None
+    if gang.key is not None and not _is_whole(model, gang, real, known):
+        return None
+    real, bound = _without_others(model, application, real)
     gang.originator = _originator(model, application, gang, real)
-    gang.groups = {group.name: group for group in groups}
+    declared.forget(model, gang)
+    gang.groups = {one.name: Group(one.name, one.members, one.resources, one) for one in gang.declared}
     gang.has_run, gang.was_complete = bool(bound), any(_is_placed_here(own) for own in bound)
     held_rooms.find_oldest(gang, real)
     gang.clear_slots()
-    _make_slots(model, application, gang, real)
-    gang.stage = GangStage.RESERVING
-    found = membership.adopt_found(model, application)
-    if gang.was_complete and gang.kind is PlaceholderKind.PODS:
-        # Its placeholders were there once: what is gone since is not made again.
-        for slot in list(gang.to_come):
-            slot.state = SlotState.SPENT
-    _count_bound(model, gang, bound)
-    surplus.give_up_surplus(model, application, gang)
-    if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
-        gang.stage, gang.has_run, gang.was_complete = GangStage.OVER, True, True
-    gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)
+    gang.has_placeholders = declared.needs_placeholders(model, application, gang, real)
+    if gang.has_placeholders:
+        found = _with_placeholders(model, application, gang, bound)
+    else:
+        found = []
+        declared.find_groups(model, application, gang, real, known)
+        gang.stage = GangStage.OPEN
     if application.state is ApplicationState.FORMING:
         applications.submit(model, application)
     for own in found:
         if not own.node:
             asking.keep_age(own)
             asking.consider(model, own)
-    return True
+    return gang.stage
+
+
+def _is_whole(model: Model, gang: Gang, real: list[OwnPod], known: KnownGroup | None) -> bool:
+    """As many pods of the PodGroup exist as it needs, or one of them runs."""
+    if any(own.node for own in real) or (known is not None and len(real) >= known.min_member):
+        return True
+    _say_unformed(model, gang, real, known)
+    return False
+
+
+def _with_placeholders(model: Model, application: Application, gang: Gang, bound: list[OwnPod]) -> list[OwnPod]:
+    """Makes a slot for each member. Returns the placeholder pods that are there already."""
+    _make_slots(application, gang)
+    gang.stage = GangStage.RESERVING
+    found = membership.adopt_found(model, application)
+    if gang.was_complete:
+        # Its placeholders were there once: what is gone since is not made again.
+        for slot in list(gang.to_come):
+            slot.state = SlotState.SPENT
+    for own in bound:
+        surplus.runs_elsewhere(model, own)
+        gang.placed[own.uid] = None
+    surplus.give_up_surplus(model, application, gang)
+    if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
+        gang.stage, gang.has_run, gang.was_complete = GangStage.OVER, True, True
+    gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)
+    return found
 
 
 def _without_others(model: Model, application: Application, real: list[OwnPod]) -> tuple[list[OwnPod], list[OwnPod]]:
@@ -73,47 +85,12 @@ def _is_placed_here(own: OwnPod) -> bool:
     return is_member and (is_placed(own.pod) or not own.pod.spec.node_name)
 
 
-def _count_bound(model: Model, gang: Gang, bound: list[OwnPod]) -> None:
-    """Virtual placeholders are asked for without these members; pods were made for them too."""
-    for own in bound:
-        if gang.kind is PlaceholderKind.PODS:
-            surplus.runs_elsewhere(model, own)
-        gang.placed[own.uid] = None
-
-
-def _make_slots(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> None:
+def _make_slots(application: Application, gang: Gang) -> None:
     assert gang.originator is not None
-    has_begun = gang.kind is PlaceholderKind.VIRTUAL and gang.source is GangSource.ANNOTATIONS and gang.has_run
-    unbound, bound = (
-        Counter(asking.task_group_of(model, own) for own in real if has_begun and bool(own.node) is has_node)
-        for has_node in (False, True)
-    )
     for group in gang.groups.values():
-        number = group.members
-        if has_begun:
-            number = max(0, number - bound[group.name])
-            if gang.was_complete:  # members that are not there may have ended
-                number = min(unbound[group.name], number)
-        for index in range(number):
+        for index in range(group.members):
             name = placeholder_name(gang.originator.uid, application.id.name, group.name, index)
             gang.add_slot(group.name, index, name)
-
-
-def _groups_of(model: Model, gang: Gang, real: list[OwnPod], number: int) -> list[Group]:
-    """The distinct sizes and classes of the first pods by age; the groups are numbered."""
-    gang.classes.clear()
-    groups: dict[str, Group] = {}
-    unbound = sorted((own for own in real if not own.node), key=age)
-    for own in unbound[:number]:
-        key = asking.class_key(model, own)
-        name = gang.classes.setdefault(key, f"group-{len(gang.classes)}")
-        group = groups.get(name)
-        if group is None:
-            resources = scheduler_names(pod_requests(own.pod))
-            groups[name] = Group(name, 1, resources, like=own.pod, oldest=own)
-        else:
-            group.members += 1
-    return list(groups.values())
 
 
 def _originator(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> OwnPod:

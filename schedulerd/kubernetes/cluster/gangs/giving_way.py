@@ -21,7 +21,6 @@ from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
-from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
 
 PATIENCE_NS = 10 * SECOND_NS
 """After a placeholder was refused: what it waits for may be about to change."""
@@ -137,8 +136,5 @@ def _give_way(model: Model, application: Application, to: Application) -> None:
         if own.slot is None:
             continue
         own.slot.failures = max(own.slot.failures, FAILURES)
-        if gang.kind is PlaceholderKind.VIRTUAL:
-            slots.lose(model, application, own, refused=message, is_rejected=True)
-        else:
-            slots.stand_in(model, own)
-            model.effects.append(DeletePod(own.name))
+        slots.stand_in(model, own)
+        model.effects.append(DeletePod(own.name))

@@ -2,7 +2,7 @@
 
 A placeholder counts as the oldest pod of its task group that exists, else as it was declared (`held_room`). The cache
 knows it from the moment it is asked for, and it is on its node from its allocation on, as an assumed pod is; this holds
-for placeholder pods and virtual ones alike. When a member replaces it, its room goes on counting until the member has
+for every placeholder pod. When a member replaces it, its room goes on counting until the member has
 it: the daemon places the member only after the placeholder is gone, and nobody may take its port in between.
 """
 
@@ -43,14 +43,14 @@ def count(model: Model, own: OwnPod) -> None:
 def find_oldest(gang: Gang, members: list[OwnPod]) -> None:
     """The gang is being formed of these pods."""
     for own in members:
-        group = gang.groups.get(_group_of(gang, own))
+        group = gang.groups.get(task_group_name(own.pod.metadata))
         if group is not None and (group.oldest is None or age(own) < age(group.oldest)):
             group.oldest = own
 
 
 def member_joined(model: Model, gang: Gang, own: OwnPod) -> None:
     """The real pod is one of the gang now."""
-    group = gang.groups.get(_group_of(gang, own))
+    group = gang.groups.get(task_group_name(own.pod.metadata))
     if group is None or group.has_lost_oldest:
         return
     if group.oldest is None or age(own) < age(group.oldest):
@@ -73,13 +73,17 @@ def member_left(model: Model, application: Application, gang: Gang, own: OwnPod)
 
 
 def idle_on(model: Model, own: OwnPod, node: str) -> list[str]:
-    """The one placeholder on the node that the member replaces if it goes there; nothing if there is none."""
+    """What holds room on the node that the member takes if it goes there: a placeholder, or room that the daemon holds
+    for any member of its task group; nothing if there is none."""
     application = own.application
     there = model.cache.state.nodes.get(node)
     if own.is_placeholder or not own.task_group or application is None or application.gang is None or there is None:
         return []
+    group = application.gang.groups.get(own.task_group)
+    if group is not None and group.pattern is not None:
+        return [uid for uid in there.pods if uid.startswith(f"{group.pattern.uid}#")][:1]
     for uid in there.pods:
-        one = model.pods.get(uid) or model.virtual.get(uid)
+        one = model.pods.get(uid)
         if one is None or not one.is_placeholder or one.application is not application:
             continue
         if one.task_group == own.task_group and one.uuid and not one.is_release_wanted:
@@ -101,10 +105,12 @@ def keep(model: Model, own: OwnPod) -> None:
     model.timers.set(model.now_ns + TAKEN_WITHIN_NS, Due.KEPT_ROOM, own.uid)
 
 
-def kept_on(gang: Gang, own: OwnPod, node: str) -> list[str]:
-    """The room that is kept for the member, which is placed there; nothing if there is none on this node."""
+def kept_on(model: Model, gang: Gang, own: OwnPod, node: str) -> list[str]:
+    """The room that is kept or held for the member, which is placed there; nothing if there is none on this node."""
     if own.is_placeholder:
         return []
+    if not gang.has_placeholders:
+        return idle_on(model, own, node)
     return list(islice(gang.kept_rooms.get((own.task_group, node), ()), 1))
 
 
@@ -142,7 +148,7 @@ def _stand_for(model: Model, gang: Gang, group: Group, oldest: OwnPod | None) ->
 
 def _oldest_of(application: Application, gang: Gang, group: Group, leaving: OwnPod | None = None) -> OwnPod | None:
     others = (one for one in application.pods.values() if one is not leaving and not one.is_placeholder)
-    return min((one for one in others if _group_of(gang, one) == group.name), key=age, default=None)
+    return min((one for one in others if task_group_name(one.pod.metadata) == group.name), key=age, default=None)
 
 
 def _member_of(own: OwnPod) -> Pod | None:
@@ -154,8 +160,4 @@ def _member_of(own: OwnPod) -> Pod | None:
         return None
     if group.has_lost_oldest:
         group.oldest, group.has_lost_oldest = _oldest_of(application, gang, group), False
-    return group.oldest.pod if group.oldest is not None else group.like
-
-
-def _group_of(gang: Gang, own: OwnPod) -> str:
-    return own.task_group if gang.classes else task_group_name(own.pod.metadata)
+    return group.oldest.pod if group.oldest is not None else None

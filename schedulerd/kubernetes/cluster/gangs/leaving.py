@@ -25,11 +25,6 @@ def strands_another(model: Model, own: OwnPod, node: str) -> bool:
         return False
     of_group = [one for one in application.pods.values() if one.task_group == own.task_group and one is not own]
     idle = [one for one in of_group if one.is_placeholder and one.uuid and not one.is_release_wanted]
-    idle += [
-        slot.own
-        for slot in application.gang.slots.values()
-        if slot.own is not None and slot.own.uid in model.virtual and slot.group == own.task_group and slot.own.uuid
-    ]
     if not idle:
         return False  # it replaces nothing
     waiting = [one for one in of_group if not one.is_placeholder and one.state in (PodState.ASKED, PodState.HELD)]

@@ -7,7 +7,7 @@ a batch, or of a start, before it is declared.
 from __future__ import annotations
 
 from schedulerd.kubernetes.cluster import applications, asking, conditions, failing
-from schedulerd.kubernetes.cluster.effects import ReleaseAsk, RemoveApplication
+from schedulerd.kubernetes.cluster.effects import ReleaseAsk
 from schedulerd.kubernetes.cluster.gangs import earlier_run, late_declaration, membership, slots, surplus, waiting
 from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, GangTime, GroupKey
@@ -112,7 +112,7 @@ def start_over(model: Model, application: Application) -> None:
     gang = application.gang
     if gang is None:
         return
-    slots.clear(model, application, gang, is_known=False)
+    slots.clear(model, application, gang)
     gang.clear_slots()
     gang.stage, gang.has_run, gang.was_complete = GangStage.FORMING, False, False
     gang.short_since_ns, gang.first_placed_ns, gang.first_placed_s, gang.said = None, None, 0, ""
@@ -127,7 +127,7 @@ def form_anew(model: Model, application: Application) -> None:
         if own.state is PodState.ASKED and not own.is_placeholder:
             # Its ask may be on the way to the application of before, and must not wait for the next one.
             model.effects.append(ReleaseAsk(application.id, own.uid))
-            own.stop_asking(PodTrigger.WAIT)
+            model.stop_asking(own, PodTrigger.WAIT)
             is_asked_for = True
             model.stop_using_class(own)
         elif own.state in UNALLOCATED:
@@ -166,26 +166,26 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
     if application.state is ApplicationState.WAITING:
         return
     has_pods = application.has_real_pods
-    if gang.stage in (GangStage.RESERVING, GangStage.OPEN) and not has_pods:
-        slots.clear(model, application, gang, is_known=True)
+    if gang.has_placeholders and gang.stage in (GangStage.RESERVING, GangStage.OPEN) and not has_pods:
+        slots.clear(model, application, gang)
         gang.stage, gang.is_abandoned = GangStage.OVER, True
-    elif surplus.lacks_successors(model, application, gang):
-        model.effects.append(RemoveApplication(application.id))
-        form_anew(model, application)
     if gang.stage is GangStage.OVER:
         if not has_pods or not gang.is_abandoned:
             return
         gang.stage, gang.is_abandoned = GangStage.FORMING, False
         gang.has_run, gang.was_complete = False, False
     if gang.stage is GangStage.FORMING:
-        if model.now_ns < gang.not_before_ns or not form(model, application, gang):
+        if model.now_ns < gang.not_before_ns:
             return
-        if gang.is_past:
-            _open(model, application, gang, GangStage.OVER)
+        stage = form(model, application, gang)
+        if stage is None:
+            return
+        if stage is not GangStage.RESERVING:
+            _open(model, application, gang, stage)
     if _is_too_late(model, gang):
         _give_up(model, application, gang)
         return
-    if not gang.is_past:
+    if gang.has_placeholders and not gang.is_past:
         surplus.give_up_surplus(model, application, gang)
         gang.was_complete = gang.was_complete or (gang.has_run and membership.all_hold_room(gang))
         slots.place(model, application, gang)
@@ -209,12 +209,12 @@ def _give_up(model: Model, application: Application, gang: Gang) -> None:
     if gang.style is GangStyle.SOFT or gang.has_run:  # what runs does not fail
         _end(model, application, gang, message)
     else:
-        slots.clear(model, application, gang, is_known=True)
+        slots.clear(model, application, gang)
         why = held(message, "GangSchedulingFailed", is_about_nodes=False)
         applications.remove_and_wait(model, application, why)
         for own in real_pods(application):
             if own.state is PodState.ASKED:
-                own.stop_asking(PodTrigger.WAIT)
+                model.stop_asking(own, PodTrigger.WAIT)
                 model.stop_using_class(own)
             if own.state is PodState.HELD:
                 conditions.waits(model, own, why)
@@ -227,7 +227,7 @@ def _end(model: Model, application: Application, gang: Gang, message: str) -> No
         return
     if gang.originator is not None:
         model.record(gang.originator, "GangSchedulingFailed", "Scheduling", message, is_warning=True)
-    slots.clear(model, application, gang, is_known=True)
+    slots.clear(model, application, gang)
     _open(model, application, gang, GangStage.OVER)
 
 

@@ -6,23 +6,20 @@ from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster.effects import AddApplication, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause
-from schedulerd.kubernetes.cluster.gangs import declaration, held_rooms, waiting
+from schedulerd.kubernetes.cluster.gangs import declaration, declared, held_rooms, waiting
 from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
-from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger, Told
+from schedulerd.kubernetes.cluster.pod_lifecycle import Told
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata.gangs import (
     GangStyle,
-    PlaceholderKind,
     ignored,
     task_group_name,
 )
 
 RETRY_FIRST_NS = SECOND_NS
 RETRY_MOST_NS = 60 * SECOND_NS
-SUCCESSOR_WAIT_NS = 30 * SECOND_NS
-"""For a pod in the place of one that has left its PodGroup."""
 FORM_AGAIN_NS = SECOND_NS
 """After an application with a gang has ended while pods of it were asked for."""
 
@@ -45,8 +42,10 @@ def may_ask(gang: Gang) -> bool:
     return gang.stage is GangStage.OVER and (gang.style is GangStyle.SOFT or gang.has_run)
 
 
-def with_gang(gang: Gang, added: AddApplication) -> AddApplication:
+def with_gang(model: Model, gang: Gang, added: AddApplication) -> AddApplication:
     """The application as it is added, with what is still to be held for its gang and what it has already."""
+    if not gang.has_placeholders:
+        return declared.with_groups(model, gang, added)
     total: dict[str, int] = {}
     for slot in gang.slots.values():
         if slot.state is not SlotState.SPENT:
@@ -72,7 +71,7 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
         model.record(own, declaration.INVALID_REASON, "Scheduling", note, is_warning=True)
     if gang is None:
         return
-    if own.declares_gang and not own.node and Told.GANG not in own.told and _has_all_members(gang):
+    if own.declares_gang and not own.node and Told.GANG not in own.told and _has_all_members(application, gang):
         own.told |= Told.GANG
         what = f"the gang of application {application.id.name!r} runs already"
         note = f"{what}: the pod is placed by itself, and no room is held for other ones"
@@ -88,11 +87,13 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
         model.gangs_due[application.id] = None
 
 
-def _has_all_members(gang: Gang) -> bool:
-    """None of its placeholders is left for another member."""
+def _has_all_members(application: Application, gang: Gang) -> bool:
+    """No room is held, or will be, for another member."""
     if gang.source is not GangSource.ANNOTATIONS or gang.is_abandoned:
         return False
-    return gang.is_past or (gang.has_run and not any(group.left for group in gang.groups.values()))
+    if gang.has_placeholders:
+        return gang.is_past or (gang.has_run and not any(group.left for group in gang.groups.values()))
+    return gang.is_past or (gang.was_complete and len(application.running) >= sum(one.members for one in gang.declared))
 
 
 def adopt(model: Model, own: OwnPod) -> None:
@@ -112,14 +113,10 @@ def adopt_found(model: Model, application: Application) -> list[OwnPod]:
 def leaving(model: Model, application: Application, gang: Gang, own: OwnPod) -> None:
     """The pod is about to leave its application: it has ended, or needs nothing any longer."""
     waiting.left(model, own)
-    has_been_placed = own.uid in gang.placed
     gang.placed.pop(own.uid, None)
     if own.is_placeholder:
         _lose_pod(model, application, gang, own)
         return
-    if gang.key is not None and not has_been_placed:
-        gang.left_ns = model.now_ns
-        model.timers.set(model.now_ns + SUCCESSOR_WAIT_NS, Due.GANG, application.id)
     held_rooms.member_left(model, application, gang, own)
     if gang.originator is own:
         others = (one for one in application.pods.values() if one is not own and not one.is_placeholder)
@@ -128,6 +125,7 @@ def leaving(model: Model, application: Application, gang: Gang, own: OwnPod) -> 
 
 def forget(model: Model, application: Application, gang: Gang) -> None:
     """The application is over, and so are the asks that stand for no pod; nobody wants its placeholder pods."""
+    declared.forget(model, gang)
     for own in application.pods.values():
         if own.is_placeholder and own.slot is not None:
             own.slot.state, own.slot.own, own.slot = SlotState.SPENT, None, None
@@ -136,10 +134,6 @@ def forget(model: Model, application: Application, gang: Gang) -> None:
         if slot.stand_in:
             model.effects.append(ReleaseAsk(application.id, slot.stand_in))
             slot.stand_in = ""
-        if slot.own is not None and slot.own.uid in model.virtual:
-            if slot.own.state is PodState.ASKED or slot.own.asks_sent > 1:
-                model.effects.append(ReleaseAsk(application.id, slot.own.uid))
-            spend(model, slot.own)
 
 
 def removed(model: Model, application: Application) -> None:
@@ -164,20 +158,6 @@ def form_later(model: Model, application: Application, gang: Gang, until_ns: int
     without its gang."""
     gang.not_before_ns = until_ns
     model.timers.set(until_ns, Due.GANG, application.id)
-
-
-def spend(model: Model, own: OwnPod) -> None:
-    """A virtual placeholder is over."""
-    slot = own.slot
-    model.virtual.pop(own.uid, None)
-    if own.uid not in model.kept_rooms:
-        model.cache.remove_pod(own.uid)
-    waiting.forget(model, own)
-    model.stop_using_class(own)
-    own.application, own.slot, own.uuid = None, None, ""
-    own.enter(PodTrigger.LEAVE)
-    if slot is not None and slot.own is own:
-        slot.own, slot.state = None, SlotState.SPENT
 
 
 def timeout_ns(model: Model, gang: Gang) -> int:
@@ -229,7 +209,7 @@ def _wanted(model: Model, own: OwnPod) -> Application | None:
     if application is None or gang is None or application.namespace != own.pod.metadata.namespace:
         return None
     is_reserving = gang.stage in (GangStage.RESERVING, GangStage.OPEN)
-    if not is_reserving or gang.kind is PlaceholderKind.VIRTUAL or own.is_unwanted:
+    if not is_reserving or not gang.has_placeholders or own.is_unwanted:
         return None
     if own.pod.metadata.deletion_timestamp is not None or not _is_owned(application, own):
         return None

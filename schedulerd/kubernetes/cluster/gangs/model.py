@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind, TaskGroup
-from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.predicates.node_class import NodeClass
 from schedulerd.kubernetes.reasons.waiting import Waiting
 
 if TYPE_CHECKING:
     from schedulerd.kubernetes.cluster.model import OwnPod
+
+
+ALL_MEMBERS = "members"
+"""The task group of all pods of a PodGroup."""
 
 
 class GangSource(Enum):
@@ -98,28 +100,21 @@ class Slot:
         "group",
         "index",
         "name",
-        "needs_callback",
         "not_before_ns",
         "own",
         "problem",
-        "tries",
     )
 
-    def __init__(self, gang: Gang, group: str, index: int, name: str, tries: int = 0) -> None:
+    def __init__(self, gang: Gang, group: str, index: int, name: str) -> None:
         self._gang = gang
         self._stand_in = ""
         self.group = group
         self.index = index
         self.name = name
-        """Of its pod, or the key of its ask."""
+        """Of its pod."""
         self.own: OwnPod | None = None
-        self.tries = tries
-        """Asks of a virtual one so far: each has a key of its own, also when its gang is formed anew. What the daemon
-        says of an earlier one may come late."""
         self.failures = 0
         """In a row."""
-        self.needs_callback = False
-        """A node refused a virtual placeholder of it after the allocation: the daemon has to ask about every node."""
         self.not_before_ns = 0
         self.problem = ""
         """Why its pod could not be created."""
@@ -166,10 +161,6 @@ class Slot:
             self._gang.standing_in.pop(self, None)
 
 
-ClassKey = tuple[frozenset[tuple[str, int]], NodeClass]
-"""Pods that are interchangeable: same amounts, same demands on nodes."""
-
-
 @dataclass(slots=True, eq=False)
 class Group:
     """A task group of a gang that was formed."""
@@ -177,10 +168,11 @@ class Group:
     name: str
     members: int
     resources: Mapping[str, int]
+    """Of one member, with annotations."""
     declared: TaskGroup | None = None
     """With annotations."""
-    like: Pod | None = None
-    """Otherwise one of its pods."""
+    pattern: OwnPod | None = None
+    """As which pod room for any of its members is judged, if the daemon holds that without placeholder pods."""
     oldest: OwnPod | None = None
     """The oldest of its pods that exist, as which its placeholders count."""
     has_lost_oldest: bool = False
@@ -197,6 +189,7 @@ class Group:
 class Gang:
     source: GangSource
     kind: PlaceholderKind
+    """NONE of a PodGroup."""
     style: GangStyle
     timeout_s: int = 0
     """0: the daemon's default."""
@@ -206,34 +199,24 @@ class Gang:
     annotations: Mapping[str, str] = field(default_factory=dict)
     """About the gang, as they were written."""
     stage: GangStage = GangStage.FORMING
+    has_placeholders: bool = False
+    """Placeholder pods hold its room; otherwise the daemon does, which is told the task groups."""
     originator: OwnPod | None = None
     groups: dict[str, Group] = field(default_factory=dict)
-    classes: dict[ClassKey, str] = field(default_factory=dict)
-    """Names of groups that were not declared by name."""
     slots: dict[str, Slot] = field(default_factory=dict)
     """By name."""
     to_come: dict[Slot, None] = field(default_factory=dict)
     """Slots that are WANTED or CREATING."""
-    tries: int = 0
-    """How often any one placeholder was asked for, at most, before the gang was formed last."""
     standing_in: dict[Slot, None] = field(default_factory=dict)
     """Slots with an ask that stands in for them."""
     placed: dict[str, None] = field(default_factory=dict)
     """Uids of members that count as placed already, or had a node when the gang was formed."""
-    elsewhere: list[str] = field(default_factory=list)
-    """Task groups of pods of a PodGroup that were bound by somebody else in this step."""
     has_counted: bool = False
     """A member was counted as placed in this step: there may be too many placeholders."""
     kept_rooms: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     """By task group and node: uids of placeholders that are gone, and whose members are not placed yet."""
-    without_room: dict[str, Waiting] = field(default_factory=dict)
-    """By key of a virtual placeholder that no node has room for, what the daemon says of it."""
-    held_back: dict[str, Waiting] = field(default_factory=dict)
-    """The same for one that waits for something else, as for room in its queue. The first that was told is shown."""
     shown: Waiting | None = None
     """What all its pods show that have no node."""
-    shown_like: Pod | None = None
-    """The virtual placeholder that waits for that, if it has no room."""
     has_run: bool = False
     """Its application has run: the gang was complete, or somebody else has bound one of its real pods."""
     was_complete: bool = False
@@ -249,8 +232,6 @@ class Gang:
     """When the daemon has placed its first placeholder: its time begins."""
     first_placed_s: int = 0
     """The same as wall time, in seconds since the epoch, of a placeholder that was found bound at a start."""
-    left_ns: int | None = None
-    """When a pod without a node has left its PodGroup: another one may come in its place."""
     is_abandoned: bool = False
     """All its real pods had left; a new one forms it anew."""
     said: str = ""
@@ -261,22 +242,13 @@ class Gang:
     """When it may be formed."""
 
     def clear_slots(self) -> None:
-        self.tries = self.tries_so_far
         self.slots, self.to_come, self.standing_in = {}, {}, {}
         self.placed.clear()
-        self.elsewhere.clear()
-        self.without_room.clear()
-        self.held_back.clear()
         self.shortfall = None
 
     def add_slot(self, group: str, index: int, name: str) -> None:
-        self.slots[name] = Slot(self, group, index, name, self.tries)
+        self.slots[name] = Slot(self, group, index, name)
         self.groups[group].slots += 1
-
-    @property
-    def tries_so_far(self) -> int:
-        """How often any one placeholder was asked for, at most; the next ones get keys after that."""
-        return max((slot.tries for slot in self.slots.values()), default=self.tries)
 
     @property
     def declaration(self) -> tuple[object, ...]:

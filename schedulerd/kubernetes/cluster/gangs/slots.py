@@ -1,37 +1,30 @@
 """Placeholders come and go: each has a slot, which says what is to be done about it.
 
-WANTED ──created or asked for──▶ THERE ──replaced, or no longer needed──▶ SPENT
+WANTED ──────────created───────▶ THERE ──replaced, or no longer needed──▶ SPENT
   ▲    CREATING, until the watch tells the pod │
   └──────── evicted, drained, preempted ───────┘
 """
 
 from __future__ import annotations
 
-import msgspec
-
 from schedulerd.kubernetes.cluster import asking
 from schedulerd.kubernetes.cluster.asking import NO_PREDICATES, NODE_SELECTOR_TAG, PREDICATES_TAG
 from schedulerd.kubernetes.cluster.effects import (
     Ask,
-    ConfirmRelease,
     CreatePod,
     DeletePod,
     PodName,
-    ReleaseAllocation,
     ReleaseAsk,
 )
 from schedulerd.kubernetes.cluster.events import CreateEnded, CreateResult
-from schedulerd.kubernetes.cluster.gangs import held_rooms, placeholder_pods
-from schedulerd.kubernetes.cluster.gangs.membership import back_off, is_made_again, rename, spend, timeout_ns
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, Slot, SlotState
+from schedulerd.kubernetes.cluster.gangs import placeholder_pods
+from schedulerd.kubernetes.cluster.gangs.membership import back_off, is_made_again, rename, timeout_ns
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
 from schedulerd.kubernetes.metadata import gangs as metadata
-from schedulerd.kubernetes.metadata.gangs import PlaceholderKind
-from schedulerd.kubernetes.metadata.pods import read_metadata
-from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod, is_terminal
 from schedulerd.kubernetes.predicates.node_class import HOST_NAME_ATTRIBUTE
 
@@ -40,18 +33,14 @@ TOLD_WITHIN_NS = 60 * SECOND_NS
 
 
 def place(model: Model, application: Application, gang: Gang) -> None:
-    """Creates or asks for every placeholder that is due. Pods are created once the daemon has accepted the application:
-    it rejects a gang that the quotas and limits of its queue would never let in."""
-    if gang.kind is PlaceholderKind.PODS and application.state is not ApplicationState.ACCEPTED:
+    """Creates every placeholder pod that is due, once the daemon has accepted the application: it rejects a gang that
+    the quotas and limits of its queue would never let in."""
+    if application.state is not ApplicationState.ACCEPTED:
         return
     if gang.originator is None:
         return  # no pod is left
     for slot in list(gang.to_come):
-        if slot.not_before_ns > model.now_ns:
-            continue
-        if gang.kind is PlaceholderKind.VIRTUAL:
-            _ask(model, application, gang, slot)
-        else:
+        if slot.not_before_ns <= model.now_ns:
             _create(model, application, gang, slot)
 
 
@@ -68,25 +57,22 @@ def remove_pod(model: Model, own: OwnPod) -> None:
         asking.withdraw(model, own, PodTrigger.LEAVE)
 
 
-def clear(model: Model, application: Application, gang: Gang, *, is_known: bool) -> None:
-    """Gives up all placeholders. `is_known`: the daemon still knows the application. If it does not, asks under
-    way must not wait for the next one of its id."""
+def clear(model: Model, application: Application, gang: Gang) -> None:
+    """Gives up all placeholders."""
     for slot in list(gang.slots.values()):
-        _give_up(model, application, gang, slot, is_known=is_known)
+        _give_up(model, slot)
     end_stand_ins(model, application, gang)
 
 
 def give_up(model: Model, application: Application, gang: Gang, slot: Slot) -> None:
     """The gang needs one placeholder less."""
-    _give_up(model, application, gang, slot, is_known=True)
+    _give_up(model, slot)
     end_stand_ins(model, application, gang)
     model.gangs_due[application.id] = None
 
 
-def _give_up(model: Model, application: Application, gang: Gang, slot: Slot, *, is_known: bool) -> None:
-    if slot.own is not None and gang.kind is PlaceholderKind.VIRTUAL:
-        _end_virtual(model, application, slot, is_known=is_known)
-    elif slot.own is not None:
+def _give_up(model: Model, slot: Slot) -> None:
+    if slot.own is not None:
         remove_pod(model, slot.own)
     slot.state = SlotState.SPENT
 
@@ -140,94 +126,6 @@ def _create(model: Model, application: Application, gang: Gang, slot: Slot) -> N
     slot.state, slot.not_before_ns = SlotState.CREATING, model.now_ns + TOLD_WITHIN_NS
     model.timers.set(slot.not_before_ns, Due.GANG, application.id)
     model.effects.append(CreatePod(application.id, application.namespace, slot.name, body))
-
-
-def _ask(model: Model, application: Application, gang: Gang, slot: Slot) -> None:
-    group, key = gang.groups[slot.group], slot.name if not slot.tries else f"{slot.name}-{slot.tries}"
-    slot.tries += 1
-    pod = _like(model, application, gang, group, key)
-    said = read_metadata(pod, ids=model.settings.application_ids)
-    own = OwnPod(pod.metadata.uid, pod, said, is_placeholder=True, slot=slot, task_group=slot.group)
-    own.application = application
-    slot.own, slot.state = own, SlotState.THERE
-    own.needs_callback = slot.needs_callback
-    model.virtual[key] = own
-    held_rooms.count(model, own)
-    resources = {name: amount for name, amount in group.resources.items() if amount > 0}
-    own.enter(PodTrigger.ASK)
-    own.ask = asking.ask_of(model, own, resources)
-    own.asks_sent = 1
-    model.effects.append(own.ask)
-
-
-def _like(model: Model, application: Application, gang: Gang, group: Group, key: str) -> Pod:
-    """A pod that the ask could stand for, to be judged by the predicates."""
-    if group.like is not None:
-        metadata_of = msgspec.structs.replace(group.like.metadata, name=key, uid=key, deletion_timestamp=None)
-        return msgspec.structs.replace(group.like, metadata=metadata_of)
-    assert gang.originator is not None
-    assert group.declared is not None
-    body = placeholder_pods.body(
-        key,
-        gang.originator.pod,
-        application.id.name,
-        application.queue,
-        group.declared,
-        gang.annotations,
-        scheduler_name=gang.originator.pod.spec.scheduler_name,
-        image=model.settings.placeholder_image,
-    )
-    body["metadata"]["uid"] = key
-    body["metadata"]["creationTimestamp"] = gang.originator.pod.metadata.creation_timestamp
-    body["spec"]["priority"] = gang.originator.pod.spec.priority
-    body["spec"]["preemptionPolicy"] = gang.originator.pod.spec.preemption_policy
-    return convert(Pod, body)
-
-
-def _end_virtual(model: Model, application: Application, slot: Slot, *, is_known: bool) -> None:
-    own = slot.own
-    assert own is not None
-    if is_known and own.uuid:
-        model.effects.append(ReleaseAllocation(application.id, own.uid, own.uuid, "the gang needs it no longer"))
-    if own.state is PodState.ASKED or own.asks_sent > 1:
-        model.effects.append(ReleaseAsk(application.id, own.uid))
-    spend(model, own)
-
-
-def lose(
-    model: Model,
-    application: Application,
-    own: OwnPod,
-    *,
-    confirmed: str = "",
-    refused: str = "",
-    is_rejected: bool = False,
-) -> None:
-    """The virtual placeholder is gone with its node, gives way, was rejected, or cannot be where it was allocated:
-    another one is asked for.
-
-    The new ask leaves before the old one ends, or the daemon would take the gang for complete in between. If the last
-    pod has left in this step, the gang goes with it, or another pod comes in the same step. `confirmed` is the UUID of
-    a release that the daemon waits for. `refused` is why the node does not suit it.
-    """
-    slot, gang, key, uuid = own.slot, application.gang, own.uid, own.uuid
-    is_remade = slot is not None and slot.state is SlotState.THERE and gang is not None and not gang.is_past
-    spend(model, own)
-    if slot is not None and gang is not None and is_remade:
-        slot.state = SlotState.WANTED
-        if is_rejected:
-            back_off(model, application, slot)
-        if is_rejected or gang.originator is None:
-            _stand_in(model, application, gang, slot, own)
-            model.gangs_due[application.id] = None
-        else:
-            _ask(model, application, gang, slot)
-    if confirmed:
-        model.effects.append(ConfirmRelease(confirmed))
-    if refused:
-        model.effects.append(ReleaseAllocation(application.id, key, uuid, refused))
-    # A repeated ask may have been taken after all, and that of a placeholder may be pending again.
-    model.effects.append(ReleaseAsk(application.id, key))
 
 
 def stand_in(model: Model, own: OwnPod) -> None:

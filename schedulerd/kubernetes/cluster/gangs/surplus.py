@@ -5,20 +5,16 @@ bound, or that was created with its node: that member's placeholder would hold r
 wait for it. So one is given up here. None comes back when such a member ends, as none does after a swap.
 
 A member that is deleted before it has a node keeps its placeholder: as many members are wanted as before, and the pod
-that is made in its place takes it. The pods of a PodGroup all exist, so there none is kept for long: if no such pod
-comes, a gang that waits is formed anew of the pods that are left, and one that runs needs one placeholder less.
+that is made in its place takes it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-
 from schedulerd.kubernetes.cluster import joining
 from schedulerd.kubernetes.cluster.asking import task_group_of
 from schedulerd.kubernetes.cluster.gangs import slots
-from schedulerd.kubernetes.cluster.gangs.declaration import age
-from schedulerd.kubernetes.cluster.gangs.membership import SUCCESSOR_WAIT_NS, is_made_again
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot, SlotState
+from schedulerd.kubernetes.cluster.gangs.membership import is_made_again
+from schedulerd.kubernetes.cluster.gangs.model import Gang, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 
 
@@ -39,11 +35,7 @@ def runs_elsewhere(model: Model, own: OwnPod) -> None:
         return  # somebody else cannot make the gang smaller
     if _is_new(gang, own):
         _count(model, own.application, gang, own)
-        name = task_group_of(model, own)
-        if gang.key is None:
-            _count_in(gang, name)
-        else:
-            gang.elsewhere.append(name)
+        _count_in(gang, task_group_of(own))
 
 
 def give_up_surplus(model: Model, application: Application, gang: Gang) -> None:
@@ -51,32 +43,12 @@ def give_up_surplus(model: Model, application: Application, gang: Gang) -> None:
     if not gang.has_counted:
         return
     gang.has_counted = False
-    for name in _groups_with_one_less(model, application, gang):
-        _count_in(gang, name)
     surplus = [group for group in gang.groups.values() if group.left + group.placed > group.slots]
     left = _left(gang) if surplus else {}
     for group in surplus:
         # Some may be on their way out: a swap may have been under way for one of these very pods.
         of_group = left.get(group.name, [])
         _give_up(model, application, gang, of_group, len(of_group) + group.placed - group.slots)
-
-
-def lacks_successors(model: Model, application: Application, gang: Gang) -> bool:
-    """No pods have come in the place of those that have left the PodGroup, and the gang has to be formed anew."""
-    if gang.left_ns is None or model.now_ns < gang.left_ns + SUCCESSOR_WAIT_NS:
-        return False
-    gang.left_ns = None
-    if gang.stage not in (GangStage.RESERVING, GangStage.OPEN):
-        return False
-    waiting = (own for own in application.pods.values() if not own.is_placeholder and not own.node)
-    taken = Counter(task_group_of(model, own) for own in waiting)
-    too_many = {group: group.left - taken[group.name] for group in gang.groups.values()}
-    if not gang.has_run:
-        return any(number > 0 for number in too_many.values())
-    left = _left(gang)
-    for group, number in too_many.items():
-        _give_up(model, application, gang, left.get(group.name, []), number)
-    return False
 
 
 def _is_new(gang: Gang, own: OwnPod) -> bool:
@@ -113,24 +85,3 @@ def _left(gang: Gang) -> dict[str, list[Slot]]:
 def _use(slot: Slot) -> tuple[bool, bool, int]:
     """Those that hold room are given up last."""
     return slot.own is not None and bool(slot.own.uuid), slot.own is not None, -slot.index
-
-
-def _groups_with_one_less(model: Model, application: Application, gang: Gang) -> list[str]:
-    """Of a PodGroup the oldest pods without a node keep their placeholders, as after a start: for each pod with a node
-    elsewhere its own group, if it has more than these need, else the last one that has."""
-    names, gang.elsewhere = gang.elsewhere, []
-    if not names:
-        return []
-    number = max(0, sum(group.left for group in gang.groups.values()) - len(names))
-    others = (own for own in application.pods.values() if not own.is_placeholder and not own.node)
-    wanted = Counter(task_group_of(model, own) for own in sorted(others, key=age)[:number])
-    surplus = {group.name: group.left - wanted[group.name] for group in gang.groups.values()}
-    with_more = [name for name, number in surplus.items() if number > 0]
-    found = []
-    for name in names:
-        while with_more and not surplus[with_more[-1]]:
-            with_more.pop()
-        if surplus.get(name, 0) > 0 or with_more:
-            found.append(name if surplus.get(name, 0) > 0 else with_more[-1])
-            surplus[found[-1]] -= 1
-    return found

@@ -251,7 +251,8 @@ def test_a_level_that_the_partition_does_not_have_is_told() -> None:
         (
             '[{"name": "w", "min": 1, "size": 1}]',
             (
-                "task group 0 must have no other key than 'begun', 'hostPorts', 'max', 'min', 'name', 'resources', "
+                "task group 0 must have no other key than 'allowPreemptOther', 'allowPreemptSelf', "
+                "'begun', 'hostPorts', 'max', 'min', 'name', 'priority', 'resources', "
                 "'tags', 'topology'"
             ),
         ),

@@ -79,8 +79,8 @@ def test_all_that_waits_goes_in_one_message(world: World) -> None:
     assert world.tally.calls == {
         CallKind.PREDICATES: 2,
         CallKind.PREEMPTION_PREDICATES: 1,
-        CallKind.STATE_DUMP: 0,
         CallKind.HOLD: 0,
+        CallKind.STATE_DUMP: 0,
         CallKind.POD: 0,
         CallKind.SCHEDULING_STATE: 2,
         CallKind.EVENT: 2,
@@ -124,7 +124,6 @@ def test_an_answer_counts_once_and_only_while_it_is_waited_for(world: World) -> 
         CallKind.PREDICATES: 4,
         CallKind.PREEMPTION_PREDICATES: 1,
         CallKind.STATE_DUMP: 0,
-        CallKind.HOLD: 0,
         CallKind.POD: 0,
     }
 
