@@ -139,6 +139,14 @@ def is_originator(own: OwnPod) -> bool:
     return gang is not None and gang.originator is own
 
 
+def priority(model: Model, own: OwnPod) -> int:
+    """Of its PodGroup, if that has one, else its own."""
+    known = declaration.known_group(model, own.group) if own.group is not None else None
+    if known is not None and known.priority is not None:
+        return known.priority
+    return own.pod.spec.priority or 0
+
+
 def first_pod(application: Application) -> OwnPod:
     """The one whose tags the application gets."""
     if application.gang is not None and application.gang.originator is not None:

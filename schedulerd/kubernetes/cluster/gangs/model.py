@@ -45,6 +45,10 @@ class KnownGroup:
     min_member: int
     """0: no gang, each pod for itself."""
     timeout_s: int = 0
+    wishes: Mapping[str, str] = field(default_factory=dict)
+    """Its topology, and how it is preempted; as tags of its application."""
+    priority: int | None = None
+    """Of all its pods; None: each has its own."""
 
 
 class GangAge(NamedTuple):
@@ -194,6 +198,8 @@ class Gang:
     declared: tuple[TaskGroup, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
     """About the gang, as they were written."""
+    wishes: Mapping[str, str] = field(default_factory=dict)
+    """Its topology, and how it is preempted; as tags of its application."""
     stage: GangStage = GangStage.FORMING
     has_placeholders: bool = False
     """Placeholder pods hold its room; otherwise the daemon does, which is told the task groups."""
@@ -243,7 +249,7 @@ class Gang:
     @property
     def declaration(self) -> tuple[object, ...]:
         """Equal for gangs that were declared alike."""
-        return self.source, self.kind, self.style, self.timeout_s, self.declared
+        return self.source, self.kind, self.style, self.timeout_s, self.declared, self.wishes
 
     def enter(self, trigger: GangTrigger) -> None:
         """Moves the gang to its next stage. Raises IllegalMove if the table has no such move."""
