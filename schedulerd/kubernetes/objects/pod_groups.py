@@ -62,11 +62,21 @@ class PodGroupSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     priority: int | None = None
 
 
+class GroupCondition(msgspec.Struct, frozen=True, gc=False):
+    type: str = ""
+    status: str = ""
+
+
+class PodGroupStatus(msgspec.Struct, frozen=True, gc=False):
+    conditions: tuple[GroupCondition, ...] | None = None
+
+
 class PodGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """scheduling.k8s.io, from v1alpha2 on."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
 
 
 class WorkloadGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):

@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
@@ -14,10 +15,11 @@ from schedulerd.kubernetes.metadata.gangs import InvalidGang, task_groups
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.meta import ObjectMeta
 from schedulerd.kubernetes.objects.pod import Pod
-from schedulerd.kubernetes.objects.pod_groups import PodGroup
-from tests.kubernetes.builders import node
+from schedulerd.kubernetes.objects.pod_groups import GroupCondition, PodGroup, PodGroupStatus
+from tests.kubernetes.builders import node, placed
 from tests.kubernetes.cluster.gang_play import grouped, grouping, member, pod_group, started
 from tests.kubernetes.cluster.play import Play, of, own
+from tests.kubernetes.reasons.reader import FAILED
 
 REQUIRED = {"schedulerd.io/topology-required": "rack"}
 
@@ -133,3 +135,32 @@ def test_the_daemon_is_told_when_a_pod_group_needs_another_number() -> None:
     effects = play.put(pod_group(3))
     assert declared(effects)[1] == [{"name": "members", "min": 3}]
     assert of(play.tell(v.ApplicationAccepted(added.application_id)), e.AddApplication) == []
+
+
+def told(effects: list[e.Effect]) -> list[tuple[bool, str, int]]:
+    return [(one.is_true, one.reason, one.generation) for one in of(effects, e.PatchGroupCondition)]
+
+
+def with_status(group: PodGroup, status: str) -> PodGroup:
+    condition = GroupCondition("PodGroupScheduled", status)
+    return replace(group, status=PodGroupStatus((condition,)))
+
+
+def test_the_condition_of_a_pod_group_says_that_it_finds_no_node_and_once_that_it_runs() -> None:
+    group = scheduling_group()
+    group = replace(group, metadata=replace(group.metadata, uid="g1", generation=4))
+    play = with_scheduling_group(group)
+    pods = [of_scheduling_group("p0"), of_scheduling_group("p1")]
+    (added,) = of(play.put(*pods), e.AddApplication)
+    waits = [v.PendingReasonTold(added.application_id, pod.metadata.uid, FAILED) for pod in pods]
+    assert told(play.all(v.ApplicationAccepted(added.application_id), *waits)) == [(False, "Unschedulable", 4)]
+    for pod in pods:
+        play.bind(pod.metadata.uid, "n")
+    assert told(play.put(placed(pods[0], "n"))) == []
+    assert told(play.put(placed(pods[1], "n"))) == [(True, "Scheduled", 4)]
+    play.put(with_status(group, "True"))
+    assert told(play.gone(placed(pods[1], "n"))) == []
+    (again,) = [of_scheduling_group("p2")]
+    effects = play.put(again)
+    effects += play.all(v.PendingReasonTold(added.application_id, "p2", FAILED))
+    assert told([*effects, *play.wait(100)]) == [], "it is never taken back"

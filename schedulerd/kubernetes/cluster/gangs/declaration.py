@@ -198,16 +198,24 @@ def put_group(model: Model, thing: CoschedulingPodGroup | PodGroup | Workload) -
         key = GroupKey(GangSource.KUBERNETES, about.namespace, about.name)
         gang = thing.spec.scheduling_policy.gang
         number = 0 if gang is None else max(0, gang.min_count)
-        groups[""] = KnownGroup(number, wishes=_wishes(thing), priority=thing.spec.priority)
+        is_scheduled = any(
+            (one.type, one.status) == ("PodGroupScheduled", "True") for one in thing.status.conditions or ()
+        )
+        groups[""] = KnownGroup(
+            number,
+            wishes=_wishes(thing),
+            priority=thing.spec.priority,
+            uid=about.uid,
+            generation=about.generation,
+            is_scheduled=is_scheduled,
+        )
     else:
         key = GroupKey(GangSource.KUBERNETES, about.namespace, about.name)
         for one in thing.spec.pod_groups or ():
             groups[one.name] = KnownGroup(0 if one.policy.gang is None else max(0, one.policy.gang.min_count))
     model.unreadable_groups.pop(key, None)
-    if model.gang_groups.get(key) == groups:
-        return None
-    model.gang_groups[key] = groups
-    return key
+    before, model.gang_groups[key] = model.gang_groups.get(key), groups
+    return key if before != groups else None
 
 
 def _wishes(thing: PodGroup) -> dict[str, str]:

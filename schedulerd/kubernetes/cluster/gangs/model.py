@@ -49,6 +49,11 @@ class KnownGroup:
     """Its topology, and how it is preempted; as tags of its application."""
     priority: int | None = None
     """Of all its pods; None: each has its own."""
+    uid: str = field(default="", compare=False)
+    """Of a PodGroup of Kubernetes; empty of others."""
+    generation: int = field(default=0, compare=False)
+    is_scheduled: bool = field(default=False, compare=False)
+    """Its condition says so already."""
 
 
 class GangAge(NamedTuple):
@@ -222,6 +227,12 @@ class Gang:
     progress: GangProgress = GangProgress.WAITS
     has_failed_pods: bool = False
     """Hard: happens once."""
+    group_told_ns: int | None = None
+    """When the condition of its PodGroup was written last, that it finds no node."""
+    group_waits_since_ns: int = 0
+    """Wall time since when that says so."""
+    group_is_told: bool = False
+    """The condition of its PodGroup was written, that it is scheduled."""
     refusal_told: str = ""
     """Why a placeholder could not be created, as the last event about that says."""
     short_since_ns: int | None = None
