@@ -12,11 +12,12 @@ from heapq import heappop, heappush
 from itertools import chain, islice
 
 from schedulerd.core.language.alarms import Alarm
+from schedulerd.core.language.commands import PlacementConstraint
 from schedulerd.core.language.facts.fact import ReleaseCause
 from schedulerd.core.language.fsm import move
 from schedulerd.core.language.lifecycles import GANG, GangState, GangTrigger
 from schedulerd.core.language.resources import Items, Resources
-from schedulerd.core.language.task_groups import DeclaredGroup
+from schedulerd.core.language.task_groups import TOGETHER_MAX, DeclaredGroup
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.dismantle import clear_stepwise
 from schedulerd.core.state.pending.ask_group import AskGroup
@@ -167,6 +168,7 @@ class Gang:
         "declared",
         "demands",
         "domains",
+        "each_has_slot",
         "first_asked_ns",
         "fits",
         "held",
@@ -186,8 +188,11 @@ class Gang:
         self.task_groups: dict[str, TaskGroup] = {}
         self.declared: dict[str, DeclaredGroup] = {}
         """The task groups that the application declares; empty if its RM asks for placeholders."""
-        self.domains: dict[str, str] = {}
-        """By task group with a required topology: the node selector of the domain that was chosen for it."""
+        self.domains: dict[str, PlacementConstraint] = {}
+        """By task group with a required topology: the domain that it is bound to (`actions.gang_domains`)."""
+        self.each_has_slot = False
+        """Whether each member has a slot of its own, with its tags; else all members of a request class share one
+        ask."""
         self.state: GangState | None = None
         """None if its RM asks for placeholders."""
         self.requeue_alarm: Alarm | None = None
@@ -241,6 +246,11 @@ class Gang:
     def waits(self) -> bool:
         """Whether its real asks wait: for placeholders, or for further members."""
         return self.pending > 0 or self.state is GangState.FORMING
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it needs too many members to allocate them in one step."""
+        return sum(one.min for one in self.declared.values()) > TOGETHER_MAX
 
     def is_full(self, name: str) -> bool:
         """Whether a task group has as many members as it may have, with those that are about to take a slot."""
