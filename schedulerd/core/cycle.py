@@ -151,7 +151,7 @@ def _swap(context: StepContext, run: Run) -> Outcome:
     if not partition.swaps:
         return Outcome.NOTHING
     before = len(partition.slots_leaving)
-    has_begun = swaps.swap_next(context, partition)
+    has_begun = swaps.swap_next(context, partition, run.allocations_max - run.allocated)
     run.allocated += max(0, len(partition.slots_leaving) - before - 1)  # those of a gang are begun together
     return Outcome.ALLOCATED if has_begun else Outcome.NOTHING
 

@@ -16,6 +16,7 @@ from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.actions import allocating, gang_domains, gang_time, releases, reservations, retries
+from schedulerd.core.state.constraints.expressions import first_unmet
 from schedulerd.core.state.ledger import commit, commit_together
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
@@ -32,6 +33,10 @@ from schedulerd.core.state.step_context import StepContext
 PLANNED_CLASSES_MAX = 16
 """Request classes of a gang that are planned before anything is allocated; with more, the plan would cost too much."""
 
+PLANNED_AND_MADE_MAX = 256
+"""Most allocations of a gang that are planned and made in one step; more are made in the next one, if the plan still
+holds then."""
+
 AskEach: TypeAlias = Callable[[StepContext, Partition, Application], None]
 """Gives each member a slot of its own (`slots.ask_each`)."""
 
@@ -42,7 +47,7 @@ class Held(Enum):
     ALL = auto()
     NONE = auto()
     UNFINISHED = auto()
-    """There was too much to count for one step: it goes on in the next one."""
+    """There was too much to do for one step: it goes on in the next one."""
 
 
 def are_held_together(application: Application) -> bool:
@@ -57,6 +62,10 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
     gang = application.gang
     assert gang is not None
     placing: PlannedPlacing | _MadePlacing = PlannedPlacing(partition)
+    kept, gang.plan = gang.plan, None
+    if kept is not None and _still_holds(partition, application, kept):
+        _carry_out(context, partition, application, kept, placing, ask_each)
+        return Held.ALL
     if not gang.is_large and not _can_be_planned(_waiting(application)):
         ask_each(context, partition, application)
         placing = _MadePlacing(context, partition, application)
@@ -74,6 +83,10 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
     partition.retry_timers.budget.visits += planner.visits + placing.visits
     if not is_counted:
         return Held.UNFINISHED
+    is_long = plan is not None and sum(len(nodes) for _, nodes in plan.nodes) > PLANNED_AND_MADE_MAX
+    if is_long and kept is None and isinstance(placing, PlannedPlacing):
+        gang.plan = plan
+        return Held.UNFINISHED
     if plan is not None:
         _carry_out(context, partition, application, plan, placing, ask_each)
         return Held.ALL
@@ -84,6 +97,26 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
         if one.pending_class in index and one.pending_class not in index.blocked_by:
             retries.mark_unschedulable(context, partition, one.pending_class, one.first())
     return Held.NONE
+
+
+def _still_holds(partition: Partition, application: Application, plan: GangPlan) -> bool:
+    """Whether a plan of an earlier step can be carried out: it is for all slots that are asked for now, and each node
+    still takes all that is planned there."""
+    waiting = _waiting(application)
+    if len(waiting) != len(plan.nodes) or _is_blocked(application, waiting):
+        return False
+    taken: dict[Node, Resources] = {}
+    for group, nodes in plan.nodes:
+        if group not in waiting or group.pending != len(nodes):
+            return False
+        constraint, domain = group.request_class.constraint, plan.domains.get(group.task_group, ())
+        for node in nodes:
+            if node not in taken:
+                expressions = (*(constraint.node if constraint is not None else ()), *domain)
+                if not node.ordered or first_unmet(expressions, node.attribute) is not None:
+                    return False
+            taken.setdefault(node, Resources()).add(group.request_class.items)
+    return all(node.free.lacks(amounts.items()) is None for node, amounts in taken.items())
 
 
 def _can_be_planned(waiting: Sequence[AskGroup]) -> bool:

@@ -25,13 +25,11 @@ from schedulerd.core.state.pending.asks import admits_group, requeue, update_gro
 from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.step_context import StepContext
 
-SWAPS_MAX = 200
-"""Most swaps of a gang that is too large for one step (`Gang.is_large`)."""
 
-
-def swap_next(context: StepContext, partition: Partition) -> bool:
+def swap_next(context: StepContext, partition: Partition, most: int) -> bool:
     """Starts the next swap of a real ask, and all those of a gang that declares its task groups: its members are
-    allocated in one step, unless they are too many. False if no ask can have one."""
+    allocated in one step, unless it is too large for that (`Gang.is_large`): then up to `most` of them. False if no
+    ask can have one."""
     begun = 0
     while partition.swaps:
         application = next(iter(partition.swaps))
@@ -45,7 +43,7 @@ def swap_next(context: StepContext, partition: Partition) -> bool:
         if _begin(context, partition, application, task_group, group):
             begun += 1
             gang = application.gang
-            if gang is None or not gang.declared or (gang.is_large and begun == SWAPS_MAX):
+            if gang is None or not gang.declared or (gang.is_large and begun >= most):
                 return True
     return False
 

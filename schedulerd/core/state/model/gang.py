@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.commands import PlacementConstraint
@@ -23,6 +24,9 @@ from schedulerd.core.state.model.dismantle import clear_stepwise
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import RequestClass
+
+if TYPE_CHECKING:
+    from schedulerd.core.state.nodes.gang_plan import GangPlan
 
 
 class TaskGroup:
@@ -176,6 +180,7 @@ class Gang:
         "idle_since_ns",
         "is_check_postponed",
         "pending",
+        "plan",
         "promised",
         "requeue_alarm",
         "requeued",
@@ -199,6 +204,8 @@ class Gang:
         """Rings when it may gather again, after its time was over."""
         self.requeued = 0
         """How often its time was over."""
+        self.plan: GangPlan | None = None
+        """Nodes for all its slots, found in the step before."""
         self.bound_ns = 0
         """When it was bound to a domain, to hold its slots one by one there."""
         self.all_or_none: tuple[tuple[RequestClass, int], ...] = ()
@@ -304,10 +311,10 @@ class Gang:
         self.requeue(group)
 
     def requeue(self, group: AskGroup) -> None:
-        """Enters the group, if it is ready, into the heap of possible swaps: its position changed, or it may be tried
-        again."""
+        """Enters the group, if it is ready and there are idle placeholders for it, into the heap of possible swaps: its
+        position changed, or it may be tried again."""
         task_group = self.task_groups.get(group.task_group)
-        if task_group is not None and group in task_group.waiting and group.has_ready:
+        if task_group is not None and task_group.has_idle and group in task_group.waiting and group.has_ready:
             self._tickets += 1
             heappush(self._swaps, (group.key(), self._tickets, task_group, group))
 
@@ -316,7 +323,7 @@ class Gang:
         del self.task_groups[group.task_group].waiting[group]
 
     def dismantle(self) -> Iterator[None]:
-        self.deadlock_alarm = None
+        self.deadlock_alarm = self.plan = None
         for task_group in self.task_groups.values():
             yield from task_group.dismantle()
         yield from clear_stepwise(self._swaps, self.task_groups)
