@@ -11,6 +11,7 @@ from enum import Enum, auto
 from itertools import islice
 from typing import TypeAlias
 
+from schedulerd.core.language.commands import Expression
 from schedulerd.core.language.facts.fact import WithdrawCause
 from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.language.lifecycles import GangState
@@ -22,7 +23,7 @@ from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.nodes.gang_plan import GangPlan, Planner
-from schedulerd.core.state.nodes.placing import PlannedPlacing
+from schedulerd.core.state.nodes.placing import PlannedPlacing, RoughPlacing
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.asks import update_pending_classes
@@ -57,8 +58,8 @@ def are_held_together(application: Application) -> bool:
 
 def hold_all(context: StepContext, partition: Partition, application: Application, ask_each: AskEach) -> Held:
     """Holds room for all slots that have none, or allocates their members; if one of them has no node then, does
-    nothing. For a gang that is too large for one step it is enough that there may be room for all: then its slots are
-    held one by one."""
+    nothing. Of a gang that is too large for one step, the slots are held one by one then, in the domains that have room
+    for all of them."""
     gang = application.gang
     assert gang is not None
     placing: PlannedPlacing | _MadePlacing = PlannedPlacing(partition)
@@ -66,31 +67,31 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
     if kept is not None and _still_holds(partition, application, kept):
         _carry_out(context, partition, application, kept, placing, ask_each)
         return Held.ALL
-    if not gang.is_large and not _can_be_planned(_waiting(application)):
+    if gang.is_large:
+        placing = RoughPlacing(partition)
+    elif not _can_be_planned(_waiting(application)):
         ask_each(context, partition, application)
         placing = _MadePlacing(context, partition, application)
     waiting = _waiting(application)
     planner = Planner(partition, gang, waiting, placing)
     blocked_since_ns = application.blocked_since_ns
-    is_counted, plan, may_fit = planner.is_ready(), None, False
-    if is_counted and not _is_blocked(application, waiting):
-        plan = planner.plan() if not gang.is_large else None
-        may_fit = planner.may_fit() if gang.is_large else plan is not None
-    if is_counted and not may_fit:
+    is_counted = planner.is_ready()
+    plan = planner.plan() if is_counted and not _is_blocked(application, waiting) else None
+    if is_counted and plan is None:
         placing.back_to(0)
         application.blocked_since_ns = blocked_since_ns
         is_counted = planner.is_ready(if_empty=True)
     partition.retry_timers.budget.visits += planner.visits + placing.visits
     if not is_counted:
         return Held.UNFINISHED
-    is_long = plan is not None and sum(len(nodes) for _, nodes in plan.nodes) > PLANNED_AND_MADE_MAX
-    if is_long and kept is None and isinstance(placing, PlannedPlacing):
-        gang.plan = plan
-        return Held.UNFINISHED
-    if plan is not None:
-        _carry_out(context, partition, application, plan, placing, ask_each)
+    if plan is not None and gang.is_large:
+        _begin_single(context, partition, application, plan.domains, ask_each)
         return Held.ALL
-    if may_fit and hold_singly(context, partition, application, ask_each):
+    if plan is not None:
+        if kept is None and type(placing) is PlannedPlacing and plan.size > PLANNED_AND_MADE_MAX:
+            gang.plan = plan
+            return Held.UNFINISHED
+        _carry_out(context, partition, application, plan, placing, ask_each)
         return Held.ALL
     index = partition.root.pending_index
     for one in _waiting(application):
@@ -277,16 +278,29 @@ def hold_singly(context: StepContext, partition: Partition, application: Applica
     partition.retry_timers.budget.visits += planner.visits
     if chosen is None:
         return False
-    gang_domains.bind(partition, application, chosen)
+    _begin_single(context, partition, application, chosen, ask_each)
+    return True
+
+
+def _begin_single(
+    context: StepContext,
+    partition: Partition,
+    application: Application,
+    domains: Mapping[str, Sequence[Expression]],
+    ask_each: AskEach,
+) -> None:
+    """From now on the slots are held one by one, in these domains."""
+    gang = application.gang
+    assert gang is not None
+    gang_domains.bind(partition, application, domains)
     if not gang.is_large:
         ask_each(context, partition, application)
-    if chosen:
+    if domains:
         gang.bound_ns = context.now_ns
         partition.bound_gangs[application] = None
     gang.all_or_none = ()
     update_pending_classes(partition, application)
     partition.touch(application.queue)
-    return True
 
 
 def hold_together(context: StepContext, partition: Partition, application: Application) -> bool:

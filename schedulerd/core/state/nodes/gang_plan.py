@@ -13,9 +13,10 @@ from heapq import nsmallest
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from schedulerd.core.language.commands import Expression, Operator
-from schedulerd.core.state.nodes.packing import Bin, fits, rank
+from schedulerd.core.state.nodes.packing import Bin, packed, rank
 
 if TYPE_CHECKING:
+    from schedulerd.core.language.resources import Resources
     from schedulerd.core.language.task_groups import DeclaredGroup
     from schedulerd.core.state.model.gang import Gang
     from schedulerd.core.state.model.node import Node
@@ -41,6 +42,11 @@ class GangPlan(NamedTuple):
     """The nodes for the pending slots of each group."""
     domains: dict[str, tuple[Expression, ...]]
     """By task group: the domain that a required level was decided to be."""
+
+    @property
+    def size(self) -> int:
+        """How many slots get a node."""
+        return sum(len(nodes) for _, nodes in self.nodes)
 
 
 class Planner:
@@ -80,23 +86,6 @@ class Planner:
         if first is not None and first.whole_level and names[0] not in self._gang.domains:
             return self._plan if self._place_whole(names, first) else None
         return self._plan if all(self._place(name, ()) for name in names) else None
-
-    def may_fit(self) -> bool:
-        """Whether there may be room for all slots, as far as is known without a plan: each request class alone fits, in
-        one domain where one is required. Certain for a gang of one request class."""
-        required: list[tuple[str, list[AskGroup]]] = []
-        for name, groups in self._groups.items():
-            group = self._gang.declared[name]
-            if group.whole_required and name not in self._gang.domains:
-                required.append((group.whole_required, [one for some in self._groups.values() for one in some]))
-            if group.required_topology and name not in self._gang.domains:
-                required.append((group.required_topology, groups))
-        for level, groups in required:
-            attribute = self._partition.spec.topology_attribute(level)
-            if attribute is None or not self._with_room(groups, attribute, ()):
-                return False
-        wanted = self._wanted(group for groups in self._groups.values() for group in groups)
-        return all(self._rooms(one, "", ()).get("", 0) >= count for one, count in wanted.items())
 
     def _place_whole(self, names: Sequence[str], first: DeclaredGroup) -> bool:
         """All task groups have one level in common."""
@@ -248,29 +237,33 @@ class Planner:
         group = self._gang.declared[name]
         levels = [] if name in self._gang.domains else [group.whole_level, group.level]
         found = [self._partition.spec.topology_attribute(level) for level in levels if level]
-        return [*([""] if self._gang.is_large else []), *(one for one in found if one is not None)]
+        return [one for one in found if one is not None]
 
     def domains_if_empty(self) -> dict[str, tuple[Expression, ...]] | None:
         """For each task group with a required level and no domain yet, the domain to hold its slots one by one in: one
         that could have all of them if nothing ran there, and has room for most of them now. None if there is none."""
         found: dict[str, tuple[Expression, ...]] = {}
+        left: dict[Node, Resources] = {}
         names = [name for name in self._groups if name not in self._gang.domains]
         whole = self._gang.declared[names[0]].whole_required if names else ""
         if whole:
-            chosen = self._if_empty([group for name in names for group in self._groups[name]], whole, ())
+            chosen = self._if_empty([group for name in names for group in self._groups[name]], whole, (), {})
             if chosen is None:
                 return None
             found = dict.fromkeys(names, (chosen,))
         for name in names:
             level, within = self._gang.declared[name].required_topology, found.get(name, ())
             if level:
-                chosen = self._if_empty(self._groups[name], level, within)
+                chosen = self._if_empty(self._groups[name], level, within, left)
                 if chosen is None:
                     return None
                 found[name] = (*within, chosen)
         return found
 
-    def _if_empty(self, groups: Sequence[AskGroup], level: str, within: Sequence[Expression]) -> Expression | None:
+    def _if_empty(
+        self, groups: Sequence[AskGroup], level: str, within: Sequence[Expression], left: dict[Node, Resources]
+    ) -> Expression | None:
+        """`left` is what the nodes would have, if not all, for these groups, and what they would have after them."""
         attribute = self._partition.spec.topology_attribute(level)
         if attribute is None:
             return None
@@ -291,8 +284,10 @@ class Planner:
                 if all(node.attribute(one.key) in one.values for one in within)
             ]
             self.visits += len(nodes)
-            bins = [Bin(node.capacity.minus(node.occupied), 1, node) for node in nodes]
-            if fits(self._partition, wanted.items(), bins):
+            bins = [Bin(left[node] if node in left else node.capacity.minus(node.occupied), 1, node) for node in nodes]
+            rest = packed(self._partition, wanted.items(), bins)
+            if rest is not None:
+                left.update((one.node, one.room) for one in rest if one.node is not None)
                 return Expression(attribute, Operator.IN, (value,))
         return None
 

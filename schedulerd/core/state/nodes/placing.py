@@ -43,7 +43,7 @@ class PlannedPlacing:
 
     def __init__(self, partition: Partition) -> None:
         self._partition = partition
-        self._chosen: list[tuple[Node, RequestClass]] = []
+        self._chosen: list[tuple[Node, RequestClass, int]] = []
         self.left: dict[Node, Resources] = {}
         self.visits = 0
         """Nodes visited."""
@@ -80,17 +80,17 @@ class PlannedPlacing:
 
     def back_to(self, mark: int) -> None:
         while len(self._chosen) > mark:
-            node, request_class = self._chosen.pop()
-            self.left[node].add(request_class.items)
+            node, request_class, count = self._chosen.pop()
+            self.left[node].add(request_class.items, count)
 
-    def _choose(self, node: Node, request_class: RequestClass) -> bool:
+    def _choose(self, node: Node, request_class: RequestClass, count: int = 1) -> bool:
         """Returns whether one more has room there."""
         left = self.left.get(node)
         if left is None:
             left = self.left[node] = Resources(node.free)
         for name, amount in request_class.items:
-            left[name] -= amount
-        self._chosen.append((node, request_class))
+            left[name] -= amount * count
+        self._chosen.append((node, request_class, count))
         return _fits(request_class, left)
 
     def _entry(self, node: Node) -> _Entry:
@@ -102,6 +102,32 @@ class PlannedPlacing:
         if node.free is not node.available or node.predicate_reserved:
             available = node.available_beside_checks.minus(node.free).plus(left)
         return node.scoring.score(node.capacity, available), node.node_id, node
+
+
+class RoughPlacing(PlannedPlacing):
+    """Only finds out whether there is room: it fills one node after the other, which costs a visit for each node and
+    not for each allocation."""
+
+    __slots__ = ()
+
+    def take(self, group: AskGroup, count: int, within: Collection[Node] | None) -> list[Node]:
+        request_class, chosen = group.request_class, []
+        among = (
+            (entry[2] for entry in self._partition.candidates(request_class).with_room(request_class))
+            if within is None
+            else within
+        )
+        for node in among:
+            free = self.left.get(node, node.free)
+            each = min((free[name] // amount for name, amount in request_class.items), default=count)
+            here = min(each, count - len(chosen))
+            self.visits += 1
+            if here > 0:
+                self._choose(node, request_class, here)
+                chosen += [node] * here
+                if len(chosen) == count:
+                    break
+        return chosen
 
 
 def _fits(request_class: RequestClass, free: Resources) -> bool:

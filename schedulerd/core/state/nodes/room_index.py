@@ -46,8 +46,7 @@ class RoomIndex:
     __slots__ = ("_attribute", "_expressions", "_if_empty", "_items", "_value_of", "asked", "changed", "domains")
 
     def __init__(self, attribute: str, request_class: RequestClass, *, if_empty: bool) -> None:
-        """With '' as the attribute all nodes are one domain, ''. `if_empty`: the room that there would be if nothing
-        ran on the nodes."""
+        """`if_empty`: of the room that there would be if nothing ran on the nodes."""
         self._attribute = attribute
         self._items = request_class.items
         self._expressions = request_class.constraint.node if request_class.constraint is not None else ()
@@ -78,7 +77,7 @@ class RoomIndex:
 
     def value_on(self, node: Node) -> str | None:
         """The domain of the node; None if it is in none."""
-        return node.attribute(self._attribute) if self._attribute else ""
+        return node.attribute(self._attribute)
 
     def _count(self, node: Node) -> None:
         before = self._value_of.pop(node, None)

@@ -101,13 +101,13 @@ def test_an_index_of_room_that_is_wrong_is_noticed() -> None:
     talk = Conversation(a_scheduler())
     talk.register(a_partition_spec())
     talk.connect()
-    talk.nodes(a_node("n1", {"memory": 30}), a_node("n2", {"memory": 10}))
+    talk.nodes(*[a_node(f"n{at}", {"memory": 10 * at}, attributes={"r": "a"}) for at in (3, 1)])
     partition = talk.model()
-    index = partition.rooms.of(partition, "", partition.request_class_of(an_ask("k", 10)))
+    index = partition.rooms.of(partition, "r", partition.request_class_of(an_ask("k", 10)))
     index.refresh(10)
     assert violations(talk.scheduler) == []
-    index.domains[""].nodes[partition.nodes["n1"]] -= 1
+    index.domains["a"].nodes[partition.nodes["n3"]] -= 1
     assert violations(talk.scheduler) == [
-        "[rm-1]default: an index of room has ('', 2) of node n1, which has 3 in ''",
-        "[rm-1]default: an index of room has 4 in '', which is not the sum of its nodes",
+        "[rm-1]default: an index of room has ('a', 2) of node n3, which has 3 in 'a'",
+        "[rm-1]default: an index of room has 4 in 'a', which is not the sum of its nodes",
     ]
