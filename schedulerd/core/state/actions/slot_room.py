@@ -154,7 +154,9 @@ class _MadePlacing:
         self.left: Mapping[Node, Resources] = {}
         self.visits = 0
 
-    def take(self, group: AskGroup, count: int, within: Collection[Node] | None) -> list[Node]:
+    def take(
+        self, group: AskGroup, count: int, within: Collection[Node] | None, *, is_tight: bool = False
+    ) -> list[Node]:
         partition, application, request_class = self._partition, self._application, group.request_class
         nodes: list[Node] = []
         while len(nodes) < count:

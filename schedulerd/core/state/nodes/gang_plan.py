@@ -130,11 +130,17 @@ class Planner:
         self._plan.domains[name] = (*known, Expression(attribute, Operator.IN, (value,)))
 
     def _fill(self, groups: Sequence[AskGroup], where: Where) -> bool:
-        """Finds nodes for all slots of these groups; if there is no room for all, for none."""
+        """Finds nodes for all slots of these groups; if there is no room for all, for none. Of several sizes, a second
+        try packs them tightly."""
+        return self._fill_by(groups, where, is_tight=False) or (
+            bool(where) and len(groups) > 1 and self._fill_by(groups, where, is_tight=True)
+        )
+
+    def _fill_by(self, groups: Sequence[AskGroup], where: Where, *, is_tight: bool) -> bool:
         mark, planned = self._placing.mark(), len(self._plan.nodes)
         for group in groups:
             count = self._counts[group]
-            nodes = self._placing.take(group, count, self._nodes(group.request_class, where))
+            nodes = self._placing.take(group, count, self._nodes(group.request_class, where), is_tight=is_tight)
             self._plan.nodes.append((group, nodes))
             if len(nodes) < count:
                 self._placing.back_to(mark)

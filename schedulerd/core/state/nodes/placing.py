@@ -21,9 +21,13 @@ _Entry: TypeAlias = "tuple[float, str, Node]"
 class Placing(Protocol):
     """Chooses nodes for pending allocations, and can go back."""
 
-    def take(self, group: AskGroup, count: int, within: Collection[Node] | None) -> list[Node]:
+    def take(
+        self, group: AskGroup, count: int, within: Collection[Node] | None, *, is_tight: bool = False
+    ) -> list[Node]:
         """The nodes for up to `count` pending allocations of the group, fewer if there is no room for more: one after
-        the other, the first in node order that has room beside those chosen before. `within`: of these nodes only."""
+        the other, the first in node order that has room beside those chosen before. `within`: of these nodes only;
+        then `is_tight` may change the order, so that what is left stays together: first where there is room for
+        fewest."""
 
     def mark(self) -> int:
         """What was chosen so far, for `back_to`."""
@@ -48,7 +52,9 @@ class PlannedPlacing:
         self.visits = 0
         """Nodes visited."""
 
-    def take(self, group: AskGroup, count: int, within: Collection[Node] | None) -> list[Node]:
+    def take(
+        self, group: AskGroup, count: int, within: Collection[Node] | None, *, is_tight: bool = False
+    ) -> list[Node]:
         request_class, left = group.request_class, self.left
         ahead: Iterator[_Entry] = iter(())
         if within is None:
@@ -56,7 +62,8 @@ class PlannedPlacing:
             order = self._partition.candidates(request_class)
             ahead = order.with_room(request_class)
         else:
-            heap = [self._entry(node) for node in within if node not in left or _fits(request_class, left[node])]
+            fitting = [node for node in within if node not in left or _fits(request_class, left[node])]
+            heap = [self._entry(node, request_class if is_tight else None) for node in fitting]
         heapify(heap)
         self.visits += len(heap) + count
         nodes: list[Node] = []
@@ -72,7 +79,7 @@ class PlannedPlacing:
                 break
             nodes.append(node)
             if self._choose(node, request_class):
-                heappush(heap, self._entry(node))
+                heappush(heap, self._entry(node, request_class if is_tight and within is not None else None))
         return nodes
 
     def mark(self) -> int:
@@ -93,9 +100,13 @@ class PlannedPlacing:
         self._chosen.append((node, request_class, count))
         return _fits(request_class, left)
 
-    def _entry(self, node: Node) -> _Entry:
-        """The place of the node in the node order, if what was chosen were allocated."""
+    def _entry(self, node: Node, tight_for: RequestClass | None = None) -> _Entry:
+        """The place of the node in the node order, if what was chosen were allocated; or by how many allocations of a
+        class it has room for."""
         left = self.left.get(node)
+        if tight_for is not None:
+            free = node.free if left is None else left
+            return min((free[name] // amount for name, amount in tight_for.items), default=0), node.node_id, node
         if left is None:
             return node.score, node.node_id, node
         available = left
@@ -110,8 +121,11 @@ class RoughPlacing(PlannedPlacing):
 
     __slots__ = ()
 
-    def take(self, group: AskGroup, count: int, within: Collection[Node] | None) -> list[Node]:
-        request_class, chosen = group.request_class, []
+    def take(
+        self, group: AskGroup, count: int, within: Collection[Node] | None, *, is_tight: bool = False
+    ) -> list[Node]:
+        request_class = group.request_class
+        chosen: list[Node] = []
         among = (
             (entry[2] for entry in self._partition.candidates(request_class).with_room(request_class))
             if within is None
