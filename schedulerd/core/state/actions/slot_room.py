@@ -84,7 +84,9 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
     partition.retry_timers.budget.visits += planner.visits + placing.visits
     if not is_counted:
         return Held.UNFINISHED
-    if plan is not None and gang.is_large:
+    if plan is not None and (gang.is_large or any(partition.wants_predicates(one.request_class) for one in waiting)):
+        placing.back_to(0)  # the RM is asked slot by slot
+        application.blocked_since_ns = blocked_since_ns
         _begin_single(context, partition, application, plan.domains, ask_each)
         return Held.ALL
     if plan is not None:
@@ -295,7 +297,7 @@ def _begin_single(
     gang = application.gang
     assert gang is not None
     gang_domains.bind(partition, application, domains)
-    if not gang.is_large:
+    if not gang.is_large or partition.callbacks.holds:
         ask_each(context, partition, application)
     if domains:
         gang.bound_ns = context.now_ns

@@ -8,17 +8,18 @@ each as large as its member. Where they get room is in `slot_room`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from schedulerd.core.language.ask_tags import NO_PREDICATES, PREDICATES_TAG
 from schedulerd.core.language.commands import NewAsk, TerminationType
 from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
+from schedulerd.core.language.facts.predicates import SlotHeld
 from schedulerd.core.language.lifecycles import GangState, GangTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import MINUTE_NS
-from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX, DeclaredGroup
+from schedulerd.core.language.task_groups import GROUP_SLOT, MEMBER_SLOT, DeclaredGroup
 from schedulerd.core.state.actions import application_states, gang_domains, gone, releases, slot_room
 from schedulerd.core.state.alarm_events import GangRequeued
 from schedulerd.core.state.ledger import commit
@@ -33,7 +34,7 @@ REQUEUE_FIRST_NS, REQUEUE_MOST_NS = MINUTE_NS, 30 * MINUTE_NS
 
 _UNBEGUN = (GangState.FORMING, GangState.GATHERING)
 _WITHOUT_PREDICATES = {PREDICATES_TAG: NO_PREDICATES}
-"""The RM is asked about the member, when it takes the room of the slot."""
+"""The RM is not told of holds: it is asked about the member, when it takes the room of the slot."""
 
 
 def declare(
@@ -159,6 +160,34 @@ def _end_all(context: StepContext, partition: Partition, application: Applicatio
     partition.touch(application.queue)
 
 
+def tell_held(context: StepContext, partition: Partition) -> None:
+    """The RM is told of holds from now on: of those that are there."""
+    for application in partition.applications.values():
+        for ask in application.asks.values():
+            if ask.spec.slot:
+                for slot in ask.allocations.values():
+                    context.emit(_held(application, slot))
+
+
+def _held(application: Application, slot: Allocation) -> SlotHeld:
+    return SlotHeld(
+        application.rm_id,
+        application.partition_name,
+        application.application_id,
+        slot.key,
+        slot.uuid,
+        slot.node.node_id,
+        slot.spec.task_group,
+    )
+
+
+def review_all(partition: Partition) -> None:
+    """The RM is told of holds from now on, or no longer: whether it is asked about slots changes."""
+    for application in partition.applications.values():
+        if application.gang is not None and application.gang.declared:
+            partition.gangs_to_review[application] = None
+
+
 def finish(context: StepContext, partition: Partition) -> None:
     """At the end of a step: slots follow the members that are asked for; those that were to be released are gone, and
     their members are allocated; and gangs that hold nothing may look in other domains."""
@@ -192,7 +221,7 @@ def _wanted(partition: Partition, application: Application) -> list[NewAsk]:
         slot
         for name, group in gang.declared.items()
         for slot in (
-            _slots(application, name, group)
+            _slots(partition, application, name, group)
             if gang.each_has_slot or group.resources is not None
             else _slots_by_class(partition, application, name, group)
         )
@@ -218,36 +247,40 @@ def _slots_by_class(
                 left -= min(left, ask.pending)
     known = {one.request_class: one for one in application.asks.values() if one.spec.slot and one.task_group == name}
     for one, count in counts.items():
-        spec = _slot_of(next(iter(one)), count)
+        spec = _slot_of(partition, next(iter(one)), count)
         same = known.get(gang_domains.request_class(partition, application, spec))
-        key = f"{SLOT_KEY_PREFIX}{name} as {spec.allocation_key}"
+        key = f"{GROUP_SLOT}{name} as {spec.allocation_key}"
         while same is None and key in application.asks:
             key += "'"
         yield replace(spec, allocation_key=key) if same is None else replace(same.spec, max_allocations=count)
 
 
-def _slot_of(ask: Ask, count: int) -> NewAsk:
+def _slot_of(partition: Partition, ask: Ask, count: int) -> NewAsk:
     """A slot for so many members like this one, with its key."""
     return replace(
         ask.spec,
         max_allocations=count,
         execution_timeout_ms=0,
-        tags={**ask.spec.tags, **_WITHOUT_PREDICATES},
+        tags={**ask.spec.tags, **_predicate_tags(partition)},
         placeholder=True,
         slot=True,
     )
 
 
-def _slots(application: Application, name: str, group: DeclaredGroup) -> Iterator[NewAsk]:
+def _predicate_tags(partition: Partition) -> Mapping[str, str]:
+    return {} if partition.callbacks.holds else _WITHOUT_PREDICATES
+
+
+def _slots(partition: Partition, application: Application, name: str, group: DeclaredGroup) -> Iterator[NewAsk]:
     """The slots of a task group, as asks: one for each member, or for all if members have a known size."""
     if group.resources is not None:
         yield NewAsk(
             application.application_id,
-            SLOT_KEY_PREFIX + name,
+            GROUP_SLOT + name,
             group.resources,
             application.partition_name,
             group.min,
-            tags=_WITHOUT_PREDICATES,
+            tags={**group.tags, **_predicate_tags(partition)},
             task_group=name,
             placeholder=True,
             slot=True,
@@ -260,7 +293,7 @@ def _slots(application: Application, name: str, group: DeclaredGroup) -> Iterato
     for ask in islice(sorted(members, key=_order), group.min):
         count = min(left, ask.pending)
         if count:
-            yield replace(_slot_of(ask, count), allocation_key=SLOT_KEY_PREFIX + ask.key)
+            yield replace(_slot_of(partition, ask, count), allocation_key=MEMBER_SLOT + ask.key)
         left -= count
 
 
