@@ -38,6 +38,9 @@ PLANNED_AND_MADE_MAX = 256
 """Most allocations of a gang that are planned and made in one step; more are made in the next one, if the plan still
 holds then."""
 
+HELD_AT_ONCE = 50
+"""Slots of a large gang that are held by one call; a cycle makes as many calls as it may make allocations."""
+
 AskEach: TypeAlias = Callable[[StepContext, Partition, Application], None]
 """Gives each member a slot of its own (`slots.ask_each`)."""
 
@@ -58,12 +61,15 @@ def are_held_together(application: Application) -> bool:
 
 def hold_all(context: StepContext, partition: Partition, application: Application, ask_each: AskEach) -> Held:
     """Holds room for all slots that have none, or allocates their members; if one of them has no node then, does
-    nothing. Of a gang that is too large for one step, the slots are held one by one then, in the domains that have room
-    for all of them."""
+    nothing. Of a gang that is too large for one step, some slots are held then, as planned, and the others by the next
+    calls."""
     gang = application.gang
     assert gang is not None
     placing: PlannedPlacing | _MadePlacing = PlannedPlacing(partition)
     kept, gang.plan = gang.plan, None
+    if kept is not None and gang.is_large:
+        _hold_some(context, partition, application, kept, ask_each)
+        return Held.ALL
     if kept is not None and _still_holds(partition, application, kept):
         _carry_out(context, partition, application, kept, placing, ask_each)
         return Held.ALL
@@ -84,13 +90,16 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
     partition.retry_timers.budget.visits += planner.visits + placing.visits
     if not is_counted:
         return Held.UNFINISHED
-    if plan is not None and (gang.is_large or any(partition.wants_predicates(one.request_class) for one in waiting)):
+    if plan is not None and any(partition.wants_predicates(one.request_class) for one in waiting):
         placing.back_to(0)  # the RM is asked slot by slot
         application.blocked_since_ns = blocked_since_ns
         _begin_single(context, partition, application, plan.domains, ask_each)
         return Held.ALL
     if plan is not None:
-        if kept is None and type(placing) is PlannedPlacing and plan.size > PLANNED_AND_MADE_MAX:
+        if gang.is_large:
+            gang_domains.bind(partition, application, plan.domains)
+        is_long = kept is None and type(placing) is PlannedPlacing and plan.size > PLANNED_AND_MADE_MAX
+        if gang.is_large or is_long:
             gang.plan = plan
             return Held.UNFINISHED
         _carry_out(context, partition, application, plan, placing, ask_each)
@@ -100,6 +109,29 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
         if one.pending_class in index and one.pending_class not in index.blocked_by:
             retries.mark_unschedulable(context, partition, one.pending_class, one.first())
     return Held.NONE
+
+
+def _hold_some(
+    context: StepContext, partition: Partition, application: Application, plan: GangPlan, ask_each: AskEach
+) -> None:
+    """Holds the next slots of a plan; if a node does not take what was planned there any longer, the others are held
+    one by one, wherever they have room."""
+    gang, held = application.gang, 0
+    assert gang is not None
+    while plan.nodes and held < HELD_AT_ONCE:
+        group, nodes = plan.nodes[-1]
+        if not nodes:
+            plan.nodes.pop()
+            continue
+        node = nodes.pop()
+        is_there = application.groups.get((group.request_class, group.task_group, True)) is group
+        if not is_there or partition.refusal(group.request_class, node) is not None:
+            _begin_single(context, partition, application, {}, ask_each)
+            return
+        allocating.allocate(context, partition, application, group.first(), node)
+        held += 1
+    if any(nodes for _, nodes in plan.nodes):
+        gang.plan = plan
 
 
 def _still_holds(partition: Partition, application: Application, plan: GangPlan) -> bool:
