@@ -38,11 +38,11 @@ def main(
 ) -> None:
     """Measure WORKLOADs, or all that there are; each checks its own result, and exit code 1 says one was wrong.
 
-    Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, d, e, e2, f, g, h, r, x,
-    x-many, a2000-unasked and a2000-asked (g, h, r and these two with --grpc only, x and x-many without), and p-even
-    p-dense p-mixed p-dense-mixed p-none p-many p-daemons; u, a, m and p stand for all of their kind. Those of the
-    Kubernetes shim are k, k-gangs, k-cost, k-large, which are meant by kubernetes, k-200 and k-1000; k and k-gangs
-    need the variable KUBEBUILDER_ASSETS. They run by their names alone, and are not among everything.
+    Workloads are u500 u1000 u2000 u5000 and the same with -bulk, a2000 a10000, m2000, b, c, d, dn, dn1024, dn10000, e,
+    e2, f, g, h, r, t, x, x-many, a2000-unasked and a2000-asked (g, h, r and these two with --grpc only, x and x-many
+    without), and p-even p-dense p-mixed p-dense-mixed p-none p-many p-daemons; u, a, m and p stand for all of their
+    kind. Those of the Kubernetes shim are k, k-gangs, k-cost, k-large, which are meant by kubernetes, k-200 and k-1000;
+    k and k-gangs need the variable KUBEBUILDER_ASSETS. They run by their names alone, and are not among everything.
     benchmarks/README.md says what they are.
     """
     if (growth or everything) and (names or through_grpc or (growth and everything)):

@@ -35,6 +35,7 @@ from schedulerd.core.language.commands import (
 from schedulerd.core.language.facts.fact import Allocated, Fact, ReleaseRequested
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import Timeouts
+from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import view
 from schedulerd.daemon.runtime.collector import spare_the_old
@@ -192,7 +193,13 @@ def prepare(workload: Workload, new_uuid: Callable[[], str]) -> Scheduler:
     ]
     applications = [
         NewApplication(
-            application_id, queue, user=USER, groups=(GROUP,), placeholder_ask=gang_size, gang_style=GANG_STYLE
+            application_id,
+            queue,
+            user=USER,
+            groups=(GROUP,),
+            tags=_tags(workload, application_id),
+            placeholder_ask=gang_size,
+            gang_style=GANG_STYLE,
         )
         for application_id, queue in workload.applications.items()
     ]
@@ -204,6 +211,11 @@ def prepare(workload: Workload, new_uuid: Callable[[], str]) -> Scheduler:
     ):
         scheduler.step(0, command)
     return scheduler
+
+
+def _tags(workload: Workload, application_id: str) -> Mapping[str, str]:
+    declared = workload.task_groups.get(application_id)
+    return _NO_TAGS if declared is None else {TASK_GROUPS_TAG: declared}
 
 
 def new_asks(asks: Iterable[Ask]) -> list[NewAsk]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from benchmarks.full_clusters import FullCluster, Pod
 from benchmarks.workload import GANG_STYLE, GROUP, USER, Ask, Size, Workload
 from schedulerd._generated.si.v1 import si_pb2
+from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
 from schedulerd.core.state.partition import REQUIRED_NODE_TAG
 
 PARTITION = "default"
@@ -23,13 +25,20 @@ def node_request(workload: Workload) -> si_pb2.NodeRequest:
     return request
 
 
-def application_request(applications: Mapping[str, str], gang_size: Size | None = None) -> si_pb2.ApplicationRequest:
-    """Applications by id with their queues; `gang_size` is that of the placeholders of each, if they are gangs."""
+def application_request(
+    applications: Mapping[str, str],
+    gang_size: Size | None = None,
+    task_groups: Mapping[str, str] = MappingProxyType({}),
+) -> si_pb2.ApplicationRequest:
+    """Applications by id with their queues; `gang_size` is that of the placeholders of each, `task_groups` the tag of
+    those that declare a gang without placeholders."""
     request = si_pb2.ApplicationRequest()
     for application_id, queue in applications.items():
         application = request.new.add(applicationID=application_id, queueName=queue, partitionName=PARTITION)
         application.ugi.user = USER
         application.ugi.groups.append(GROUP)
+        if application_id in task_groups:
+            application.tags[TASK_GROUPS_TAG] = task_groups[application_id]
         if gang_size is not None:
             application.placeholderAsk.CopyFrom(_resource(gang_size))
             application.gangSchedulingStyle = GANG_STYLE

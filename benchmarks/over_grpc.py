@@ -53,7 +53,9 @@ async def _run(workload: Workload, daemon: Daemon) -> Measurement:
         ):
             if not workload.pending_first:
                 await rm.register_nodes([node_request(workload)])
-            await rm.submit_applications(application_request(workload.applications, workload.gang_size))
+            await rm.submit_applications(
+                application_request(workload.applications, workload.gang_size, workload.task_groups)
+            )
             measurement = await _measure(workload, daemon, rm)
             violations = [] if workload.is_watched else await violations_of(daemon)
             check(workload, rm.placed(), violations, len(rm.released))

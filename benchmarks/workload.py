@@ -86,7 +86,9 @@ class Workload:
     placed_max: int | None = None
     """The run ends when so many are placed; None: when all are that fit a node."""
     gang_size: Size | None = None
-    """Of the placeholders of each application together; None if the applications are no gangs."""
+    """Of the placeholders of each application together; None if the applications bring no placeholders."""
+    task_groups: Mapping[str, str] = field(default_factory=dict)
+    """By application, of gangs without placeholders: the tag that declares its task groups."""
     replacements: tuple[Ask, ...] = ()
     """Sent when all `asks` are placed, in the same way: each of them takes the place of a placeholder among these."""
     single_asks: tuple[Ask, ...] = ()

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from benchmarks.constrained import SPREADS, ZONES, demand, labels, misplaced
+from benchmarks.declared_gangs import dn, t
 from benchmarks.large_cluster import f
 from benchmarks.workload import Ask, Neighbour, Size, Workload
 
@@ -176,11 +177,15 @@ WORKLOADS: Mapping[str, Callable[[], Workload]] = {
     "b": b,
     "c": c,
     "d": d,
+    "dn": dn,
+    "dn1024": partial(dn, asks=10_240, members=1_024),
+    "dn10000": partial(dn, members=10_000),
     "e": partial(e, 2),
     "e2": partial(e, 400),
     "f": f,
     "g": g,
     "h": h,
+    "t": t,
     "x": partial(x, 1_000),
     "x-many": partial(x, 10_000),
     **{f"a2000-{one}": partial(beside, one) for one in Neighbour},

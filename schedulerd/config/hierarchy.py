@@ -59,6 +59,12 @@ def _check_levels(partition: Partition, at: Path) -> Iterator[Finding]:
         if {level.name, level.attribute} & known - {""}:
             yield (*at, "topology", index), "its name or attribute is that of a level before it; they must differ"
         known |= {level.name, level.attribute}
+    for index, key in enumerate(partition.topologykeys):
+        if not key:
+            yield (*at, "topologykeys", index), "missing; it needs a node attribute"
+        elif key in known:
+            yield (*at, "topologykeys", index), "it is a level, or a key before it; they must differ"
+        known.add(key)
 
 
 def _check_child_names(queue: Queue, at: Path) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, InstanceOf, model_validator
 
@@ -191,11 +191,14 @@ class Preemption(_Mapping):
     optout: Annotated[OptOut, _from_text(one_of(OptOut))] = OptOut.NEVER
 
 
+TopologyKey: TypeAlias = Annotated[str, _matching(LEVEL_TEXT, "a node attribute has 1 to 253 characters without space")]
+
+
 class TopologyLevel(_Mapping):
     """A level of the topology of the nodes: nodes with the same value of the attribute are one domain of it."""
 
     name: Annotated[str, _matching(LEVEL_TEXT, "a level has a name of 1 to 253 characters without space")] = ""
-    attribute: Annotated[str, _matching(LEVEL_TEXT, "a node attribute has 1 to 253 characters without space")] = ""
+    attribute: TopologyKey = ""
 
 
 class UserGroupResolver(_Mapping):
@@ -214,6 +217,7 @@ class Partition(_Mapping):
     preemption: Preemption = Preemption()
     nodesortpolicy: NodeSortPolicy = NodeSortPolicy()
     topology: Annotated[tuple[TopologyLevel, ...], Field(max_length=TOPOLOGY_LEVELS_MAX)] = ()
+    topologykeys: Annotated[tuple[TopologyKey, ...], Field(max_length=TOPOLOGY_LEVELS_MAX)] = ()
     usergroupresolver: UserGroupResolver = UserGroupResolver()
 
 

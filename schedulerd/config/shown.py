@@ -102,6 +102,7 @@ def _partition(data: Shown) -> Shown:
             "preemption": _mapping(data.get("preemption"), enabled=_flag, quotapreemptionenabled=_flag, optout=_text),
             "nodesortpolicy": _mapping(data.get("nodesortpolicy"), type=_text, resourceweights=_weights),
             "topology": [_mapping(one, name=_text, attribute=_text) for one in _list(data.get("topology"))],
+            "topologykeys": _names(data.get("topologykeys")),
             "usergroupresolver": _mapping(data.get("usergroupresolver"), type=_text),
         }
     )

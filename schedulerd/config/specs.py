@@ -49,6 +49,7 @@ def partition_spec(partition: Partition) -> PartitionSpec:
         quota_preemption_enabled=partition.preemption.quotapreemptionenabled,
         preemption_optout=partition.preemption.optout,
         topology=tuple((level.name, level.attribute) for level in partition.topology),
+        topology_keys=partition.topologykeys,
     )
     return replace(spec, node_weights=policy.resourceweights) if policy.resourceweights else spec
 

@@ -17,8 +17,10 @@ from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.preemption.handlers.preemption import Progress
 from schedulerd.core.reactions import ON_REQUIRED_NODE, ON_RETRY_DUE
 from schedulerd.core.reservations.handlers import new_reservations, reserved_room
-from schedulerd.core.state.actions import predicate_checks, retries, slot_room, swaps
+from schedulerd.core.state.actions import predicate_checks, retries, slot_room, slots, swaps
 from schedulerd.core.state.actions.allocating import allocate
+from schedulerd.core.state.actions.slot_room import Held
+from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import next_ask, propagate
 from schedulerd.core.state.pending.parent_entity import BlockReason
@@ -146,7 +148,12 @@ def _collect_due(context: StepContext, run: Run) -> Outcome:
 
 def _swap(context: StepContext, run: Run) -> Outcome:
     partition = run.partition
-    return Outcome.ALLOCATED if partition.swaps and swaps.swap_next(context, partition) else Outcome.NOTHING
+    if not partition.swaps:
+        return Outcome.NOTHING
+    before = len(partition.slots_leaving)
+    has_begun = swaps.swap_next(context, partition, run.allocations_max - run.allocated)
+    run.allocated += max(0, len(partition.slots_leaving) - before - 1)  # those of a gang are begun together
+    return Outcome.ALLOCATED if has_begun else Outcome.NOTHING
 
 
 def _serve_reservation(context: StepContext, run: Run) -> Outcome:
@@ -185,7 +192,7 @@ def _allocate_next(context: StepContext, run: Run) -> Outcome:
         blocked.queue.block(pending_class, BlockReason.QUOTA)
         return Outcome.BLOCKED
     if group.placeholder and slot_room.are_held_together(application):
-        return Outcome.ALLOCATED if slot_room.hold_all(context, partition, application) else Outcome.BLOCKED
+        return _hold_all(context, run, application)
     node = partition.first_fit(group.request_class)
     if node is None:
         retries.mark_unschedulable(context, partition, pending_class, group.first())
@@ -195,6 +202,17 @@ def _allocate_next(context: StepContext, run: Run) -> Outcome:
     else:
         allocate(context, partition, application, group.first(), node)
     return Outcome.ALLOCATED
+
+
+_HELD = {Held.ALL: Outcome.ALLOCATED, Held.NONE: Outcome.BLOCKED, Held.UNFINISHED: Outcome.UNFINISHED}
+
+
+def _hold_all(context: StepContext, run: Run, application: Application) -> Outcome:
+    """Each allocation of a gang counts as one of the cycle."""
+    before = len(application.allocations)
+    held = slot_room.hold_all(context, run.partition, application, slots.ask_each)
+    run.allocated += max(0, len(application.allocations) - before - 1)
+    return _HELD[held]
 
 
 def _preempt(context: StepContext, run: Run) -> Outcome:
@@ -217,7 +235,7 @@ PHASES: tuple[Phase, ...] = (
     # Before next asks, which could take the room otherwise.
     Phase("reserved room", _serve_reservation, (Outcome.ALLOCATED,)),
     Phase("new reservations", _reserve, (Outcome.ALLOCATED, Outcome.UNFINISHED)),
-    Phase("next ask", _allocate_next, (Outcome.ALLOCATED, Outcome.BLOCKED, Outcome.PROPAGATED)),
+    Phase("next ask", _allocate_next, (Outcome.ALLOCATED, Outcome.BLOCKED, Outcome.PROPAGATED, Outcome.UNFINISHED)),
     # Only when no ask can be allocated.
     Phase("preemption", _preempt, (Outcome.ALLOCATED, Outcome.UNFINISHED)),
 )

@@ -10,16 +10,26 @@ from collections import defaultdict
 from dataclasses import replace
 from random import Random
 from typing import Any
+from unittest.mock import patch
 
 from schedulerd.core.language.commands import NodeAction
 from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, Fact, Released, ReleaseRequested
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import SECOND_NS
-from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
+from schedulerd.core.language.task_groups import TASK_GROUPS_TAG, TOPOLOGY_PREFERRED_TAG, TOPOLOGY_REQUIRED_TAG
+from schedulerd.core.state.actions import slot_room
+from schedulerd.core.state.model import gang as gang_model
+from schedulerd.core.state.nodes import gang_plan
 from tests.loops import each_seed
 from tests.unit.core.builders import Conversation, a_node, a_partition_spec, a_scheduler, an_app, an_ask, of
 
 STEPS = 60
+BLOCK_OF = {"a": "1", "b": "1", "c": "2", "d": "3"}
+"""The block of each rack."""
+
+
+def a_topology(random: Random) -> dict[str, str]:
+    return {random.choice(("required", "preferred")): random.choice(("rack", "rack", "block"))}
 
 
 class Gangs:
@@ -28,7 +38,7 @@ class Gangs:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.talk = Conversation(a_scheduler())
-        self.talk.register(replace(a_partition_spec(), topology=(("rack", "r"),)))
+        self.talk.register(replace(a_partition_spec(), topology=(("block", "b"), ("rack", "r"))))
         self.talk.connect()
         self.talk.apps(an_app())
         self.nodes: dict[str, int] = {}
@@ -42,6 +52,8 @@ class Gangs:
         self.started: set[str] = set()
         self.ended: set[str] = set()
         self.resumed: set[str] = set()
+        self.in_one_block: set[str] = set()
+        """Gangs of which all task groups are to be in one block."""
         self.serial = 0
 
     def next(self, prefix: str) -> str:
@@ -52,7 +64,8 @@ class Gangs:
         name = self.next("n")
         self.nodes[name] = self.random.choice((10, 20, 30, 50))
         self.rack_of[name] = self.random.choice("abc")
-        self.hear(self.talk.nodes(a_node(name, {"memory": self.nodes[name]}, attributes={"r": self.rack_of[name]})))
+        attributes = {"b": BLOCK_OF[self.rack_of[name]], "r": self.rack_of[name]}
+        self.hear(self.talk.nodes(a_node(name, {"memory": self.nodes[name]}, attributes=attributes)))
 
     def remove_node(self) -> None:
         if len(self.nodes) > 1:
@@ -68,17 +81,22 @@ class Gangs:
                 "min": (least := random.randint(1, 4)),
                 **({"max": random.randint(least, 6)} if random.random() < 0.3 else {}),
                 **({"resources": {"memory": 10}} if random.random() < 0.4 else {}),
-                **({"topology": {random.choice(("required", "preferred")): "rack"}} if random.random() < 0.4 else {}),
+                **({"topology": a_topology(random)} if random.random() < 0.4 else {}),
             }
             for at in range(random.randint(1, 2))
         ]
         self.groups[name], self.styles[name] = groups, random.choice(("Soft", "Hard", "Requeue"))
+        tags = {TASK_GROUPS_TAG: json.dumps(groups)}
+        if random.random() < 0.3:
+            tags[random.choice((TOPOLOGY_REQUIRED_TAG, TOPOLOGY_PREFERRED_TAG))] = "block"
+        if TOPOLOGY_REQUIRED_TAG in tags:
+            self.in_one_block.add(name)
         self.hear(
             self.talk.apps(
                 an_app(
                     name,
                     "root.a",
-                    tags={TASK_GROUPS_TAG: json.dumps(groups)},
+                    tags=tags,
                     gang_style=self.styles[name],
                     execution_timeout_ms=60_000,
                 )
@@ -145,13 +163,19 @@ class Gangs:
             self.hear(self.talk.cycle())
 
     def check_topology(self, fact: Allocated) -> None:
-        """All members of a task group that are there are in one rack, if it requires that, but for those of a gang that
-        resumed without it."""
-        for group in self.groups.get(fact.application_id, ()):
-            if group["name"] == fact.task_group and "required" in group.get("topology", {}):
-                there = self.talk.model().applications[fact.application_id].allocations.values()
-                racks = {one.node.attributes["r"] for one in there if one.spec.task_group == fact.task_group}
-                assert len(racks) == 1 or fact.application_id in self.resumed, f"{fact} in {racks}"
+        """All members of a task group that are there are in one domain, if it requires that, and all of a gang are in
+        one block, but for those of a gang that resumed without it."""
+        if fact.application_id in self.resumed or fact.application_id not in self.groups:
+            return
+        there = self.talk.model().applications[fact.application_id].allocations.values()
+        for group in self.groups[fact.application_id]:
+            level = group.get("topology", {}).get("required")
+            if group["name"] == fact.task_group and level:
+                domains = {one.node.attributes[level[0]] for one in there if one.spec.task_group == fact.task_group}
+                assert len(domains) == 1, f"{fact} in {domains}"
+        if fact.application_id in self.in_one_block:
+            blocks = {one.node.attributes["b"] for one in there}
+            assert len(blocks) == 1, f"{fact} in {blocks}"
 
     def hear(self, facts: list[Fact]) -> None:
         """Facts of one step, or of several alarms."""
@@ -185,6 +209,20 @@ class Gangs:
 
 @each_seed(range(60), few=10, nightly=range(60, 600))
 def test_gangs_start_as_a_whole(seed: int) -> None:
+    play(seed)
+
+
+@each_seed(range(60), few=10, nightly=range(60, 600))
+def test_gangs_of_which_the_work_is_divided_among_steps_start_as_a_whole(seed: int) -> None:
+    with (
+        patch.object(gang_plan, "COUNTED_MAX", 1 + seed % 2),
+        patch.object(slot_room, "PLANNED_AND_MADE_MAX", 1),
+        patch.object(gang_model, "TOGETHER_MAX", 3 + seed % 3),
+    ):
+        play(seed)
+
+
+def play(seed: int) -> None:
     gangs = Gangs(seed)
     gangs.add_node()
     actions = [
@@ -202,7 +240,7 @@ def test_gangs_start_as_a_whole(seed: int) -> None:
     for _ in range(STEPS):
         gangs.random.choice(actions)()
         gangs.schedule()
-    gangs.hear(gangs.talk.nodes(a_node("large", {"memory": 10_000}, attributes={"r": "d"})))
+    gangs.hear(gangs.talk.nodes(a_node("large", {"memory": 10_000}, attributes={"b": "3", "r": "d"})))
     gangs.schedule()
     gangs.hear(gangs.talk.sleep(31 * 60 * SECOND_NS))
     gangs.schedule()

@@ -38,6 +38,7 @@ OF_PARTITION: tuple[OfPartition, ...] = (
     nodes.nodes,
     nodes.allocations,
     nodes.node_order,
+    nodes.rooms,
     applications.applications,
     applications.timeouts,
     gangs.gangs,

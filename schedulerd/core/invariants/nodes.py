@@ -61,3 +61,19 @@ def node_order(partition: Partition) -> Iterator[str]:
     for node in ordered:
         if node.score != partition.scoring.score(node.capacity, node.available_beside_checks):
             yield f"the score of node {node.node_id} is not that of its resources"
+
+
+def rooms(partition: Partition) -> Iterator[str]:
+    """An index of room counts each node that did not change since as it is, and its domains are the sums of their
+    nodes."""
+    for index in partition.rooms.all():
+        counted = {node: (value, room) for value, one in index.domains.items() for node, room in one.nodes.items()}
+        for node in {**dict.fromkeys(partition.nodes.values()), **dict.fromkeys(counted)}:
+            value, room = index.value_on(node), index.room_on(node)
+            if node not in index.changed and counted.get(node) != (
+                (value, room) if room and value is not None else None
+            ):
+                yield f"an index of room has {counted.get(node)} of node {node.node_id}, which has {room} in {value!r}"
+        for value, one in index.domains.items():
+            if one.room != sum(one.nodes.values()) or not one.nodes:
+                yield f"an index of room has {one.room} in {value!r}, which is not the sum of its nodes"

@@ -264,11 +264,14 @@ class PartitionSpec:
     topology: tuple[tuple[str, str], ...] = ()
     """The levels of the nodes' topology, largest domains first: their names, and the node attributes whose values are
     their domains."""
+    topology_keys: tuple[str, ...] = ()
+    """Further node attributes whose values a gang may name as domains."""
 
     def topology_attribute(self, level: str) -> str | None:
-        """The node attribute of a level, which is given by its name or by the attribute; None if there is no such
-        level."""
-        return next((attribute for name, attribute in self.topology if level in (name, attribute)), None)
+        """The node attribute of a level, which is given by its name or by the attribute; None if there is no such level
+        and no such key."""
+        known = next((attribute for name, attribute in self.topology if level in (name, attribute)), None)
+        return level if known is None and level in self.topology_keys else known
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ Amounts are those of one member, in the units of the wire.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from schedulerd.core.language import ask_tags, checks, reading
@@ -18,11 +18,19 @@ from schedulerd.core.language.reading import Unreadable
 from schedulerd.core.language.resources import Resources
 
 TASK_GROUPS_TAG = "schedulerd.io/task-groups"
+TOPOLOGY_REQUIRED_TAG = "schedulerd.io/topology-required"
+"""Of an application that declares task groups: the level of which one domain must have all of them."""
+TOPOLOGY_PREFERRED_TAG = "schedulerd.io/topology-preferred"
+"""Of an application that declares task groups: the level of which one domain should have all of them. Without effect
+beside `TOPOLOGY_REQUIRED_TAG`."""
 TASK_GROUPS_MAX = 100
 MEMBERS_MAX = 100_000
 """Most members that a task group may need, or have."""
 NEEDED_MAX = 10_000
-"""Most members that all task groups of a gang may need together: room for all is looked for in one step."""
+"""Most members that all task groups of a gang may need together."""
+TOGETHER_MAX = 1_024
+"""Most members of a gang that are allocated in one step; those of a larger one are, step by step, once all have
+room."""
 HOST_PORTS_MAX = 100
 MEMBER_SLOT = "slot of "
 """The key of a slot for one member begins with it; the key of the member follows."""
@@ -70,25 +78,40 @@ class DeclaredGroup:
     priority: int = 0
     allow_preempt_self: bool = True
     allow_preempt_other: bool = False
+    whole_required: str = ""
+    """The level of which one domain must have the members of all task groups; '' for none."""
+    whole_preferred: str = ""
+    """The level of which one domain should have the members of all task groups, if one has room; '' for none."""
 
     @property
     def level(self) -> str:
         """The level of its topology, required or preferred; '' for none."""
         return self.required_topology or self.preferred_topology
 
+    @property
+    def whole_level(self) -> str:
+        """The level that all task groups have in common, required or preferred; '' for none."""
+        return self.whole_required or self.whole_preferred
+
 
 def declared(tags: Mapping[str, str]) -> tuple[DeclaredGroup, ...]:
-    """The task groups that the tag declares; empty without the tag. Raises Unreadable."""
+    """The task groups that the tag declares, with what the tags say of all of them; empty without it. Raises
+    Unreadable."""
     text = tags.get(TASK_GROUPS_TAG)
-    return _read(text) if text else ()
+    if not text:
+        return ()
+    return _read(text, tags.get(TOPOLOGY_REQUIRED_TAG, ""), tags.get(TOPOLOGY_PREFERRED_TAG, ""))
 
 
 @lru_cache(maxsize=64)
-def _read(text: str) -> tuple[DeclaredGroup, ...]:
+def _read(text: str, required: str, preferred: str) -> tuple[DeclaredGroup, ...]:
     value = reading.json_value(text, _BRACKETS_MAX)
     if not isinstance(value, list) or not 0 < len(value) <= TASK_GROUPS_MAX:
         raise Unreadable(f"must be a JSON list of 1 to {TASK_GROUPS_MAX} task groups")
-    groups = tuple(_group(one, at) for at, one in enumerate(value))
+    groups = tuple(
+        replace(_group(one, at), whole_required=required, whole_preferred=preferred if not required else "")
+        for at, one in enumerate(value)
+    )
     if len({one.name for one in groups}) < len(groups):
         raise Unreadable("the names of task groups must differ")
     if (needed := sum(one.min for one in groups)) > NEEDED_MAX:

@@ -21,6 +21,7 @@ from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.model.unclaimed import UnclaimedAllocations
 from schedulerd.core.state.nodes.node_order import NodeOrder
+from schedulerd.core.state.nodes.room_index import RoomIndexes
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.capacity_renewal import CapacityRenewal
 from schedulerd.core.state.pending.parent_entity import BlockReason
@@ -80,6 +81,7 @@ class Partition:
         "reservations_to_check",
         "retry_timers",
         "rm_id",
+        "rooms",
         "root",
         "scoring",
         "sent_constraints",
@@ -122,7 +124,8 @@ class Partition:
         """Sum of the real use of the nodes for which it was reported."""
         self.allocations_used = Resources()
         """Sum of the real use of the allocations for which it was reported."""
-        self.node_order = NodeOrder()
+        self.rooms = RoomIndexes()
+        self.node_order = NodeOrder(self.rooms.notes)
         """The nodes that accept new allocations, best score first."""
         self.applications: dict[str, Application] = {}
         """All applications that have a queue."""

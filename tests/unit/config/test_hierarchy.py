@@ -202,3 +202,16 @@ def test_levels_of_the_topology_are_told_apart() -> None:
     assert problems_of(json.dumps({"partitions": [partition]})) == [
         ("partitions[0].topology[1]", "its name or attribute is that of a level before it; they must differ")
     ]
+
+
+def test_further_keys_of_the_topology_are_no_levels() -> None:
+    partition = {
+        **a_partition({"name": "a"}),
+        "topology": [{"name": "rack", "attribute": "r"}],
+        "topologykeys": ["zone", "r", "zone"],
+    }
+    differ = "it is a level, or a key before it; they must differ"
+    assert problems_of(json.dumps({"partitions": [partition]})) == [
+        ("partitions[0].topologykeys[1]", differ),
+        ("partitions[0].topologykeys[2]", differ),
+    ]

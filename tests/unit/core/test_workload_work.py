@@ -12,6 +12,7 @@ from functools import cache, partial
 import pytest
 
 from benchmarks import workloads
+from benchmarks.declared_gangs import dn, t
 from benchmarks.in_process import Drive, Script, carry_out
 from benchmarks.large_cluster import f
 from benchmarks.workload import Workload
@@ -33,9 +34,11 @@ MOST: Mapping[str, tuple[Build, tuple[float, ...]]] = {
     "b": (partial(workloads.b, 10, 100, 1_000, 100), (1, 2, 2.01, 1.92, 2, 1, 2.31)),
     "c": (partial(workloads.c, 300, 1_000), (1.02, 2.01, 2.02, 0.02, 2.02, 1, 3.02)),
     "d": (partial(workloads.d, 100, 1_000), (0.5, 1, 1.05, 0.05, 2.02, 1.5, 3.55)),
+    "dn": (partial(dn, 100, 1_000), (0.02, 1.05, 0.06, 0.03, 0.04, 1, 2.13)),
     "e": (partial(workloads.e, 2, 100, 20), (1, 2, 2.01, 0.01, 2, 1, 2.02)),
     "e2": (partial(workloads.e, 20, 100, 20), (1, 2, 2.01, 0.03, 2, 1, 2.08)),
     "f": (partial(f, 200, 3, 20), (1.33, 2, 6.08, 0.36, 0, 1, 1.16)),
+    "t": (partial(t, 4_096, 12), (0.02, 0, 0.08, 0.03, 0.04, 1, 2.12)),
 }
 """A small version of each workload, and the most that is done in it per placement, facts last."""
 
@@ -52,6 +55,8 @@ GROWN: Mapping[str, tuple[str, Build]] = {
     "c: asks": ("c", partial(workloads.c, 300, 4_000)),
     "d: nodes": ("d", partial(workloads.d, 400, 1_000)),
     "d: gangs": ("d", partial(workloads.d, 100, 4_000)),
+    "dn: nodes": ("dn", partial(dn, 400, 1_000)),
+    "dn: gangs": ("dn", partial(dn, 100, 4_000)),
     "e: nodes": ("e", partial(workloads.e, 2, 400, 20)),
     "e2: applications": ("e2", partial(workloads.e, 80, 400, 20)),
     "f: nodes": ("f", partial(f, 800, 3, 20)),
@@ -78,7 +83,7 @@ def test_a_placement_costs_no_more_than_it_did(build: Build, most: tuple[float, 
     done = work(build())
     bounds = dict(zip(done, most, strict=True))
     assert {what: count for what, count in done.items() if count > bounds[what]} == {}
-    assert done["nodes_rekeyed"] >= 1, "each placement changes a node"
+    assert done["nodes_rekeyed"] >= 0.5, "each placement changes a node, members of a gang on one node change it once"
 
 
 @cache

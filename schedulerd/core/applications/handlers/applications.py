@@ -34,7 +34,12 @@ from schedulerd.core.language.fsm import is_legal
 from schedulerd.core.language.lifecycles import APPLICATION, ApplicationState, ApplicationTrigger
 from schedulerd.core.language.reading import Unreadable
 from schedulerd.core.language.resources import Resources
-from schedulerd.core.language.task_groups import TASK_GROUPS_TAG, DeclaredGroup
+from schedulerd.core.language.task_groups import (
+    TASK_GROUPS_TAG,
+    TOPOLOGY_PREFERRED_TAG,
+    TOPOLOGY_REQUIRED_TAG,
+    DeclaredGroup,
+)
 from schedulerd.core.state.actions import application_states, gang_time, queue_changes, releases, slots, unclaimed
 from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG, SelectorMistake, node_expressions
@@ -88,13 +93,9 @@ def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Ch
     except SelectorMistake as error:
         reason = f"tags[{TASK_GROUPS_TAG}], {NODE_SELECTOR_TAG}: {error}"
         return partial(_refuse, context, rm, partition, spec, Mistake(RejectCode.INVALID_FIELD, reason))
-    unknown = next(
-        (level for one in groups if (level := one.level) and partition.spec.topology_attribute(level) is None), ""
-    )
-    if unknown:
-        levels = checks.some([name for name, _ in partition.spec.topology]) or "none"
-        reason = f"tags[{TASK_GROUPS_TAG}] names the topology level {shown(unknown)}; levels of the partition: {levels}"
-        return partial(_refuse, context, rm, partition, spec, Mistake(RejectCode.INVALID_FIELD, reason))
+    unknown = _unknown_level(partition, groups)
+    if unknown is not None:
+        return partial(_refuse, context, rm, partition, spec, unknown)
     placement = place_application(partition.root, partition.spec.rules, spec, context.cluster.matches)
     if isinstance(placement, Mistake):
         return partial(_refuse, context, rm, partition, spec, placement)
@@ -102,6 +103,20 @@ def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Ch
     if mistake is not None:
         return partial(_refuse, context, rm, partition, spec, mistake, queues.planned_path(placement))
     return partial(_take, context, rm, partition, spec, placement, ignored, groups)
+
+
+def _unknown_level(partition: Partition, groups: Sequence[DeclaredGroup]) -> Mistake | None:
+    """The first level that a gang names and the partition does not have."""
+    named = [(TASK_GROUPS_TAG, one.level) for one in groups]
+    named += [(TOPOLOGY_REQUIRED_TAG, one.whole_required) for one in groups[:1]]
+    named += [(TOPOLOGY_PREFERRED_TAG, one.whole_preferred) for one in groups[:1]]
+    for tag, level in named:
+        if level and partition.spec.topology_attribute(level) is None:
+            known = [*(name for name, _ in partition.spec.topology), *partition.spec.topology_keys]
+            there = checks.some(known) or "none"
+            reason = f"tags[{tag}] names the topology level {shown(level)}; levels of the partition: {there}"
+            return Mistake(RejectCode.INVALID_FIELD, reason)
+    return None
 
 
 def _is_report(application: Application, spec: NewApplication) -> bool:

@@ -11,7 +11,7 @@ from schedulerd.core.language.facts.fact import AskAdded, AskRejected, RejectCod
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import ApplicationOrder
 from schedulerd.core.language.task_groups import SLOT_KEYS
-from schedulerd.core.state.actions import application_states, changes, releases, slot_room, slots
+from schedulerd.core.state.actions import application_states, changes, gang_domains, releases, slots
 from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.constraints import checks as constraint_checks
 from schedulerd.core.state.ledger import commit
@@ -113,7 +113,7 @@ def _take(context: StepContext, partition: Partition, application: Application, 
 
 def _request_class(partition: Partition, application: Application, spec: NewAsk) -> RequestClass:
     if application.gang is not None and application.gang.domains:
-        return slot_room.request_class(partition, application, spec)
+        return gang_domains.request_class(partition, application, spec)
     return partition.request_class_of(spec)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from operator import itemgetter
 
-from schedulerd.core.state.actions import predicate_checks, reservations, slot_room
+from schedulerd.core.state.actions import predicate_checks, reservations, slot_room, slots
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
@@ -127,7 +127,7 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
                 timers.unreservable[pending_class] = None
             continue
         if slot_room.are_held_together(application) and ask.placeholder:
-            if not slot_room.hold_singly(context, partition, application):
+            if not slot_room.hold_singly(context, partition, application, slots.ask_each):
                 timers.unreservable[pending_class] = None
                 continue
             return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from schedulerd.core.language.facts.fact import Allocated
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import MILLISECOND_NS
-from schedulerd.core.state.actions import application_states, predicate_checks, reservations
+from schedulerd.core.state.actions import application_states, gang_domains, predicate_checks, reservations
 from schedulerd.core.state.alarm_events import AllocationExecutionTimeout
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
@@ -32,6 +32,8 @@ def tell(context: StepContext, partition: Partition, allocation: Allocation) -> 
         application_states.on_placed(context, application, allocation)
     if ask.spec.execution_timeout_ms > 0:
         begin_execution_time(context, allocation)
+    if application.gang is not None and application.gang.declared and not allocation.placeholder:
+        gang_domains.stay(partition, application, allocation)
     context.emit(allocated(allocation, ask.asked_at_ns))
 
 

@@ -140,8 +140,9 @@ def end(context: StepContext, application: Application) -> None:
         commit.end_promise(partition, application)
 
 
-def tell_if_complete(context: StepContext, application: Application) -> None:
-    """After a placeholder was allocated: sends `GangCompleted` if the gang is complete for the first time."""
+def tell_if_complete(context: StepContext, application: Application, members: int = 0) -> None:
+    """After a placeholder was allocated, or `members` of a gang without any: sends `GangCompleted` if the gang is
+    complete for the first time."""
     gang = application.gang
     assert gang is not None
     if gang.pending or not gang.completion_untold:
@@ -156,7 +157,7 @@ def tell_if_complete(context: StepContext, application: Application) -> None:
             partition=application.partition_name,
             queue=application.queue.path,
             application_id=application.application_id,
-            placeholders=application.placeholders,
+            placeholders=application.placeholders + members,
             waited_ns=context.now_ns - gang.first_asked_ns,
         )
     )

@@ -1,33 +1,65 @@
-"""Room for the slots of a gang: all in one step or none, or one by one, in the domains that its topology requires."""
+"""Room for the slots of a gang: all in one step or none, or one by one, in the domains that its topology requires.
+
+If every slot has a member that is asked for, the members are allocated at once, in the same step, and no slot holds
+anything.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from enum import Enum, auto
 from itertools import islice
+from typing import TypeAlias
 
-from schedulerd.core.language.commands import Expression, NewAsk, Operator
+from schedulerd.core.language.commands import Expression
+from schedulerd.core.language.facts.fact import WithdrawCause
 from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Resources
-from schedulerd.core.state.actions import allocating, predicate_checks, reservations, retries
-from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG, selector
-from schedulerd.core.state.ledger import commit
-from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.actions import (
+    allocating,
+    gang_domains,
+    gang_time,
+    predicate_checks,
+    releases,
+    reservations,
+    retries,
+)
+from schedulerd.core.state.constraints.expressions import first_unmet
+from schedulerd.core.state.ledger import commit, commit_together
+from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
-from schedulerd.core.state.nodes.packing import Bin, fits, rank
+from schedulerd.core.state.nodes.gang_plan import GangPlan, Planner
+from schedulerd.core.state.nodes.placing import PlannedPlacing, RoughPlacing
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.asks import requeue, update_pending_classes
+from schedulerd.core.state.pending.asks import update_pending_classes
 from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.quotas.rules import highest_blocked
 from schedulerd.core.state.step_context import StepContext
 
-DOMAINS_TRIED_MAX = 4
-"""Domains of a topology that are tried for a task group in one step."""
-SLACK_PARTS = 1_000_000
-"""Of the largest node, in which the free room of domains is compared."""
+PLANNED_CLASSES_MAX = 16
+"""Request classes of a gang that are planned before anything is allocated; with more, the plan would cost too much."""
+
+PLANNED_AND_MADE_MAX = 256
+"""Most allocations of a gang that are planned and made in one step; more are made in the next one, if the plan still
+holds then."""
+
+HELD_AT_ONCE = 50
+"""Slots of a large gang that are held by one call; a cycle makes as many calls as it may make allocations."""
+
+AskEach: TypeAlias = Callable[[StepContext, Partition, Application], None]
+"""Gives each member a slot of its own (`slots.ask_each`)."""
+
+
+class Held(Enum):
+    """What became of the slots of a gang that has room for all or for none."""
+
+    ALL = auto()
+    NONE = auto()
+    UNFINISHED = auto()
+    """There was too much to do for one step: it goes on in the next one."""
 
 
 def are_held_together(application: Application) -> bool:
@@ -35,170 +67,244 @@ def are_held_together(application: Application) -> bool:
     return application.gang is not None and bool(application.gang.all_or_none)
 
 
-def hold_all(context: StepContext, partition: Partition, application: Application) -> bool:
-    """Holds room for all slots that have none; if one of them has no node then, for none.
-
-    They are allocated one after the other, so that each is judged with those before it on their nodes, and taken back
-    if it does not end well: nothing else sees them before.
-    """
+def hold_all(context: StepContext, partition: Partition, application: Application, ask_each: AskEach) -> Held:
+    """Holds room for all slots that have none, or allocates their members; if one of them has no node then, does
+    nothing. Of a gang that is too large for one step, some slots are held then, as planned, and the others by the next
+    calls."""
     gang = application.gang
     assert gang is not None
+    placing: PlannedPlacing | _MadePlacing = PlannedPlacing(partition)
+    kept, gang.plan = gang.plan, None
+    if kept is not None and gang.is_large:
+        _hold_some(context, partition, application, kept, ask_each)
+        return Held.ALL
+    if kept is not None and _still_holds(partition, application, kept):
+        _carry_out(context, partition, application, kept, placing, ask_each)
+        return Held.ALL
+    if gang.is_large:
+        placing = RoughPlacing(partition)
+    elif not _can_be_planned(_waiting(application)):
+        ask_each(context, partition, application)
+        placing = _MadePlacing(context, partition, application)
+    waiting = _waiting(application)
+    planner = Planner(partition, gang, waiting, placing)
     blocked_since_ns = application.blocked_since_ns
-    held: list[Allocation] = []
-    chosen: dict[str, str] = {}
-    for name in dict.fromkeys(group.task_group for group in _waiting(application)):
-        groups = _groups_of(partition, application, name)
-        group = gang.declared[name]
-        is_required = bool(group.required_topology)
-        attribute = partition.spec.topology_attribute(group.level) if group.level else None
-        if name in gang.domains or (attribute is None and not is_required):
-            is_held = _hold(context, partition, application, groups, held)
-        elif attribute is None:  # a new queue file has the level no longer
-            is_held = False
-        else:
-            is_held = _hold_in_domain(context, partition, application, groups, held, attribute, chosen, is_required)
-        if not is_held:
-            _take_back_to(partition, held, 0)
-            application.blocked_since_ns = blocked_since_ns
-            index = partition.root.pending_index
-            for one in _waiting(application):
-                if one.pending_class in index and one.pending_class not in index.blocked_by:
-                    retries.mark_unschedulable(context, partition, one.pending_class, one.first())
-            return False
-    is_asked = any(partition.wants_predicates(allocation.request_class) for allocation in held)
-    if is_asked:
-        _take_back_to(partition, held, 0)
+    is_counted = planner.is_ready()
+    plan = planner.plan() if is_counted and not _is_blocked(application, waiting) else None
+    if is_counted and plan is None:
+        placing.back_to(0)
         application.blocked_since_ns = blocked_since_ns
-    for allocation in held:
-        allocating.tell(context, partition, allocation)
-    for name, selector_text in chosen.items():
-        gang.domains[name] = selector_text
-        _keep_in_domain(partition, application, name)
-    if is_asked:  # there is room for all, and the RM is asked slot by slot
-        _hold_one_by_one(partition, application)
-    return True
+        is_counted = planner.is_ready(if_empty=True)
+    partition.retry_timers.budget.visits += planner.visits + placing.visits
+    if not is_counted:
+        return Held.UNFINISHED
+    if plan is not None and any(partition.wants_predicates(one.request_class) for one in waiting):
+        placing.back_to(0)  # the RM is asked slot by slot
+        application.blocked_since_ns = blocked_since_ns
+        _begin_single(context, partition, application, plan.domains, ask_each)
+        return Held.ALL
+    if plan is not None:
+        if gang.is_large:
+            gang_domains.bind(partition, application, plan.domains)
+        is_long = kept is None and type(placing) is PlannedPlacing and plan.size > PLANNED_AND_MADE_MAX
+        if gang.is_large or is_long:
+            gang.plan = plan
+            return Held.UNFINISHED
+        _carry_out(context, partition, application, plan, placing, ask_each)
+        return Held.ALL
+    index = partition.root.pending_index
+    for one in _waiting(application):
+        if one.pending_class in index and one.pending_class not in index.blocked_by:
+            retries.mark_unschedulable(context, partition, one.pending_class, one.first())
+    return Held.NONE
 
 
-def _hold(
-    context: StepContext,
-    partition: Partition,
-    application: Application,
-    groups: list[AskGroup],
-    held: list[Allocation],
-    within: Callable[[Node], bool] | None = None,
-) -> bool:
-    """Allocates the slots of these groups, on nodes for which `within` is true, and adds them to `held`. False if one
-    of them has no node."""
-    for group in groups:
-        for _ in range(group.pending):
-            request_class = group.request_class
-            node = (
-                partition.first_fit(request_class)
-                if within is None
-                else partition.first_fit_where(request_class, within)
-            )
-            partition.retry_timers.budget.visits += 1
-            quota_key = group.pending_class.quota_key  # the gate was passed, for all of them
-            starts = quota_key.starts_application and not application.allocations
-            quota_key = quota_key._replace(gang_gate=(), starts_application=starts)
-            if node is None or highest_blocked(application.queue, request_class.items, quota_key) is not None:
-                return False
-            uuid = context.cluster.new_uuid()
-            held.append(commit.allocate(partition, application, group.first(), node, uuid))
-    return True
+def _hold_some(
+    context: StepContext, partition: Partition, application: Application, plan: GangPlan, ask_each: AskEach
+) -> None:
+    """Holds the next slots of a plan; if a node does not take what was planned there any longer, the others are held
+    one by one, wherever they have room."""
+    gang, held = application.gang, 0
+    assert gang is not None
+    while plan.nodes and held < HELD_AT_ONCE:
+        group, nodes = plan.nodes[-1]
+        if not nodes:
+            plan.nodes.pop()
+            continue
+        node = nodes.pop()
+        is_there = application.groups.get((group.request_class, group.task_group, True)) is group
+        if not is_there or partition.refusal(group.request_class, node) is not None:
+            _begin_single(context, partition, application, {}, ask_each)
+            return
+        allocating.allocate(context, partition, application, group.first(), node)
+        held += 1
+    if any(nodes for _, nodes in plan.nodes):
+        gang.plan = plan
 
 
-def _hold_in_domain(
-    context: StepContext,
-    partition: Partition,
-    application: Application,
-    groups: list[AskGroup],
-    held: list[Allocation],
-    attribute: str,
-    chosen: dict[str, str],
-    is_required: bool,
-) -> bool:
-    """Holds the slots of a task group in the domain that has least room beside them; if none has enough, and it is not
-    required, anywhere."""
-    name = groups[0].task_group
-    for value in islice(_domains(partition, groups, attribute, _free), DOMAINS_TRIED_MAX):
-        before = len(held)
-        if _hold(
-            context, partition, application, _groups_of(partition, application, name), held, _is_in(attribute, value)
-        ):
-            if is_required:
-                chosen[name] = selector([Expression(attribute, Operator.IN, (value,))])
-            return True
-        _take_back_to(partition, held, before)
-    return not is_required and _hold(context, partition, application, _groups_of(partition, application, name), held)
+def _still_holds(partition: Partition, application: Application, plan: GangPlan) -> bool:
+    """Whether a plan of an earlier step can be carried out: it is for all slots that are asked for now, and each node
+    still takes all that is planned there."""
+    waiting = _waiting(application)
+    if len(waiting) != len(plan.nodes) or _is_blocked(application, waiting):
+        return False
+    taken: dict[Node, Resources] = {}
+    for group, nodes in plan.nodes:
+        if group not in waiting or group.pending != len(nodes):
+            return False
+        constraint, domain = group.request_class.constraint, plan.domains.get(group.task_group, ())
+        for node in nodes:
+            if node not in taken:
+                expressions = (*(constraint.node if constraint is not None else ()), *domain)
+                if not node.ordered or first_unmet(expressions, node.attribute) is not None:
+                    return False
+            taken.setdefault(node, Resources()).add(group.request_class.items)
+    return all(node.free.lacks(amounts.items()) is None for node, amounts in taken.items())
 
 
-def _take_back_to(partition: Partition, held: list[Allocation], count: int) -> None:
-    while len(held) > count:
-        commit.take_back(partition, held.pop())
-
-
-def _groups_of(partition: Partition, application: Application, name: str) -> list[AskGroup]:
-    """The groups of slots of a task group that have no room, in the order in which they are packed."""
-    largest = partition.largest()
-    groups = [group for group in _waiting(application) if group.task_group == name]
-    return sorted(groups, key=lambda group: rank(group.request_class, largest))
-
-
-def _is_in(attribute: str, value: str) -> Callable[[Node], bool]:
-    return lambda node: node.attributes.get(attribute) == value
-
-
-def _domains(
-    partition: Partition, groups: Sequence[AskGroup], attribute: str, room: Callable[[Node], Resources]
-) -> Iterator[str]:
-    """The domains that may have room for all pending slots of the groups, with so much room on each node: those first
-    that would have least left."""
-    wanted = [(group.request_class, group.pending) for group in groups]
-    names = dict.fromkeys(name for request_class, _ in wanted for name, _ in request_class.items)
-    bins: dict[str, list[Bin]] = {}
-    slack: dict[str, int] = {}
-    largest = partition.largest()
-    for node in partition.node_order:
-        value = node.attributes.get(attribute)
-        if value is not None:
-            free = room(node)
-            bins.setdefault(value, []).append(Bin(free, 1, node))
-            share = sum(free[name] * SLACK_PARTS // max(1, largest[name]) for name in names)
-            slack[value] = slack.get(value, 0) + share
-    partition.retry_timers.budget.visits += len(partition.nodes)
-    return (
-        value for value in sorted(bins, key=lambda value: (slack[value], value)) if fits(partition, wanted, bins[value])
+def _can_be_planned(waiting: Sequence[AskGroup]) -> bool:
+    """Whether a node takes an ask whatever else is allocated meanwhile, as long as it has room."""
+    request_classes = {one.request_class for one in waiting}
+    return len(request_classes) <= PLANNED_CLASSES_MAX and not any(
+        one.required_node or one.refused or (one.constraint is not None and one.constraint.affinity is not None)
+        for one in request_classes
     )
 
 
-def _free(node: Node) -> Resources:
-    return Resources(node.free)
+def _is_blocked(application: Application, waiting: Sequence[AskGroup]) -> bool:
+    """Whether quotas and limits do not let in all of them together. The gate was passed."""
+    total = Resources()
+    for group in waiting:
+        total.add(group.request_class.items, group.pending)
+    quota_key = waiting[0].pending_class.quota_key
+    starts = quota_key.starts_application and not application.allocations
+    quota_key = quota_key._replace(gang_gate=(), together=(), starts_application=starts)
+    return highest_blocked(application.queue, total.canonical(), quota_key) is not None
 
 
-def _room_without_others(node: Node) -> Resources:
-    return node.capacity.minus(node.occupied)
+class _MadePlacing:
+    """Allocates slots as they are chosen, where what is allocated decides which nodes take the next one; nothing else
+    sees them before they are told or taken back."""
+
+    __slots__ = ("_application", "_context", "_partition", "left", "made", "visits")
+
+    def __init__(self, context: StepContext, partition: Partition, application: Application) -> None:
+        self._context = context
+        self._partition = partition
+        self._application = application
+        self.made: list[Allocation] = []
+        self.left: Mapping[Node, Resources] = {}
+        self.visits = 0
+
+    def take(
+        self, group: AskGroup, count: int, within: Collection[Node] | None, *, is_tight: bool = False
+    ) -> list[Node]:
+        partition, application, request_class = self._partition, self._application, group.request_class
+        nodes: list[Node] = []
+        while len(nodes) < count:
+            node = (
+                partition.first_fit(request_class)
+                if within is None
+                else partition.first_fit_where(request_class, within.__contains__)
+            )
+            self.visits += 1
+            if node is None:
+                break
+            ask = application.groups[request_class, group.task_group, True].first()
+            self.made.append(commit.allocate(partition, application, ask, node, self._context.cluster.new_uuid()))
+            nodes.append(node)
+        return nodes
+
+    def mark(self) -> int:
+        return len(self.made)
+
+    def back_to(self, mark: int) -> None:
+        while len(self.made) > mark:
+            commit.take_back(self._partition, self.made.pop())
 
 
-def _keep_in_domain(partition: Partition, application: Application, name: str) -> None:
-    """Slots and members that are asked for already are in the domain of their task group."""
-    for ask in [one for one in application.asks.values() if one.task_group == name]:
-        if ask.pending:
-            requeue(partition, application, ask, request_class(partition, application, ask.spec), name)
-        else:  # so it is there too if it is pending again
-            ask.request_class = request_class(partition, application, ask.spec)
+def _carry_out(
+    context: StepContext,
+    partition: Partition,
+    application: Application,
+    plan: GangPlan,
+    placing: PlannedPlacing | _MadePlacing,
+    ask_each: AskEach,
+) -> None:
+    if isinstance(placing, _MadePlacing):
+        made = placing.made
+    else:
+        members = _members(partition, application, [group for group, _ in plan.nodes])
+        if members is not None:
+            _allocate_members(context, partition, application, plan, members)
+            gang_domains.bind(partition, application, plan.domains)
+            return
+        ask_each(context, partition, application)
+        new_uuid = context.cluster.new_uuid
+        made = [
+            commit.allocate(partition, application, group.first(), node, new_uuid())
+            for group, nodes in plan.nodes
+            for node in nodes
+        ]
+    for allocation in made:
+        allocating.tell(context, partition, allocation)
+    gang_domains.bind(partition, application, plan.domains)
 
 
-def request_class(partition: Partition, application: Application, spec: NewAsk) -> RequestClass:
-    """The request class of an ask of the application: within the domain of its task group, if that has to be in
-    one."""
+_Members: TypeAlias = list[tuple[AskGroup, list[Ask]]]
+
+
+def _members(partition: Partition, application: Application, waiting: Sequence[AskGroup]) -> _Members | None:
+    """For each group of slots: the group of its members, and the members that come first. None if a slot has no
+    member, or the RM is to be asked about one: then the slots are held."""
     gang = application.gang
-    domain = gang.domains.get(spec.task_group) if gang is not None and gang.domains else None
-    if domain is None:
-        return partition.request_class_of(spec)
-    own = spec.tags.get(NODE_SELECTOR_TAG, "")
-    tags = {**spec.tags, NODE_SELECTOR_TAG: f"{own},{domain}" if own else domain}
-    return partition.request_class_of(replace(spec, tags=tags))
+    assert gang is not None
+    if application.placeholders or any(one.resources is not None for one in gang.declared.values()):
+        return None
+    by_demand = {
+        (one.task_group, _demand(one.request_class)): one
+        for one in application.groups.values()
+        if not one.placeholder and not one.request_class.refused and not partition.wants_predicates(one.request_class)
+    }
+    found: _Members = []
+    for slots in waiting:
+        group = by_demand.get((slots.task_group, _demand(slots.request_class)))
+        members = list(islice(_each(group), slots.pending)) if group is not None else []
+        if group is None or len(members) < slots.pending:
+            return None
+        found.append((group, members))
+    return found
+
+
+def _demand(request_class: RequestClass) -> tuple[object, ...]:
+    """What slots and their members have in common."""
+    return request_class.items, request_class.required_node, request_class.constraint
+
+
+def _each(group: AskGroup) -> Iterator[Ask]:
+    """Each pending allocation of a group, by its ask."""
+    for ask in group.in_order():
+        for _ in range(ask.unchecked):
+            yield ask
+
+
+def _allocate_members(
+    context: StepContext, partition: Partition, application: Application, plan: GangPlan, members: _Members
+) -> None:
+    """The members are allocated on the nodes of their slots, which are not needed any longer."""
+    made: list[Allocation] = []
+    for (_, nodes), (group, asks) in zip(plan.nodes, members, strict=True):
+        planned = list(zip(asks, nodes, strict=True))
+        made += commit_together.allocate(partition, application, group, planned, context.cluster.new_uuid)
+    if len(members) > 1:
+        made.sort(key=lambda one: (-one.spec.priority, one.ask.asked_at_ns, one.ask.serial))
+    message = f"{len(made)} members of the gang are allocated together"
+    for ask in [one for one in application.asks.values() if one.spec.slot]:
+        releases.withdraw_ask(context, partition, application, ask, WithdrawCause.UPDATED, None, message)
+        del application.asks[ask.key]
+    for allocation in made:
+        allocating.tell(context, partition, allocation)
+    gang_time.tell_if_complete(context, application, len(made))
 
 
 def _waiting(application: Application) -> list[AskGroup]:
@@ -206,34 +312,37 @@ def _waiting(application: Application) -> list[AskGroup]:
     return [group for group in application.groups.values() if group.placeholder]
 
 
-def hold_singly(context: StepContext, partition: Partition, application: Application) -> bool:
+def hold_singly(context: StepContext, partition: Partition, application: Application, ask_each: AskEach) -> bool:
     """There was not enough room for all slots at once for a while: they are held one by one from now on, those of a
     required topology in a domain that has room for them beside the gang itself. False if there is no such domain."""
     gang = application.gang
     assert gang is not None
-    chosen: dict[str, str] = {}
-    for name, group in gang.declared.items():
-        if group.required_topology and name not in gang.domains:
-            attribute = partition.spec.topology_attribute(group.required_topology)
-            groups = _groups_of(partition, application, name)
-            found = _domains(partition, groups, attribute, _room_without_others) if attribute is not None else iter(())
-            value = next(found, None)
-            if attribute is None or value is None:
-                return False
-            chosen[name] = selector([Expression(attribute, Operator.IN, (value,))])
-    for name, domain in chosen.items():
-        gang.domains[name] = domain
-        _keep_in_domain(partition, application, name)
-    if chosen:
-        gang.bound_ns = context.now_ns
-        partition.bound_gangs[application] = None
-    _hold_one_by_one(partition, application)
+    planner = Planner(partition, gang, _waiting(application), PlannedPlacing(partition))
+    chosen = planner.domains_if_empty()
+    partition.retry_timers.budget.visits += planner.visits
+    if chosen is None:
+        return False
+    _begin_single(context, partition, application, chosen, ask_each)
     return True
 
 
-def _hold_one_by_one(partition: Partition, application: Application) -> None:
-    assert application.gang is not None
-    application.gang.all_or_none = ()
+def _begin_single(
+    context: StepContext,
+    partition: Partition,
+    application: Application,
+    domains: Mapping[str, Sequence[Expression]],
+    ask_each: AskEach,
+) -> None:
+    """From now on the slots are held one by one, in these domains."""
+    gang = application.gang
+    assert gang is not None
+    gang_domains.bind(partition, application, domains)
+    if not gang.is_large or partition.callbacks.holds:
+        ask_each(context, partition, application)
+    if domains:
+        gang.bound_ns = context.now_ns
+        partition.bound_gangs[application] = None
+    gang.all_or_none = ()
     update_pending_classes(partition, application)
     partition.touch(application.queue)
 
@@ -253,14 +362,13 @@ def hold_together(context: StepContext, partition: Partition, application: Appli
         return False
     for reservation in list(application.reservations):
         reservations.end(context, reservation, ReservationEnd.NOT_NEEDED)
-    gang.domains.clear()
+    gang_domains.unbind(partition, application)
     void_checks(context, application)
-    asks = [ask for ask in application.asks.values() if ask.spec.slot]
-    gang.all_or_none = tuple((partition.request_class_of(ask.spec), ask.pending) for ask in asks)
-    for ask in asks:
+    counts: dict[RequestClass, int] = {}
+    for ask in [one for one in application.asks.values() if one.spec.slot]:
         ask.no_reservation_before_ns = 0
-    for name in gang.declared:
-        _keep_in_domain(partition, application, name)
+        counts[ask.request_class] = counts.get(ask.request_class, 0) + ask.pending
+    gang.all_or_none = tuple(counts.items())
     update_pending_classes(partition, application)
     partition.touch(application.queue)
     return True

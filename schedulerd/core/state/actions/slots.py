@@ -8,7 +8,7 @@ each as large as its member. Where they get room is in `slot_room`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -20,7 +20,7 @@ from schedulerd.core.language.lifecycles import GangState, GangTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import MINUTE_NS
 from schedulerd.core.language.task_groups import GROUP_SLOT, MEMBER_SLOT, DeclaredGroup
-from schedulerd.core.state.actions import application_states, gone, releases, slot_room
+from schedulerd.core.state.actions import application_states, gang_domains, gone, releases, slot_room
 from schedulerd.core.state.alarm_events import GangRequeued
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
@@ -75,11 +75,7 @@ def review(context: StepContext, partition: Partition, application: Application)
     elif not is_formed:
         gang.enter(GangTrigger.UNFORM)
         gang.domains.clear()
-    wanted = (
-        [slot for name, group in gang.declared.items() for slot in _slots(partition, application, name, group)]
-        if is_formed
-        else []
-    )
+    wanted = _wanted(partition, application) if is_formed else []
     keys = {slot.allocation_key for slot in wanted}
     for ask in [one for one in application.asks.values() if one.spec.slot and one.key not in keys]:
         _end(context, partition, application, ask)
@@ -100,6 +96,24 @@ def review(context: StepContext, partition: Partition, application: Application)
         commit.promise(partition, application)
 
 
+def ask_each(context: StepContext, partition: Partition, application: Application) -> None:
+    """Each member gets a slot of its own, because room is to be held for them: a slot counts with the tags of its
+    member. Nothing is held yet."""
+    gang = application.gang
+    assert gang is not None
+    if gang.each_has_slot:
+        return
+    gang.each_has_slot = True
+    before = [one for one in application.asks.values() if one.spec.slot]
+    wanted = _wanted(partition, application)
+    for slot in wanted:
+        _ask(context, partition, application, slot)
+    keys = {slot.allocation_key for slot in wanted}
+    for ask in before:  # later, so that the gang does not seem to be complete meanwhile
+        if ask.key not in keys:
+            _end(context, partition, application, ask)
+
+
 def requeue(context: StepContext, partition: Partition, application: Application) -> None:
     """The time of the gang is over: it holds nothing for a while, the longer the more often that happens."""
     gang = application.gang
@@ -108,6 +122,7 @@ def requeue(context: StepContext, partition: Partition, application: Application
     gang.domains.clear()
     delay_ns = min(REQUEUE_FIRST_NS << min(gang.requeued, 10), REQUEUE_MOST_NS)
     gang.requeued += 1
+    gang.each_has_slot = False
     gang.requeue_alarm = context.cluster.alarms.set(context.now_ns + delay_ns, GangRequeued(application))
     _end_all(context, partition, application)
 
@@ -199,9 +214,66 @@ def _asked(application: Application, name: str) -> int:
     return sum(group.pending for group in groups if group.task_group == name and not group.placeholder)
 
 
+def _wanted(partition: Partition, application: Application) -> list[NewAsk]:
+    """The slots of all task groups, as asks."""
+    gang = application.gang
+    assert gang is not None
+    return [
+        slot
+        for name, group in gang.declared.items()
+        for slot in (
+            _slots(partition, application, name, group)
+            if gang.each_has_slot or group.resources is not None
+            else _slots_by_class(partition, application, name, group)
+        )
+    ]
+
+
+def _slots_by_class(
+    partition: Partition, application: Application, name: str, group: DeclaredGroup
+) -> Iterator[NewAsk]:
+    """One ask for all members of a request class, with the tags of the first: while nothing is held, and for a gang
+    that is large. It keeps its key while there are members of the class."""
+    groups = [one for one in application.groups.values() if one.task_group == name and not one.placeholder]
+    if sum(one.pending for one in groups) == group.min:
+        counts = {one: one.pending for one in groups}
+    elif len(groups) == 1:
+        counts = {groups[0]: group.min}
+    else:
+        counts = {}
+        left = group.min
+        for ask in sorted((ask for one in groups for ask in one), key=_order):
+            if left and ask.group is not None:
+                counts[ask.group] = counts.get(ask.group, 0) + min(left, ask.pending)
+                left -= min(left, ask.pending)
+    known = {one.request_class: one for one in application.asks.values() if one.spec.slot and one.task_group == name}
+    for one, count in counts.items():
+        spec = _slot_of(partition, next(iter(one)), count)
+        same = known.get(gang_domains.request_class(partition, application, spec))
+        key = f"{GROUP_SLOT}{name} as {spec.allocation_key}"
+        while same is None and key in application.asks:
+            key += "'"
+        yield replace(spec, allocation_key=key) if same is None else replace(same.spec, max_allocations=count)
+
+
+def _slot_of(partition: Partition, ask: Ask, count: int) -> NewAsk:
+    """A slot for so many members like this one, with its key."""
+    return replace(
+        ask.spec,
+        max_allocations=count,
+        execution_timeout_ms=0,
+        tags={**ask.spec.tags, **_predicate_tags(partition)},
+        placeholder=True,
+        slot=True,
+    )
+
+
+def _predicate_tags(partition: Partition) -> Mapping[str, str]:
+    return {} if partition.callbacks.holds else _WITHOUT_PREDICATES
+
+
 def _slots(partition: Partition, application: Application, name: str, group: DeclaredGroup) -> Iterator[NewAsk]:
-    """The slots of a task group, as asks."""
-    rest = {} if partition.callbacks.holds else _WITHOUT_PREDICATES
+    """The slots of a task group, as asks: one for each member, or for all if members have a known size."""
     if group.resources is not None:
         yield NewAsk(
             application.application_id,
@@ -210,7 +282,7 @@ def _slots(partition: Partition, application: Application, name: str, group: Dec
             application.partition_name,
             group.min,
             group.priority,
-            tags={**group.tags, **rest},
+            tags={**group.tags, **_predicate_tags(partition)},
             task_group=name,
             placeholder=True,
             allow_preempt_self=group.allow_preempt_self,
@@ -225,15 +297,7 @@ def _slots(partition: Partition, application: Application, name: str, group: Dec
     for ask in islice(sorted(members, key=_order), group.min):
         count = min(left, ask.pending)
         if count:
-            yield replace(
-                ask.spec,
-                allocation_key=MEMBER_SLOT + ask.key,
-                max_allocations=count,
-                execution_timeout_ms=0,
-                tags={**ask.spec.tags, **rest},
-                placeholder=True,
-                slot=True,
-            )
+            yield replace(_slot_of(partition, ask, count), allocation_key=MEMBER_SLOT + ask.key)
         left -= count
 
 
@@ -246,21 +310,44 @@ def _ask(context: StepContext, partition: Partition, application: Application, s
     if known is not None:
         if known.spec == spec:
             return
+        if known.spec == replace(spec, max_allocations=known.spec.max_allocations):
+            _resize(context, partition, application, known, spec)
+            return
         _end(context, partition, application, known)
-    ask = Ask(spec, slot_room.request_class(partition, application, spec), partition.next_serial(), context.now_ns)
+    ask = Ask(spec, gang_domains.request_class(partition, application, spec), partition.next_serial(), context.now_ns)
     application.asks[spec.allocation_key] = ask
     application_states.on_ask(context, application, placeholder=True)
     commit.demand(partition, application, ask, spec.max_allocations)
     context.emit(releases.ask_added(application, ask, spec.max_allocations))
 
 
+def _resize(context: StepContext, partition: Partition, application: Application, ask: Ask, spec: NewAsk) -> None:
+    """More slots of this ask are needed, or fewer: those go first that hold nothing, then the latest."""
+    more, ask.spec = spec.max_allocations - ask.spec.max_allocations, spec
+    if more > 0:
+        commit.demand(partition, application, ask, more)
+        context.emit(releases.ask_added(application, ask, more))
+        return
+    message = f"{-more} of {ask.key} are not needed any longer"
+    fewer = min(-more, ask.pending)
+    releases.withdraw_ask(context, partition, application, ask, WithdrawCause.UPDATED, None, message, count=fewer)
+    _give_back(
+        context, partition, application, list(ask.allocations.values())[len(ask.allocations) + more + fewer :], message
+    )
+
+
 def _end(context: StepContext, partition: Partition, application: Application, ask: Ask) -> None:
     """The slots of this ask are not needed any longer; what they hold is given back at once."""
     message = f"{ask.key} is not needed any longer"
     releases.withdraw_ask(context, partition, application, ask, WithdrawCause.UPDATED, None, message)
-    held = list(ask.allocations.values())
+    _give_back(context, partition, application, list(ask.allocations.values()), message)
+    application.asks.pop(ask.key, None)
+
+
+def _give_back(
+    context: StepContext, partition: Partition, application: Application, held: Sequence[Allocation], message: str
+) -> None:
     for allocation in held:
         releases.request_release(context, partition, allocation, ReleaseCause.UNUSED, message)
         termination, _ = partition.slots_leaving.pop(allocation)
         gone.finish(context, application, [allocation], termination, confirm=False, message=message)
-    application.asks.pop(ask.key, None)

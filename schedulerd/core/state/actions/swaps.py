@@ -27,23 +27,25 @@ from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.step_context import StepContext
 
 
-def swap_next(context: StepContext, partition: Partition) -> bool:
+def swap_next(context: StepContext, partition: Partition, most: int) -> bool:
     """Starts the next swap of a real ask, and all those of a gang that declares its task groups: its members are
-    allocated in one step. False if no ask can have one."""
-    has_begun = False
+    allocated in one step, unless it is too large for that (`Gang.is_large`): then up to `most` of them. False if no
+    ask can have one."""
+    begun = 0
     while partition.swaps:
         application = next(iter(partition.swaps))
         found = application.gang.next_swap() if application.gang is not None else None
         if found is None or not application.propagates_demand:
             del partition.swaps[application]
-            if has_begun:
+            if begun:
                 return True
             continue
         task_group, group = found
         if _begin(context, partition, application, task_group, group):
-            if application.gang is None or not application.gang.declared:
+            begun += 1
+            gang = application.gang
+            if gang is None or not gang.declared or (gang.is_large and begun >= most):
                 return True
-            has_begun = True
     return False
 
 

@@ -7,7 +7,7 @@ level.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.ledger import commit_room, placeholders
@@ -60,6 +60,26 @@ def allocate(partition: Partition, application: Application, ask: Ask, node: Nod
         placeholders.has(partition, application, allocation, was_pending=True)
     rekey(application)
     return allocation
+
+
+def begin_use(partition: Partition, application: Application, members: Sequence[Allocation]) -> None:
+    """Books new allocations of one request class and one task group, which are no placeholders and were pending, where
+    nodes do not matter."""
+    first, count, queue = members[0], len(members), application.queue
+    application.has_run = True
+    if application.gang is not None:
+        _count_member(partition, application.gang, first, count)
+        partition.gangs_touched[application] = None
+        application.blocked_since_ns = None
+    if application.footprint is not None:
+        for one in members:
+            application.footprint.add(one.node, one.request_class.items)
+            if application.reservations and one.node.reservations:
+                partition.reservations_to_check[one.node] = None
+    if not application.usage_ledgers:
+        _start_usage(partition, application)
+    grows = [one for one in ledgers(first) if one is not first.node.allocated]
+    book(first.request_class.items, count, grows, (application.pending, *queue.pending_to_root))
 
 
 def take_back(partition: Partition, allocation: Allocation) -> None:

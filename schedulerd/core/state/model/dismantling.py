@@ -72,6 +72,7 @@ def pieces_of(partition: Partition) -> Iterator[None]:
     yield from partition.request_classes.dismantle()
     yield from partition.pending_counts.dismantle()
     yield from partition.node_order.dismantle()
+    yield from partition.rooms.dismantle()
     yield from clear_stepwise(
         partition.open_gangs,
         partition.bound_gangs,

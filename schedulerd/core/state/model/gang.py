@@ -10,18 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import chain, islice
+from typing import TYPE_CHECKING
 
 from schedulerd.core.language.alarms import Alarm
+from schedulerd.core.language.commands import PlacementConstraint
 from schedulerd.core.language.facts.fact import ReleaseCause
 from schedulerd.core.language.fsm import move
 from schedulerd.core.language.lifecycles import GANG, GangState, GangTrigger
 from schedulerd.core.language.resources import Items, Resources
-from schedulerd.core.language.task_groups import DeclaredGroup
+from schedulerd.core.language.task_groups import TOGETHER_MAX, DeclaredGroup
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.dismantle import clear_stepwise
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import RequestClass
+
+if TYPE_CHECKING:
+    from schedulerd.core.state.nodes.gang_plan import GangPlan
 
 
 class TaskGroup:
@@ -167,6 +172,7 @@ class Gang:
         "declared",
         "demands",
         "domains",
+        "each_has_slot",
         "first_asked_ns",
         "fits",
         "held",
@@ -174,6 +180,7 @@ class Gang:
         "idle_since_ns",
         "is_check_postponed",
         "pending",
+        "plan",
         "promised",
         "requeue_alarm",
         "requeued",
@@ -186,14 +193,19 @@ class Gang:
         self.task_groups: dict[str, TaskGroup] = {}
         self.declared: dict[str, DeclaredGroup] = {}
         """The task groups that the application declares; empty if its RM asks for placeholders."""
-        self.domains: dict[str, str] = {}
-        """By task group with a required topology: the node selector of the domain that was chosen for it."""
+        self.domains: dict[str, PlacementConstraint] = {}
+        """By task group with a required topology: the domain that it is bound to (`actions.gang_domains`)."""
+        self.each_has_slot = False
+        """Whether each member has a slot of its own, with its tags; else all members of a request class share one
+        ask."""
         self.state: GangState | None = None
         """None if its RM asks for placeholders."""
         self.requeue_alarm: Alarm | None = None
         """Rings when it may gather again, after its time was over."""
         self.requeued = 0
         """How often its time was over."""
+        self.plan: GangPlan | None = None
+        """Nodes for all its slots, found in the step before."""
         self.bound_ns = 0
         """When it was bound to a domain, to hold its slots one by one there."""
         self.all_or_none: tuple[tuple[RequestClass, int], ...] = ()
@@ -241,6 +253,11 @@ class Gang:
     def waits(self) -> bool:
         """Whether its real asks wait: for placeholders, or for further members."""
         return self.pending > 0 or self.state is GangState.FORMING
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it needs too many members to allocate them in one step."""
+        return sum(one.min for one in self.declared.values()) > TOGETHER_MAX
 
     def is_full(self, name: str) -> bool:
         """Whether a task group has as many members as it may have, with those that are about to take a slot."""
@@ -294,10 +311,10 @@ class Gang:
         self.requeue(group)
 
     def requeue(self, group: AskGroup) -> None:
-        """Enters the group, if it is ready, into the heap of possible swaps: its position changed, or it may be tried
-        again."""
+        """Enters the group, if it is ready and there are idle placeholders for it, into the heap of possible swaps: its
+        position changed, or it may be tried again."""
         task_group = self.task_groups.get(group.task_group)
-        if task_group is not None and group in task_group.waiting and group.has_ready:
+        if task_group is not None and task_group.has_idle and group in task_group.waiting and group.has_ready:
             self._tickets += 1
             heappush(self._swaps, (group.key(), self._tickets, task_group, group))
 
@@ -306,7 +323,7 @@ class Gang:
         del self.task_groups[group.task_group].waiting[group]
 
     def dismantle(self) -> Iterator[None]:
-        self.deadlock_alarm = None
+        self.deadlock_alarm = self.plan = None
         for task_group in self.task_groups.values():
             yield from task_group.dismantle()
         yield from clear_stepwise(self._swaps, self.task_groups)

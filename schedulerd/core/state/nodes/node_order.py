@@ -10,7 +10,7 @@ step for each block without room, and a scan of the block that has room.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.language.resources import Items, Resources
@@ -64,9 +64,11 @@ class _Block:
 class NodeOrder:
     """Nodes by (score, id), lowest first."""
 
-    __slots__ = ("_blocks", "_lasts", "places_given", "visits")
+    __slots__ = ("_blocks", "_lasts", "_notes", "places_given", "visits")
 
-    def __init__(self) -> None:
+    def __init__(self, notes: Iterable[dict[Node, None]] = ()) -> None:
+        """In each of `notes` every node is entered that changes."""
+        self._notes = notes
         self._blocks: list[_Block] = []
         self._lasts: list[_Entry] = []
         """The last entry of each block; a binary search in it finds the block."""
@@ -80,6 +82,8 @@ class NodeOrder:
         entry = (node.score, node.node_id, node)
         node.ordered_by = node.score
         self.places_given += 1
+        for changed in self._notes:
+            changed[node] = None
         if not self._blocks:
             block = _Block([entry], Resources())
             block.raise_bound(node.free)
@@ -97,6 +101,8 @@ class NodeOrder:
     def remove(self, node: Node, ordered_by: float | None = None) -> None:
         """Removes a node, which must be in: under `ordered_by` if given, else under its score in the partition's order
         of all nodes."""
+        for changed in self._notes:
+            changed[node] = None
         entry = (node.ordered_by if ordered_by is None else ordered_by, node.node_id, node)
         at = bisect_left(self._lasts, entry)
         entries = self._blocks[at].entries
@@ -162,6 +168,22 @@ class NodeOrder:
             if not has_room:
                 block.tighten(request_class)
         return None
+
+    def with_room(self, request_class: RequestClass) -> Iterator[_Entry]:
+        """The entries of the nodes with room for the request class, in order; nothing may change meanwhile."""
+        items = request_class.items
+        for block in self._blocks:
+            self.visits += 1
+            if block.bound.lacks(items) is not None or request_class in block.misfits:
+                continue
+            has_room = False
+            for entry in block.entries:
+                self.visits += 1
+                if entry[2].free.lacks(items) is None:
+                    has_room = True
+                    yield entry
+            if not has_room:
+                block.tighten(request_class)
 
     def least_short(self, request_class: RequestClass, may: Callable[[Node], bool]) -> Node | None:
         """Of the nodes for which `may` is true, the one that lacks least for the request class, as a share of what it

@@ -32,13 +32,19 @@ def fits(partition: Partition, wanted: Iterable[tuple[RequestClass, int]], bins:
 
     A bin without a node takes no request class with a required node or a placement constraint.
     """
+    return packed(partition, wanted, bins) is not None
+
+
+def packed(partition: Partition, wanted: Iterable[tuple[RequestClass, int]], bins: Iterable[Bin]) -> list[Bin] | None:
+    """The bins as they are left if the given number of allocations of each request class is packed into them; None if
+    they do not fit."""
     left = list(bins)
     together: dict[tuple[Affinity, str], int] = {}
     for request_class, count in sorted(wanted, key=lambda one: rank(one[0], partition.largest())):
         left, count = _fill(partition, request_class, count, left, together)
         if count:
-            return False
-    return True
+            return None
+    return left
 
 
 def rank(request_class: RequestClass, largest: Mapping[str, int]) -> tuple[bool, bool, float]:

@@ -6,6 +6,7 @@ An application propagates the pending classes of its groups to its leaf queue, a
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeAlias
 
 from schedulerd.core.language.lifecycles import ApplicationState
@@ -52,6 +53,47 @@ def dequeue(partition: Partition, application: Application, ask: Ask, count: int
     group.change_pending(application.queue, -count)
     if not ask.pending:
         _leave_group(partition, application, ask, group)
+
+
+def dequeue_several(partition: Partition, application: Application, group: AskGroup, counts: Mapping[Ask, int]) -> None:
+    """As `dequeue` for several asks of one group, which has its position corrected once."""
+    group.change_pending(application.queue, -sum(counts.values()))
+    leaving = []
+    for ask, count in counts.items():
+        ask.pending -= count
+        if not ask.pending:
+            leaving.append(ask)
+    for ask in leaving[:-1]:
+        group.dequeue(ask)
+    for ask in leaving[-1:]:
+        _leave_group(partition, application, ask, group)
+
+
+def requeue_group(partition: Partition, application: Application, group: AskGroup, request_class: RequestClass) -> bool:
+    """As `requeue` for all asks of the group, of the same amounts; False, and nothing is done, if there is a group for
+    them already, or the RM refused them."""
+    request_class = partition.request_classes.current(request_class)
+    if request_class is group.request_class:
+        return True
+    key = request_class, group.task_group, group.placeholder
+    if key in application.groups or group.request_class.refused or partition.callbacks.predicates:
+        return False
+    is_enqueued = bool(group.needs)
+    if is_enqueued:
+        _dequeue_group(application, group)
+    del application.groups[group.request_class, group.task_group, group.placeholder]
+    application.groups[key] = group
+    old, group.request_class = group.pending_class, request_class
+    for ask in group:
+        ask.request_class = request_class
+    group.pending_class = _pending_class(partition, application, request_class, placeholder=group.placeholder)
+    partition.request_classes.use(group.pending_class)
+    partition.request_classes.disuse(old)
+    partition.retry_timers.forget_class(old)
+    if is_enqueued:
+        _enqueue_group(application, group, group.key())
+        partition.retry_timers.make_due_now(group.pending_class)
+    return True
 
 
 def requeue(

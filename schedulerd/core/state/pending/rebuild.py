@@ -14,7 +14,7 @@ def rebuild(partition: Partition, spec: PartitionSpec) -> None:
     """Orders all nodes, and enters all pending asks, again; for changes of queues or of the node order."""
     partition.spec = spec
     partition.scoring = Scoring(spec.node_order, spec.node_weights)
-    partition.node_order = NodeOrder()
+    partition.node_order = NodeOrder(partition.rooms.notes)
     for node in partition.nodes.values():
         node.scoring = partition.scoring
         node.rescore()

@@ -95,3 +95,19 @@ def test_a_blocked_application_that_would_hold_its_queue_for_ever_is_noticed() -
     found = violations(talk.scheduler)
     assert "[rm-1]default: application app is blocked in root.a, and nothing lets others start" in found
     assert "[rm-1]default: application later is noted as blocked in root.a, and no other waits for it" in found
+
+
+def test_an_index_of_room_that_is_wrong_is_noticed() -> None:
+    talk = Conversation(a_scheduler())
+    talk.register(a_partition_spec())
+    talk.connect()
+    talk.nodes(*[a_node(f"n{at}", {"memory": 10 * at}, attributes={"r": "a"}) for at in (3, 1)])
+    partition = talk.model()
+    index = partition.rooms.of(partition, "r", partition.request_class_of(an_ask("k", 10)))
+    index.refresh(10)
+    assert violations(talk.scheduler) == []
+    index.domains["a"].nodes[partition.nodes["n3"]] -= 1
+    assert violations(talk.scheduler) == [
+        "[rm-1]default: an index of room has ('a', 2) of node n3, which has 3 in 'a'",
+        "[rm-1]default: an index of room has 4 in 'a', which is not the sum of its nodes",
+    ]

@@ -41,7 +41,7 @@ ALLOCATION = "schedulerd.core.state.model.allocation.Allocation"
 ROOMS = ("constraints", "model", "nodes", "partition", "pending", "quotas")
 STATE = (*(f"schedulerd.core.state.{room}" for room in ROOMS), "schedulerd.core.preemption.rules")
 
-PARTITION_PARTS_MAX = 30
+PARTITION_PARTS_MAX = 31
 """Objects of the state that every partition has once, such as its node order and its retry timers."""
 
 
