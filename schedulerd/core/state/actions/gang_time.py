@@ -111,7 +111,12 @@ def forget(context: StepContext, application: Application) -> None:
         context.cluster.alarms.cancel(application.gang.requeue_alarm)
         application.gang.idle_alarm = application.gang.requeue_alarm = None
         partition = context.partition_of(application)
-        for noted in (partition.gangs_touched, partition.gangs_to_review, partition.bound_gangs):
+        for noted in (
+            partition.gangs_touched,
+            partition.gangs_to_review,
+            partition.bound_gangs,
+            partition.declared_gangs,
+        ):
             noted.pop(application, None)
 
 

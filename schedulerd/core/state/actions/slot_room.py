@@ -58,6 +58,7 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
         else:
             is_held = _hold_in_domain(context, partition, application, groups, held, attribute, chosen, is_required)
         if not is_held:
+            gang.found_room = len(held)
             _take_back_to(partition, held, 0)
             application.blocked_since_ns = blocked_since_ns
             index = partition.root.pending_index
@@ -65,6 +66,7 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
                 if one.pending_class in index and one.pending_class not in index.blocked_by:
                     retries.mark_unschedulable(context, partition, one.pending_class, one.first())
             return False
+    gang.found_room = 0
     for allocation in held:
         allocating.tell(context, partition, allocation)
     for name, selector_text in chosen.items():
@@ -96,6 +98,8 @@ def _hold(
             starts = quota_key.starts_application and not application.allocations
             quota_key = quota_key._replace(gang_gate=(), starts_application=starts)
             if node is None or highest_blocked(application.queue, request_class.items, quota_key) is not None:
+                if application.gang is not None:
+                    application.gang.put_first(group)
                 return False
             uuid = context.cluster.new_uuid()
             held.append(commit.allocate(partition, application, group.first(), node, uuid))
@@ -221,7 +225,7 @@ def hold_singly(context: StepContext, partition: Partition, application: Applica
     if chosen:
         gang.bound_ns = context.now_ns
         partition.bound_gangs[application] = None
-    gang.all_or_none = ()
+    gang.all_or_none, gang.found_room = (), 0
     update_pending_classes(partition, application)
     partition.touch(application.queue)
     return True

@@ -44,6 +44,7 @@ def declare(
     gang.declared = {one.name: one for one in groups}
     gang.state = GangState.FORMING
     gang.first_asked_ns = context.now_ns
+    partition.declared_gangs[application] = None
     if any(one.begun for one in groups):
         gang.enter(GangTrigger.RECOVER)
     else:
@@ -89,6 +90,7 @@ def review(context: StepContext, partition: Partition, application: Application)
         application.gang_total = total
         if not any(one.spec.slot and one.allocations for one in application.asks.values()):
             gang.all_or_none = tuple((partition.request_class_of(slot), slot.max_allocations) for slot in wanted)
+            gang.found_room = 0
             update_pending_classes(partition, application)
             partition.touch(application.queue)
     for slot in wanted:
@@ -132,6 +134,7 @@ def drop_declaration(context: StepContext, partition: Partition, application: Ap
     if gang is not None and gang.declared:
         gang.declared, gang.state, gang.all_or_none = {}, None, ()
         gang.domains.clear()
+        del partition.declared_gangs[application]
         application.gang_total = application.spec.placeholder_ask
         _end_all(context, partition, application)
 

@@ -166,7 +166,12 @@ class Application(ParentEntity):
     def is_gang(self) -> bool:
         """Whether it announces a gang, by its `placeholderAsk` or by the tag of its task groups. Then its execution
         timeout is the time of the gang (SEMANTICS E3)."""
-        return not self.spec.placeholder_ask.is_zero() or (self.gang is not None and bool(self.gang.declared))
+        return not self.spec.placeholder_ask.is_zero() or self.declares_gang
+
+    @property
+    def declares_gang(self) -> bool:
+        """Whether it declares task groups, so that all of its placeholders are slots, of which no RM knows."""
+        return self.gang is not None and bool(self.gang.declared)
 
     @property
     def is_terminal(self) -> bool:

@@ -169,6 +169,7 @@ class Gang:
         "domains",
         "first_asked_ns",
         "fits",
+        "found_room",
         "held",
         "idle_alarm",
         "idle_since_ns",
@@ -177,6 +178,7 @@ class Gang:
         "promised",
         "requeue_alarm",
         "requeued",
+        "slot_groups",
         "state",
         "task_groups",
         "was_complete",
@@ -198,6 +200,10 @@ class Gang:
         """When it was bound to a domain, to hold its slots one by one there."""
         self.all_or_none: tuple[tuple[RequestClass, int], ...] = ()
         """Its slots, while room is held for all of them in one step or for none."""
+        self.found_room = 0
+        """How many of these had a node when they were last tried, and one had none."""
+        self.slot_groups: dict[AskGroup, None] = {}
+        """The groups of its slots that have no room, in the order in which they became pending."""
         self.pending = 0
         """Placeholders asked for and not allocated. While there are any, real asks wait (SEMANTICS G3)."""
         self.demands = 0
@@ -255,6 +261,11 @@ class Gang:
         assert self.state is not None
         self.state = move(GANG, self.state, trigger)
 
+    def put_first(self, slots: AskGroup) -> None:
+        """One of these slots has no node: they are the ones that people are told of."""
+        if next(iter(self.slot_groups), slots) is not slots:
+            self.slot_groups = {slots: None, **self.slot_groups}
+
     def still_to_come(self, whole: Resources) -> Resources:
         """What its task groups still lack of the whole `placeholderAsk`."""
         return Resources({name: amount - self.held[name] for name, amount in whole.items() if amount > self.held[name]})
@@ -309,7 +320,7 @@ class Gang:
         self.deadlock_alarm = None
         for task_group in self.task_groups.values():
             yield from task_group.dismantle()
-        yield from clear_stepwise(self._swaps, self.task_groups)
+        yield from clear_stepwise(self._swaps, self.task_groups, self.slot_groups)
 
     def add_idle(self, task_group: TaskGroup, placeholder: Allocation) -> None:
         """A placeholder was allocated. If it is the first idle one of its task group, swaps become possible."""
