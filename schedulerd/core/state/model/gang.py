@@ -13,8 +13,7 @@ from itertools import chain, islice
 
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.facts.fact import ReleaseCause
-from schedulerd.core.language.fsm import move
-from schedulerd.core.language.lifecycles import GANG, GangState, GangTrigger
+from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.language.task_groups import DeclaredGroup
 from schedulerd.core.state.model.allocation import Allocation
@@ -255,11 +254,6 @@ class Gang:
             return False
         task_group = self.task_group(name)
         return task_group.members + task_group.awaiting_placeholder >= group.max
-
-    def enter(self, trigger: GangTrigger) -> None:
-        """Moves a declared gang to its next state. Raises IllegalMove if the table has no such move."""
-        assert self.state is not None
-        self.state = move(GANG, self.state, trigger)
 
     def put_first(self, slots: AskGroup) -> None:
         """One of these slots has no node: they are the ones that people are told of."""
