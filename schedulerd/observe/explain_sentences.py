@@ -83,8 +83,9 @@ def ask_details(found: AskExplanation, *, is_listed: bool = False) -> list[str]:
     others = {_reservation(one, found.now_ns): None for one in found.reservations if one.node_id not in in_summary}
     said += [f"{one}." for one in others]
     if found.nodes is not None and states & {"unschedulable", "reserved", "predicate_failed"}:
-        in_counts = any(one.state == "unschedulable" and one.cause is None for one in found.waiting)
-        said += _nodes(found.nodes, in_summary=in_counts, is_listed=is_listed)
+        of_gang = any(isinstance(one.cause, GangCause) for one in found.waiting)
+        if not (of_gang and _fits_somewhere(found.nodes)):  # the node takes one of them, but not all together
+            said += _nodes(found.nodes, in_summary="unschedulable" in states and not of_gang, is_listed=is_listed)
     elif found.nodes is not None and not _fits_somewhere(found.nodes):
         said.append(sentence(_no_room(found.nodes, found.resources)))
         said += _nodes(found.nodes, in_summary=True, is_listed=is_listed)

@@ -380,11 +380,11 @@ class Tally:
         if fact.old_state is None:
             self._expect_gangs(fact.rm_id, fact.partition)
             for state in GangState:
-                self.gang_states.setdefault((fact.rm_id, fact.partition, state), 0)
+                self.gang_states.setdefault((fact.rm_id, fact.partition, state.name.lower()), 0)
         else:
-            self.gang_states[fact.rm_id, fact.partition, fact.old_state] -= 1
+            self.gang_states[fact.rm_id, fact.partition, fact.old_state.name.lower()] -= 1
         if fact.state is not None:
-            self.gang_states[fact.rm_id, fact.partition, fact.state] += 1
+            self.gang_states[fact.rm_id, fact.partition, fact.state.name.lower()] += 1
         if fact.state is GangState.SHORT:
             self._gangs[fact.rm_id, fact.partition, GangEvent.SHORT] += 1
         elif fact.cause == GangTrigger.REQUEUE:

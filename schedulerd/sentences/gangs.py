@@ -97,8 +97,13 @@ def members(
 ) -> str:
     """A task group: how many are asked for, held and allocated, what it needs, and where."""
     asked, held, allocated = counts
-    said = f"task group {name}: {asked:,} asked for, {held:,} held, {allocated:,} allocated; it needs {least:,}"
-    said += f", and has {most:,} at most" if most is not None else ""
+    needs = wanted(least, most, level, domain, required=required)
+    return f"task group {name}: {asked:,} asked for, {held:,} held, {allocated:,} allocated; {needs}"
+
+
+def wanted(least: int, most: int | None, level: str, domain: str, *, required: bool) -> str:
+    """What a task group needs, and where."""
+    said = f"it needs {least:,}" + (f", and has {most:,} at most" if most is not None else "")
     if domain:
         return f"{said}, in {level} {domain}"
     return f"{said}, in one {level}{'' if required else ' if that has room'}" if level else said

@@ -69,7 +69,7 @@ def recount(world: World) -> Gauges:
                 gauges["schedulerd_allocated_placeholders"][name, path, rm_id] += allocated_placeholders(app)
         for app in partition.applications:
             if app.gang_state:
-                gauges["schedulerd_gang_states"][name, rm_id, app.gang_state] += 1
+                gauges["schedulerd_gang_states"][name, rm_id, app.gang_state.replace(" ", "_")] += 1
         for node in partition.nodes:
             gauges["schedulerd_unclaimed_allocations"][name, rm_id] += len(node.unclaimed)
             gauges["schedulerd_nodes"][name, rm_id, node.state] += 1

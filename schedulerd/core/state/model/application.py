@@ -174,6 +174,17 @@ class Application(ParentEntity):
         return self.gang is not None and bool(self.gang.declared)
 
     @property
+    def held_slots(self) -> int:
+        """Slots for which room is held. They count as allocations, which no RM knows."""
+        return self.placeholders if self.declares_gang else 0
+
+    @property
+    def pending_of_rm(self) -> int:
+        """Allocations still to come that its RM asked for, those that await a placeholder included."""
+        pending = sum(group.pending for group in self.groups.values()) + self.awaiting_placeholder
+        return pending if self.gang is None or not self.gang.declared else pending - self.gang.pending
+
+    @property
     def is_terminal(self) -> bool:
         return self.state in TERMINAL_STATES
 
