@@ -6,9 +6,11 @@ is what `schedulerd simulate` is made of.
 
 from schedulerd._generated.schedulerd.v1.callback_pb2 import (
     ApplicationNotice,
+    Hold,
     PendingReason,
     PredicatesCall,
     PreemptionPredicatesCall,
+    Unhold,
 )
 from schedulerd._generated.si.v1.si_pb2 import (
     Allocation,
@@ -44,6 +46,7 @@ __all__ = [
     "ApplicationRejected",
     "Client",
     "EventRecord",
+    "Hold",
     "NodeRejected",
     "PendingReason",
     "PredicatesCall",
@@ -60,6 +63,7 @@ __all__ = [
     "StreamRefused",
     "Superseded",
     "TerminationType",
+    "Unhold",
     "UpdateContainerSchedulingStateRequest",
     "UpdatedApplication",
 ]

@@ -32,6 +32,7 @@ def hello_of(rm: Callbacks, rm_id: str) -> callback_pb2.CallbackHello | None:
         pendingReasons=rm.serves_callback("on_pending_reasons"),
         pods=rm.serves_callback("about_pod"),
         applicationNotices=rm.serves_callback("on_application_notices"),
+        holds=rm.serves_callback("on_holds"),
     )
     if not hello.ByteSize():
         return None
@@ -72,6 +73,10 @@ class CallbackStream:
             await asyncio.gather(writer, return_exceptions=True)
 
     def _take(self, message: callback_pb2.CallbackCall, answers: _Answers) -> None:
+        if message.HasField("connected") and self._hello.holds:
+            self._rm.on_holds_void()
+        if message.holds or message.unholds:
+            self._rm.on_holds(message.holds, message.unholds)
         for wanted in message.predicates:
             self._answer(self._rm.predicates(wanted), partial(answers.result, wanted.callID))
         for preemption in message.preemptionPredicates:

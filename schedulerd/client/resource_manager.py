@@ -95,6 +95,13 @@ class ResourceManager:
         `preemptAllocationKeys`, not below `startIndex`; None if it would not fit even without all of them."""
         raise NotImplementedError
 
+    def on_holds(self, holds: Sequence[callback_pb2.Hold], unholds: Sequence[callback_pb2.Unhold]) -> None:
+        """Room that is held for members of gangs that declare their task groups (tag `schedulerd.io/task-groups`), as
+        differences: first the unholds count. With `predicates`, these are asked before such room is held, too."""
+
+    def on_holds_void(self) -> None:
+        """What was held is not held any longer: a stream begins, on which all that is held is told anew."""
+
     def on_scheduling_states(self, states: Sequence[si_pb2.UpdateContainerSchedulingStateRequest]) -> Told:
         """Changes of the scheduling states of asks, in order: of those in `wanted_states`."""
 

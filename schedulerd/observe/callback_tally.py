@@ -17,6 +17,7 @@ class CallKind(StrEnum):
 
     PREDICATES = "predicates"
     PREEMPTION_PREDICATES = "preemption_predicates"
+    HOLD = "hold"
     STATE_DUMP = "state_dump"
     POD = "pod"
     SCHEDULING_STATE = "scheduling_state"

@@ -19,7 +19,7 @@ from schedulerd.core.language.facts import reservations as r
 from schedulerd.core.language.facts.nodes import NodeRecommended
 from schedulerd.core.language.facts.predicates import PredicateAnswered, PredicateOutcome
 from schedulerd.core.language.lifecycles import GangState, GangTrigger
-from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX
+from schedulerd.core.language.task_groups import SLOT_KEYS
 from schedulerd.observe.event_record import NO_RESOURCES, SI, Kind, Record, cut
 from schedulerd.sentences import preemption
 from schedulerd.sentences.words import many
@@ -50,7 +50,7 @@ def _about(
 def _request(fact: Any, reason: str, message: str, resources: Mapping[str, int] = NO_RESOURCES) -> Record:
     """What is about a slot, of which no resource manager knows, is told of its application."""
     application_id = fact.application_id
-    if fact.allocation_key.startswith(SLOT_KEY_PREFIX):
+    if fact.allocation_key.startswith(SLOT_KEYS):
         said = f"for a member of its gang: {message}"
         return _about(SI.APP, application_id, reason, said, "", resources, getattr(fact, "queue", ""))
     return _about(SI.REQUEST, fact.allocation_key, reason, message, application_id, resources, application_id)

@@ -7,7 +7,12 @@ from collections.abc import Sequence
 from schedulerd.core.language.facts import configuration as configuration_facts
 from schedulerd.core.language.facts import fact as f
 from schedulerd.core.language.facts.fact import Fact
-from schedulerd.core.language.facts.predicates import PredicateNotWanted, PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.predicates import (
+    PredicateNotWanted,
+    PredicateWanted,
+    PreemptionPredicateWanted,
+    SlotHeld,
+)
 from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.instant import Instant
 from schedulerd.observe.event_changes import CHANGES, told
@@ -27,6 +32,7 @@ WITHOUT_EVENT: frozenset[type] = frozenset(
         PredicateWanted,
         PreemptionPredicateWanted,
         PredicateNotWanted,
+        SlotHeld,
         SchedulingStateChanged,
         PendingReasonChanged,
     }

@@ -112,6 +112,7 @@ _DETAILS = {
     c.PredicateWanted: _Line(_PREDICATE, "predicate check wanted", logging.DEBUG),
     c.PreemptionPredicateWanted: _Line(_PREDICATE, "preemption predicate check wanted", logging.DEBUG),
     c.PredicateNotWanted: _Line(_PREDICATE, "predicate check cancelled", logging.DEBUG),
+    c.SlotHeld: _Line(_PREDICATE, "held slot told again", logging.DEBUG),
     c.PredicateAnswered: _Line(_PREDICATE, "predicate check decided", logging.DEBUG),
     SchedulingStateChanged: _Line(_ASK, "scheduling state sent", logging.DEBUG),
     PendingReasonChanged: _Line(_ASK, "pending reason sent", logging.DEBUG),

@@ -25,6 +25,7 @@ class PredicateTally:
             c.PredicateWanted: self._wanted,
             c.PreemptionPredicateWanted: self._wanted,
             c.PredicateNotWanted: lambda fact: None,
+            c.SlotHeld: lambda fact: None,
             c.PredicateAnswered: self._reached,
         }
 

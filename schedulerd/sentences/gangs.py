@@ -72,6 +72,8 @@ def gathering(found: Progress, rule: str, nearest: str = "") -> str:
             return f"{said}, where {nearest}" if found.domain else f"{said}, and {nearest}"
         where = " there" if found.domain else " that it may use" if found.is_restricted else ""
         return f"{said}, and no node{where} has it{' left' if found.gang_state else ''}"
+    if found.needs_state == "predicate_failed":
+        return f"{said}, and its resource manager refuses every node that has it"
     return f"{said}, and waits for its turn" if found.needs_state == "ready" else said
 
 

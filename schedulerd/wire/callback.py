@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, MutableSequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from google.protobuf.message import Message
 
@@ -26,6 +26,7 @@ from schedulerd.core.language.facts.scheduling_states import (
     SchedulingStateChanged,
 )
 from schedulerd.core.language.resources import within_int64
+from schedulerd.core.language.task_groups import GROUP_SLOT, MEMBER_SLOT
 from schedulerd.core.state.pending.rules.states import PendingState
 from schedulerd.core.state.quotas.rules import BlockedBy
 from schedulerd.wire.dialect import Dialect
@@ -82,6 +83,16 @@ USUAL_STATES = (SchedulingState.SKIPPED.value, SchedulingState.FAILED.value)
 _STATE_NUMBERS = frozenset(state.value for state in SchedulingState)
 
 
+class Held(Protocol):
+    """A slot that has room on a node: `Allocated` or `SlotHeld`."""
+
+    partition: str
+    application_id: str
+    allocation_key: str
+    node_id: str
+    task_group: str
+
+
 class HelloInvalid(ValueError):
     """An invalid hello; the message says why."""
 
@@ -136,6 +147,7 @@ def read_hello(message: callback_pb2.CallbackHello, spoken: Dialect | None) -> H
         scheduling_states=message.schedulingStates,
         wanted_states=tuple(sorted(set(message.wantedStates))) or USUAL_STATES,
         pending_reasons=message.pendingReasons,
+        holds=message.holds,
     )
     return Hello(connect, message.events, message.stateDump, message.pods, message.applicationNotices, version)
 
@@ -175,26 +187,46 @@ class CallBuilder:
     def connected(self) -> None:
         self._message.connected.SetInParent()
 
+    def hold(self, hold_id: str, place: Held) -> None:
+        member, group = _member_or_group(place.allocation_key)
+        self._added(
+            self._message.holds.add(
+                holdID=hold_id,
+                applicationID=place.application_id,
+                partitionName=partition_to_wire(self._rm_id, place.partition),
+                allocationKey=member,
+                taskGroupName=group or place.task_group,
+                nodeID=place.node_id,
+            )
+        )
+
+    def unhold(self, hold_id: str, taken_by: str) -> None:
+        self._added(self._message.unholds.add(holdID=hold_id, takenBy=taken_by))
+
     def predicate_wanted(self, fact: PredicateWanted) -> None:
+        key, group = _member_or_group(fact.allocation_key) if fact.slot else (fact.allocation_key, "")
         call = self._message.predicates.add(
             callID=fact.call_id,
             applicationID=fact.application_id,
             partitionName=partition_to_wire(self._rm_id, fact.partition),
-            args=si_pb2.PredicatesArgs(allocationKey=fact.allocation_key, nodeID=fact.node_id, allocate=fact.allocate),
+            args=si_pb2.PredicatesArgs(allocationKey=key, nodeID=fact.node_id, allocate=fact.allocate),
+            taskGroupName=group,
         )
         self._added(call)
 
     def preemption_predicate_wanted(self, fact: PreemptionPredicateWanted) -> None:
+        key, group = _member_or_group(fact.allocation_key) if fact.slot else (fact.allocation_key, "")
         call = self._message.preemptionPredicates.add(
             callID=fact.call_id,
             applicationID=fact.application_id,
             partitionName=partition_to_wire(self._rm_id, fact.partition),
             args=si_pb2.PreemptionPredicatesArgs(
-                allocationKey=fact.allocation_key,
+                allocationKey=key,
                 nodeID=fact.node_id,
                 preemptAllocationKeys=fact.victim_keys,
                 startIndex=fact.start_index,
             ),
+            taskGroupName=group,
         )
         self._added(call)
 
@@ -273,6 +305,11 @@ class CallBuilder:
     def _added(self, item: Message) -> None:
         self._items += 1
         self._bytes += item.ByteSize()
+
+
+def _member_or_group(key: str) -> tuple[str, str]:
+    """The member that the slot with this key is for, or the task group, whose members it is for."""
+    return (key[len(MEMBER_SLOT) :], "") if key.startswith(MEMBER_SLOT) else ("", key[len(GROUP_SLOT) :])
 
 
 def results_in(answer: callback_pb2.CallbackAnswer) -> Iterator[tuple[bool, list[PredicateResult]]]:

@@ -16,7 +16,7 @@ from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, F
 from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingState
 from schedulerd.core.language.lifecycles import ApplicationState, GangState, ResourceManagerState
 from schedulerd.core.language.specs import SECOND_NS
-from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX, TASK_GROUPS_TAG
+from schedulerd.core.language.task_groups import SLOT_KEYS, TASK_GROUPS_TAG
 from schedulerd.core.state.pending.rules.states import states_of
 from tests.loops import each_seed
 from tests.unit.core.builders import Conversation, a_node, a_partition_spec, a_scheduler, an_app, an_ask, of
@@ -173,7 +173,7 @@ class Gangs:
                     self.allocated[fact.application_id][fact.uuid] = fact.allocation_key
                     self.check_topology(fact)
                 case PendingReasonChanged():
-                    assert not fact.allocation_key.startswith(SLOT_KEY_PREFIX), fact
+                    assert not fact.allocation_key.startswith(SLOT_KEYS), fact
                     self.told[fact.application_id, fact.allocation_key] = fact.state, fact.scheduling_state
                 case Released(slot=False):
                     self.allocated[fact.application_id].pop(fact.uuid, None)
@@ -186,7 +186,7 @@ class Gangs:
                     assert got >= min(group["min"], asked_for), f"{name} starts with {keys}"
                     assert "resources" in group or got >= group["min"], f"{name} starts with {keys}"
         for one in asked:
-            assert not one.allocation_key.startswith(SLOT_KEY_PREFIX), one
+            assert not one.allocation_key.startswith(SLOT_KEYS), one
             self.allocated[one.application_id].pop(one.uuid, None)
             self.hear(self.talk.release(application_id=one.application_id, uuid=one.uuid, termination=one.termination))
 

@@ -31,7 +31,7 @@ from schedulerd.core.language.facts.fact import (
     ReleaseRequested,
     ResourceManagerChanged,
 )
-from schedulerd.core.language.facts.predicates import PredicateNotWanted
+from schedulerd.core.language.facts.predicates import PredicateNotWanted, SlotHeld
 from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnded
 from schedulerd.core.language.lifecycles import TERMINAL_STATES, ApplicationState, NodeState, ResourceManagerState
 from schedulerd.core.language.resources import Items, Resources
@@ -67,6 +67,7 @@ _OF_NO_PARTITION = (
     ConfigurationUpdated,
     ConfigurationRejected,
     PredicateNotWanted,
+    SlotHeld,
 )
 
 

@@ -72,7 +72,7 @@ def _is_blocked(_partition: Partition, app: Application, ask: Ask, cause: Cause)
 def _is_unschedulable(partition: Partition, app: Application, ask: Ask, cause: Cause) -> bool:
     slots = slots_awaited(app, ask.group) if ask.group is not None else None
     if cause is app and slots is not None:
-        return _is_unschedulable(partition, app, slots.first(), None)
+        return _is_unschedulable(partition, app, next(iter(slots)), None)
     is_of_gang = ask.group is not None and bool(ask.group.pending_class.quota_key.together)
     return is_of_gang or partition.first_fit(ask.request_class) is None
 
@@ -100,7 +100,10 @@ def _awaits_predicate(partition: Partition, _app: Application, ask: Ask, cause: 
     )
 
 
-def _was_refused(partition: Partition, _app: Application, ask: Ask, _cause: Cause) -> bool:
+def _was_refused(partition: Partition, app: Application, ask: Ask, cause: Cause) -> bool:
+    slots = slots_awaited(app, ask.group) if ask.group is not None else None
+    if cause is app and slots is not None:
+        return slots.request_class.refused
     history = ask.predicate_history
     return history is not None and (ask in partition.refused_asks.due or history.awaits is not None)
 

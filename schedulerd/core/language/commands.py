@@ -319,6 +319,9 @@ class ConnectCallbacks:
     """Which of them it is sent, as numbers of `SchedulingState`; () for all."""
     pending_reasons: bool = False
     """The RM is told as data why its asks wait."""
+    holds: bool = False
+    """The RM is told of the room that slots hold (`core.language.task_groups`), and with `predicates` it is asked
+    before a slot gets a node."""
 
 
 @dataclass(slots=True)

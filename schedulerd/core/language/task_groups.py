@@ -2,7 +2,7 @@
 them.
 
     [{"name": "workers", "min": 4, "max": 8, "resources": {"vcore": 1000, "memory": 1073741824},
-      "topology": {"required": "rack"}, "hostPorts": [8080]}]
+      "topology": {"required": "rack"}, "tags": {"schedulerd.io/node-selector": "zone in (a)"}}]
 
 Amounts are those of one member, in the units of the wire.
 """
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from schedulerd.core.language import checks, reading
+from schedulerd.core.language import ask_tags, checks, reading
 from schedulerd.core.language.reading import Unreadable
 from schedulerd.core.language.resources import Resources
 
@@ -24,10 +24,13 @@ MEMBERS_MAX = 100_000
 NEEDED_MAX = 10_000
 """Most members that all task groups of a gang may need together: room for all is looked for in one step."""
 HOST_PORTS_MAX = 100
-SLOT_KEY_PREFIX = "slot of "
-"""Keys of slots begin with it; what follows is the name of the task group, or the key of the member."""
-_BRACKETS_MAX = 4 * TASK_GROUPS_MAX + 1
-_KEYS = {"name", "min", "max", "resources", "topology", "hostPorts", "begun"}
+MEMBER_SLOT = "slot of "
+"""The key of a slot for one member begins with it; the key of the member follows."""
+GROUP_SLOT = "slots of "
+"""The key of slots for any members of a task group begins with it; the name of the group follows."""
+SLOT_KEYS = (MEMBER_SLOT, GROUP_SLOT)
+_BRACKETS_MAX = 5 * TASK_GROUPS_MAX + 1
+_KEYS = {"name", "min", "max", "resources", "topology", "hostPorts", "begun", "tags"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class DeclaredGroup:
     """Whether members of the gang were allocated already, as far as the RM knows: the gang is complete or short."""
     host_ports: tuple[int, ...] = ()
     """Ports that each member takes of its node. They matter to the resource manager only."""
+    tags: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """Of the slots of a group with `resources`, as an ask for one of its members would have them."""
 
     @property
     def level(self) -> str:
@@ -92,7 +97,8 @@ def _group(value: object, at: int) -> DeclaredGroup:
     if not isinstance(begun, bool):
         raise Unreadable(f"{where} must have true or false as begun")
     ports = _ports(found.get("hostPorts", []), where)
-    return DeclaredGroup(name, least, most, _resources(found, where), required, preferred, begun, ports)
+    tags = _tags(found.get("tags", {}), where)
+    return DeclaredGroup(name, least, most, _resources(found, where), required, preferred, begun, ports, tags)
 
 
 def _count(found: Mapping[str, object], key: str, where: str) -> int | None:
@@ -126,6 +132,17 @@ def _topology(value: object, where: str) -> tuple[str, str]:
     if len(levels) != 1 or not isinstance(levels[0], str) or not 0 < len(levels[0]) <= checks.ID_LENGTH_MAX:
         raise Unreadable(f"topology of {where} must have either required or preferred, with the name of a level")
     return (levels[0], "") if "required" in found else ("", levels[0])
+
+
+def _tags(value: object, where: str) -> dict[str, str]:
+    found = reading.json_object(value, f"tags of {where}")
+    tags = {name: text for name, text in found.items() if isinstance(text, str)}
+    if len(tags) < len(found):
+        raise Unreadable(f"tags of {where} must have texts")
+    mistake = ask_tags.mistake(tags)
+    if mistake is not None:
+        raise Unreadable(f"{where}: {mistake.reason}")
+    return tags
 
 
 def _ports(value: object, where: str) -> tuple[int, ...]:

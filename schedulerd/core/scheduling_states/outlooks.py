@@ -91,7 +91,7 @@ def group_outlook(
     slots = slots_awaited(application, group)
     if slots is not None and isinstance(cause, Blocked):
         return GroupOutlook(f"{state} {rule_identity(cause)}", group.joined, amounts=rule_amounts(cause))
-    if slots is not None and state is PendingState.UNSCHEDULABLE:
+    if slots is not None and state in (PendingState.UNSCHEDULABLE, PendingState.PREDICATE_FAILED):
         told = SchedulingState.FAILED if _is_let_in(places, application, slots) else SchedulingState.SKIPPED
         return GroupOutlook(state.value, group.joined, told, gang_amounts(progress) if progress is not None else ())
     if state not in (PendingState.AWAITING_GANG, PendingState.APPLICATION_INACTIVE):

@@ -19,8 +19,13 @@ from typing import Any, Protocol, TypeAlias
 import grpc
 
 from schedulerd.core.language.commands import DisconnectCallbacks
-from schedulerd.core.language.facts.fact import Fact
-from schedulerd.core.language.facts.predicates import PredicateNotWanted, PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.fact import Allocated, Fact, Released
+from schedulerd.core.language.facts.predicates import (
+    PredicateNotWanted,
+    PredicateWanted,
+    PreemptionPredicateWanted,
+    SlotHeld,
+)
 from schedulerd.core.language.facts.queues import QueueNameUnused
 from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.daemon.sessions.open_calls import CloseReason
@@ -127,6 +132,23 @@ def _tell_queue_name_unused(stream: CallbackStream, fact: QueueNameUnused) -> No
         stream.calls.tell_queue_name_unused(fact)
 
 
+def _allocated(stream: CallbackStream, fact: Allocated) -> None:
+    if fact.slot:
+        _held(stream, fact)
+    elif fact.replaces and stream.hello.connect.holds:
+        stream.calls.tell_unhold(fact.replaces, fact.allocation_key)
+
+
+def _held(stream: CallbackStream, fact: Allocated | SlotHeld) -> None:
+    if stream.hello.connect.holds:
+        stream.calls.tell_hold(fact.uuid, fact)
+
+
+def _released(stream: CallbackStream, fact: Released) -> None:
+    if fact.slot and stream.hello.connect.holds:
+        stream.calls.tell_unhold(fact.uuid)
+
+
 # Each function takes exactly the fact of its row; a mapping of types to functions cannot tell the type checker so.
 _CALLS: Mapping[type[Any], Callable[[CallbackStream, Any], None]] = {
     PredicateWanted: lambda stream, fact: stream.calls.want_result(fact),
@@ -135,4 +157,7 @@ _CALLS: Mapping[type[Any], Callable[[CallbackStream, Any], None]] = {
     SchedulingStateChanged: lambda stream, fact: stream.calls.tell_state(fact),
     PendingReasonChanged: lambda stream, fact: stream.calls.tell_reason(fact),
     QueueNameUnused: _tell_queue_name_unused,
+    Allocated: _allocated,
+    Released: _released,
+    SlotHeld: _held,
 }

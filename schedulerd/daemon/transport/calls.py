@@ -21,6 +21,7 @@ from schedulerd.wire.callback import (
     REASON_CHARACTERS_MAX,
     CallBuilder,
     EventMessage,
+    Held,
     InterfaceVersion,
     NoPodAnswer,
     NoStateDump,
@@ -57,6 +58,12 @@ class Calls:
         self._reasons: dict[tuple[str, str, str], PendingReasonChanged] = {}
         """The newest of each ask."""
         self._events: deque[EventMessage] = deque()
+        self._holds: dict[str, Held] = {}
+        """Unsent, by hold id."""
+        self._held: set[str] = set()
+        """The holds that the RM knows: as many as there are slots with room."""
+        self._unholds: dict[str, str] = {}
+        """Unsent, with the ask that took the room: at most as many as the RM knows holds."""
         self._notices: deque[QueueNameUnused] = deque()
         self._closed = False
         self._dump_turn = asyncio.Lock()
@@ -94,6 +101,16 @@ class Calls:
             self._tally.dropped[CallKind.SCHEDULING_STATE] += 1
         self._reasons[name] = fact
         self.changed.set()
+
+    def tell_hold(self, hold_id: str, place: Held) -> None:
+        self._holds[hold_id] = place
+        self.changed.set()
+
+    def tell_unhold(self, hold_id: str, taken_by: str = "") -> None:
+        """The hold ends; one that was not sent is not sent any more. `taken_by` may be told before or after the end."""
+        if self._holds.pop(hold_id, None) is None and hold_id in self._held:
+            self._unholds[hold_id] = taken_by or self._unholds.get(hold_id, "")
+            self.changed.set()
 
     def tell_queue_name_unused(self, fact: QueueNameUnused) -> None:
         self._keep(self._notices, fact, CallKind.APPLICATION_NOTICE)
@@ -182,6 +199,7 @@ class Calls:
             self._greeted = True
             builder.connected()
         now_seconds = self._clock_seconds()
+        self._send_holds(builder)
         while self._results and not builder.is_full:
             self._send_result(builder, now_seconds)
         if self._dump is not None and not self._dump_is_sent:
@@ -201,6 +219,19 @@ class Calls:
         self._send(self._notices, builder.queue_name_unused, builder, CallKind.APPLICATION_NOTICE)
         self._send(self._events, builder.event, builder, CallKind.EVENT)
         return builder.payload() or None
+
+    def _send_holds(self, builder: CallBuilder) -> None:
+        """Those that end first: they may be in the way of new ones."""
+        while self._unholds and not builder.is_full:
+            hold_id = next(iter(self._unholds))
+            builder.unhold(hold_id, self._unholds.pop(hold_id))
+            self._held.discard(hold_id)
+            self._tally.calls[CallKind.HOLD] += 1
+        while self._holds and not builder.is_full:
+            hold_id = next(iter(self._holds))
+            builder.hold(hold_id, self._holds.pop(hold_id))
+            self._held.add(hold_id)
+            self._tally.calls[CallKind.HOLD] += 1
 
     def _send_result(self, builder: CallBuilder, now_seconds: float) -> None:
         call_id = next(iter(self._results))

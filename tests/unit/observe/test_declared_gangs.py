@@ -8,7 +8,7 @@ import pytest
 
 from schedulerd.core.language.facts.fact import Allocated
 from schedulerd.core.language.specs import SECOND_NS
-from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX, TASK_GROUPS_TAG
+from schedulerd.core.language.task_groups import SLOT_KEYS, TASK_GROUPS_TAG
 from schedulerd.observe.metrics import Metrics
 from tests.instants import at
 from tests.unit.core import builders
@@ -116,4 +116,4 @@ def test_nothing_is_told_of_slots(monkeypatch: pytest.MonkeyPatch, style: str, l
     told = [one.record for one in heard.listener.events()]
     assert "AppReservedNode" in [one.reason for one in told if one.object_id == "gang"]
     shown = [f"{one.object_id} {one.reference_id} {one.message}" for one in told]
-    assert [one for one in shown if SLOT_KEY_PREFIX in one or "placeholder" in one.lower()] == []
+    assert [one for one in shown if any(word in one.lower() for word in (*SLOT_KEYS, "placeholder"))] == []

@@ -28,7 +28,7 @@ from schedulerd.core.language.facts.fact import (
     ReleaseRequested,
 )
 from schedulerd.core.language.specs import SECOND_NS
-from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX, TASK_GROUPS_TAG
+from schedulerd.core.language.task_groups import GROUP_SLOT, SLOT_KEYS, TASK_GROUPS_TAG
 from schedulerd.replay.demand import Demand
 from schedulerd.replay.playback import Step
 from schedulerd.replay.what_if import SETTLED_NS
@@ -277,14 +277,14 @@ DECLARED = recorded(
 
 
 def members(found: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
-    return [one for one in found if not one[1].startswith(SLOT_KEY_PREFIX)]
+    return [one for one in found if not one[1].startswith(SLOT_KEYS)]
 
 
 def test_a_gang_that_declares_its_task_groups_holds_room_anew() -> None:
     steps = in_another_world(derived(DECLARED))
     assert sorted(members(placed(steps))) == [(4, "m1"), (4, "m2"), (4, "m3")]
     assert members(ended(steps)) == [(8, "m1"), (9, "m2"), (9, "m3")]
-    assert placed(steps)[:2] == [(2, f"{SLOT_KEY_PREFIX}g")] * 2
+    assert placed(steps)[:2] == [(2, f"{GROUP_SLOT}g")] * 2
     with_less = in_another_world(under(derived(DECLARED), queue_file(2)))
     assert sorted(members(placed(with_less))) == [(4, "m1"), (4, "m2"), (8, "m3")]
     assert members(placed(in_another_world(under(derived(DECLARED), queue_file(1))))) == []

@@ -27,49 +27,53 @@ from schedulerd._generated.si.v2021_02 import si_pb2 as si_dot_v2021__02_dot_si_
 from schedulerd._generated.si.v2022_12 import event_pb2 as si_dot_v2022__12_dot_event__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cschedulerd/v1/callback.proto\x12\rschedulerd.v1\x1a\x0esi/v1/si.proto\x1a\x14si/v2021_02/si.proto\x1a\x17si/v2022_12/event.proto\"\x96\x02\n\x0e\x43\x61llbackAnswer\x12+\n\x05hello\x18\x01 \x01(\x0b\x32\x1c.schedulerd.v1.CallbackHello\x12\x33\n\npredicates\x18\x02 \x03(\x0b\x32\x1f.schedulerd.v1.PredicatesResult\x12G\n\x14preemptionPredicates\x18\x03 \x03(\x0b\x32).schedulerd.v1.PreemptionPredicatesResult\x12\x31\n\tstateDump\x18\x04 \x01(\x0b\x32\x1e.schedulerd.v1.StateDumpAnswer\x12&\n\x04pods\x18\x05 \x03(\x0b\x32\x18.schedulerd.v1.PodAnswer\"\xd4\x02\n\rCallbackHello\x12\x0c\n\x04rmID\x18\x01 \x01(\t\x12\x12\n\npredicates\x18\x02 \x01(\x08\x12\x1c\n\x14preemptionPredicates\x18\x03 \x01(\x08\x12\x0e\n\x06\x65vents\x18\x04 \x01(\x08\x12\x18\n\x10schedulingStates\x18\x05 \x01(\x08\x12\x11\n\tstateDump\x18\x06 \x01(\x08\x12\x30\n\x07version\x18\x07 \x01(\x0e\x32\x1f.schedulerd.v1.InterfaceVersion\x12\x16\n\x0ependingReasons\x18\x08 \x01(\x08\x12\x0c\n\x04pods\x18\t \x01(\x08\x12R\n\x0cwantedStates\x18\n \x03(\x0e\x32<.si.v1.UpdateContainerSchedulingStateRequest.SchedulingState\x12\x1a\n\x12\x61pplicationNotices\x18\x0b \x01(\x08\"\xa8\x05\n\x0c\x43\x61llbackCall\x12\x33\n\tconnected\x18\x01 \x01(\x0b\x32 .schedulerd.v1.CallbackConnected\x12\x31\n\npredicates\x18\x02 \x03(\x0b\x32\x1d.schedulerd.v1.PredicatesCall\x12\x45\n\x14preemptionPredicates\x18\x03 \x03(\x0b\x32\'.schedulerd.v1.PreemptionPredicatesCall\x12\x46\n\x10schedulingStates\x18\x04 \x03(\x0b\x32,.si.v1.UpdateContainerSchedulingStateRequest\x12\"\n\x06\x65vents\x18\x05 \x03(\x0b\x32\x12.si.v1.EventRecord\x12/\n\tstateDump\x18\x06 \x01(\x0b\x32\x1c.schedulerd.v1.StateDumpCall\x12R\n\x16schedulingStatesOf2021\x18\x07 \x03(\x0b\x32\x32.si.v2021_02.UpdateContainerSchedulingStateRequest\x12.\n\x0c\x65ventsOf2021\x18\x08 \x03(\x0b\x32\x18.si.v2021_02.EventRecord\x12.\n\x0c\x65ventsOf2022\x18\t \x03(\x0b\x32\x18.si.v2022_12.EventRecord\x12\x34\n\x0ependingReasons\x18\n \x03(\x0b\x32\x1c.schedulerd.v1.PendingReason\x12$\n\x04pods\x18\x0b \x03(\x0b\x32\x16.schedulerd.v1.PodCall\x12<\n\x12\x61pplicationNotices\x18\x0c \x03(\x0b\x32 .schedulerd.v1.ApplicationNotice\"\xb0\x01\n\x11\x41pplicationNotice\x12\x15\n\rapplicationID\x18\x01 \x01(\t\x12\x33\n\x04kind\x18\x02 \x01(\x0e\x32%.schedulerd.v1.ApplicationNotice.Kind\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"/\n\x04Kind\x12\x10\n\x0cKIND_NOT_SET\x10\x00\x12\x15\n\x11QUEUE_NAME_UNUSED\x10\x01\"\xcd\x07\n\rPendingReason\x12\x15\n\rapplicationID\x18\x01 \x01(\t\x12\x15\n\rallocationKey\x18\x02 \x01(\t\x12\x31\n\x05state\x18\x03 \x01(\x0e\x32\".schedulerd.v1.PendingReason.State\x12U\n\x0fschedulingState\x18\x04 \x01(\x0e\x32<.si.v1.UpdateContainerSchedulingStateRequest.SchedulingState\x12/\n\x04rule\x18\x05 \x01(\x0e\x32!.schedulerd.v1.PendingReason.Rule\x12\r\n\x05queue\x18\x06 \x01(\t\x12\x10\n\x08resource\x18\x07 \x01(\t\x12\x0c\n\x04used\x18\x08 \x01(\x03\x12\x10\n\x08promised\x18\t \x01(\x03\x12\r\n\x05\x61sked\x18\n \x01(\x03\x12\x0b\n\x03max\x18\x0b \x01(\x03\x12\x0f\n\x07\x61\x63\x63ount\x18\x0c \x01(\t\x12\x0f\n\x07isGroup\x18\r \x01(\x08\x12\r\n\x05\x61head\x18\x0e \x01(\x03\x12\x1c\n\x14\x61waitedApplicationID\x18\x0f \x01(\t\x12\x10\n\x08inactive\x18\x10 \x01(\t\x12\x0e\n\x06nodeID\x18\x11 \x01(\t\x12\x0f\n\x07victims\x18\x12 \x01(\x03\x12\x11\n\tgangState\x18\x13 \x01(\t\x12\x17\n\x0fmembersWithRoom\x18\x14 \x01(\x03\x12\x15\n\rmembersNeeded\x18\x15 \x01(\x03\x12\x14\n\x0cmembersAsked\x18\x16 \x01(\x03\x12\x11\n\ttaskGroup\x18\x17 \x01(\t\"\x84\x02\n\x05State\x12\x11\n\rSTATE_NOT_SET\x10\x00\x12\t\n\x05READY\x10\x01\x12\x11\n\rQUOTA_BLOCKED\x10\x02\x12\x16\n\x12USER_LIMIT_BLOCKED\x10\x03\x12\x1c\n\x18MAX_APPLICATIONS_BLOCKED\x10\x04\x12\x11\n\rUNSCHEDULABLE\x10\x05\x12\x11\n\rAWAITING_GANG\x10\x06\x12\x18\n\x14\x41WAITING_PLACEHOLDER\x10\x07\x12\x16\n\x12\x41WAITING_PREDICATE\x10\x08\x12\x14\n\x10PREDICATE_FAILED\x10\t\x12\x0c\n\x08RESERVED\x10\n\x12\x18\n\x14\x41PPLICATION_INACTIVE\x10\x0b\"\x80\x01\n\x04Rule\x12\x10\n\x0cRULE_NOT_SET\x10\x00\x12\t\n\x05QUOTA\x10\x01\x12\x0e\n\nGANG_QUOTA\x10\x02\x12\x14\n\x10MAX_APPLICATIONS\x10\x03\x12\t\n\x05LIMIT\x10\x04\x12\x1a\n\x16LIMIT_MAX_APPLICATIONS\x10\x05\x12\x0e\n\nGANG_LIMIT\x10\x06\"\x13\n\x11\x43\x61llbackConnected\"s\n\x0ePredicatesCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x15\n\rapplicationID\x18\x02 \x01(\t\x12\x15\n\rpartitionName\x18\x03 \x01(\t\x12#\n\x04\x61rgs\x18\x04 \x01(\x0b\x32\x15.si.v1.PredicatesArgs\"C\n\x10PredicatesResult\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x0f\n\x07success\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x87\x01\n\x18PreemptionPredicatesCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x15\n\rapplicationID\x18\x02 \x01(\t\x12\x15\n\rpartitionName\x18\x03 \x01(\t\x12-\n\x04\x61rgs\x18\x04 \x01(\x0b\x32\x1f.si.v1.PreemptionPredicatesArgs\"c\n\x1aPreemptionPredicatesResult\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x35\n\x08response\x18\x02 \x01(\x0b\x32#.si.v1.PreemptionPredicatesResponse\"\x1f\n\rStateDumpCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\":\n\x07PodCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\")\n\tPodAnswer\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x0c\n\x04said\x18\x02 \x01(\t\">\n\x0fStateDumpAnswer\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x0c\n\x04\x64ump\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t*\x8e\x01\n\x10InterfaceVersion\x12\x1d\n\x19INTERFACE_VERSION_NOT_SET\x10\x00\x12\x1d\n\x19INTERFACE_VERSION_2021_02\x10\x01\x12\x1d\n\x19INTERFACE_VERSION_2022_12\x10\x02\x12\x1d\n\x19INTERFACE_VERSION_2023_06\x10\x03\x32W\n\x08\x43\x61llback\x12K\n\x07\x43onnect\x12\x1d.schedulerd.v1.CallbackAnswer\x1a\x1b.schedulerd.v1.CallbackCall\"\x00(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1cschedulerd/v1/callback.proto\x12\rschedulerd.v1\x1a\x0esi/v1/si.proto\x1a\x14si/v2021_02/si.proto\x1a\x17si/v2022_12/event.proto\"\x96\x02\n\x0e\x43\x61llbackAnswer\x12+\n\x05hello\x18\x01 \x01(\x0b\x32\x1c.schedulerd.v1.CallbackHello\x12\x33\n\npredicates\x18\x02 \x03(\x0b\x32\x1f.schedulerd.v1.PredicatesResult\x12G\n\x14preemptionPredicates\x18\x03 \x03(\x0b\x32).schedulerd.v1.PreemptionPredicatesResult\x12\x31\n\tstateDump\x18\x04 \x01(\x0b\x32\x1e.schedulerd.v1.StateDumpAnswer\x12&\n\x04pods\x18\x05 \x03(\x0b\x32\x18.schedulerd.v1.PodAnswer\"\xe3\x02\n\rCallbackHello\x12\x0c\n\x04rmID\x18\x01 \x01(\t\x12\x12\n\npredicates\x18\x02 \x01(\x08\x12\x1c\n\x14preemptionPredicates\x18\x03 \x01(\x08\x12\x0e\n\x06\x65vents\x18\x04 \x01(\x08\x12\x18\n\x10schedulingStates\x18\x05 \x01(\x08\x12\x11\n\tstateDump\x18\x06 \x01(\x08\x12\x30\n\x07version\x18\x07 \x01(\x0e\x32\x1f.schedulerd.v1.InterfaceVersion\x12\x16\n\x0ependingReasons\x18\x08 \x01(\x08\x12\x0c\n\x04pods\x18\t \x01(\x08\x12R\n\x0cwantedStates\x18\n \x03(\x0e\x32<.si.v1.UpdateContainerSchedulingStateRequest.SchedulingState\x12\x1a\n\x12\x61pplicationNotices\x18\x0b \x01(\x08\x12\r\n\x05holds\x18\x0c \x01(\x08\"\xf4\x05\n\x0c\x43\x61llbackCall\x12\x33\n\tconnected\x18\x01 \x01(\x0b\x32 .schedulerd.v1.CallbackConnected\x12\x31\n\npredicates\x18\x02 \x03(\x0b\x32\x1d.schedulerd.v1.PredicatesCall\x12\x45\n\x14preemptionPredicates\x18\x03 \x03(\x0b\x32\'.schedulerd.v1.PreemptionPredicatesCall\x12\x46\n\x10schedulingStates\x18\x04 \x03(\x0b\x32,.si.v1.UpdateContainerSchedulingStateRequest\x12\"\n\x06\x65vents\x18\x05 \x03(\x0b\x32\x12.si.v1.EventRecord\x12/\n\tstateDump\x18\x06 \x01(\x0b\x32\x1c.schedulerd.v1.StateDumpCall\x12R\n\x16schedulingStatesOf2021\x18\x07 \x03(\x0b\x32\x32.si.v2021_02.UpdateContainerSchedulingStateRequest\x12.\n\x0c\x65ventsOf2021\x18\x08 \x03(\x0b\x32\x18.si.v2021_02.EventRecord\x12.\n\x0c\x65ventsOf2022\x18\t \x03(\x0b\x32\x18.si.v2022_12.EventRecord\x12\x34\n\x0ependingReasons\x18\n \x03(\x0b\x32\x1c.schedulerd.v1.PendingReason\x12$\n\x04pods\x18\x0b \x03(\x0b\x32\x16.schedulerd.v1.PodCall\x12<\n\x12\x61pplicationNotices\x18\x0c \x03(\x0b\x32 .schedulerd.v1.ApplicationNotice\x12&\n\x07unholds\x18\r \x03(\x0b\x32\x15.schedulerd.v1.Unhold\x12\"\n\x05holds\x18\x0e \x03(\x0b\x32\x13.schedulerd.v1.Hold\"\x82\x01\n\x04Hold\x12\x0e\n\x06holdID\x18\x01 \x01(\t\x12\x15\n\rapplicationID\x18\x02 \x01(\t\x12\x15\n\rpartitionName\x18\x03 \x01(\t\x12\x15\n\rallocationKey\x18\x04 \x01(\t\x12\x15\n\rtaskGroupName\x18\x05 \x01(\t\x12\x0e\n\x06nodeID\x18\x06 \x01(\t\")\n\x06Unhold\x12\x0e\n\x06holdID\x18\x01 \x01(\t\x12\x0f\n\x07takenBy\x18\x02 \x01(\t\"\xb0\x01\n\x11\x41pplicationNotice\x12\x15\n\rapplicationID\x18\x01 \x01(\t\x12\x33\n\x04kind\x18\x02 \x01(\x0e\x32%.schedulerd.v1.ApplicationNotice.Kind\x12\r\n\x05queue\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\"/\n\x04Kind\x12\x10\n\x0cKIND_NOT_SET\x10\x00\x12\x15\n\x11QUEUE_NAME_UNUSED\x10\x01\"\xcd\x07\n\rPendingReason\x12\x15\n\rapplicationID\x18\x01 \x01(\t\x12\x15\n\rallocationKey\x18\x02 \x01(\t\x12\x31\n\x05state\x18\x03 \x01(\x0e\x32\".schedulerd.v1.PendingReason.State\x12U\n\x0fschedulingState\x18\x04 \x01(\x0e\x32<.si.v1.UpdateContainerSchedulingStateRequest.SchedulingState\x12/\n\x04rule\x18\x05 \x01(\x0e\x32!.schedulerd.v1.PendingReason.Rule\x12\r\n\x05queue\x18\x06 \x01(\t\x12\x10\n\x08resource\x18\x07 \x01(\t\x12\x0c\n\x04used\x18\x08 \x01(\x03\x12\x10\n\x08promised\x18\t \x01(\x03\x12\r\n\x05\x61sked\x18\n \x01(\x03\x12\x0b\n\x03max\x18\x0b \x01(\x03\x12\x0f\n\x07\x61\x63\x63ount\x18\x0c \x01(\t\x12\x0f\n\x07isGroup\x18\r \x01(\x08\x12\r\n\x05\x61head\x18\x0e \x01(\x03\x12\x1c\n\x14\x61waitedApplicationID\x18\x0f \x01(\t\x12\x10\n\x08inactive\x18\x10 \x01(\t\x12\x0e\n\x06nodeID\x18\x11 \x01(\t\x12\x0f\n\x07victims\x18\x12 \x01(\x03\x12\x11\n\tgangState\x18\x13 \x01(\t\x12\x17\n\x0fmembersWithRoom\x18\x14 \x01(\x03\x12\x15\n\rmembersNeeded\x18\x15 \x01(\x03\x12\x14\n\x0cmembersAsked\x18\x16 \x01(\x03\x12\x11\n\ttaskGroup\x18\x17 \x01(\t\"\x84\x02\n\x05State\x12\x11\n\rSTATE_NOT_SET\x10\x00\x12\t\n\x05READY\x10\x01\x12\x11\n\rQUOTA_BLOCKED\x10\x02\x12\x16\n\x12USER_LIMIT_BLOCKED\x10\x03\x12\x1c\n\x18MAX_APPLICATIONS_BLOCKED\x10\x04\x12\x11\n\rUNSCHEDULABLE\x10\x05\x12\x11\n\rAWAITING_GANG\x10\x06\x12\x18\n\x14\x41WAITING_PLACEHOLDER\x10\x07\x12\x16\n\x12\x41WAITING_PREDICATE\x10\x08\x12\x14\n\x10PREDICATE_FAILED\x10\t\x12\x0c\n\x08RESERVED\x10\n\x12\x18\n\x14\x41PPLICATION_INACTIVE\x10\x0b\"\x80\x01\n\x04Rule\x12\x10\n\x0cRULE_NOT_SET\x10\x00\x12\t\n\x05QUOTA\x10\x01\x12\x0e\n\nGANG_QUOTA\x10\x02\x12\x14\n\x10MAX_APPLICATIONS\x10\x03\x12\t\n\x05LIMIT\x10\x04\x12\x1a\n\x16LIMIT_MAX_APPLICATIONS\x10\x05\x12\x0e\n\nGANG_LIMIT\x10\x06\"\x13\n\x11\x43\x61llbackConnected\"\x8a\x01\n\x0ePredicatesCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x15\n\rapplicationID\x18\x02 \x01(\t\x12\x15\n\rpartitionName\x18\x03 \x01(\t\x12#\n\x04\x61rgs\x18\x04 \x01(\x0b\x32\x15.si.v1.PredicatesArgs\x12\x15\n\rtaskGroupName\x18\x05 \x01(\t\"C\n\x10PredicatesResult\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x0f\n\x07success\x18\x02 \x01(\x08\x12\x0e\n\x06reason\x18\x03 \x01(\t\"\x9e\x01\n\x18PreemptionPredicatesCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x15\n\rapplicationID\x18\x02 \x01(\t\x12\x15\n\rpartitionName\x18\x03 \x01(\t\x12-\n\x04\x61rgs\x18\x04 \x01(\x0b\x32\x1f.si.v1.PreemptionPredicatesArgs\x12\x15\n\rtaskGroupName\x18\x05 \x01(\t\"c\n\x1aPreemptionPredicatesResult\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x35\n\x08response\x18\x02 \x01(\x0b\x32#.si.v1.PreemptionPredicatesResponse\"\x1f\n\rStateDumpCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\":\n\x07PodCall\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x11\n\tnamespace\x18\x02 \x01(\t\x12\x0c\n\x04name\x18\x03 \x01(\t\")\n\tPodAnswer\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x0c\n\x04said\x18\x02 \x01(\t\">\n\x0fStateDumpAnswer\x12\x0e\n\x06\x63\x61llID\x18\x01 \x01(\x03\x12\x0c\n\x04\x64ump\x18\x02 \x01(\t\x12\r\n\x05\x65rror\x18\x03 \x01(\t*\x8e\x01\n\x10InterfaceVersion\x12\x1d\n\x19INTERFACE_VERSION_NOT_SET\x10\x00\x12\x1d\n\x19INTERFACE_VERSION_2021_02\x10\x01\x12\x1d\n\x19INTERFACE_VERSION_2022_12\x10\x02\x12\x1d\n\x19INTERFACE_VERSION_2023_06\x10\x03\x32W\n\x08\x43\x61llback\x12K\n\x07\x43onnect\x12\x1d.schedulerd.v1.CallbackAnswer\x1a\x1b.schedulerd.v1.CallbackCall\"\x00(\x01\x30\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'schedulerd.v1.callback_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_INTERFACEVERSION']._serialized_start=3219
-  _globals['_INTERFACEVERSION']._serialized_end=3361
+  _globals['_INTERFACEVERSION']._serialized_start=3533
+  _globals['_INTERFACEVERSION']._serialized_end=3675
   _globals['_CALLBACKANSWER']._serialized_start=111
   _globals['_CALLBACKANSWER']._serialized_end=389
   _globals['_CALLBACKHELLO']._serialized_start=392
-  _globals['_CALLBACKHELLO']._serialized_end=732
-  _globals['_CALLBACKCALL']._serialized_start=735
-  _globals['_CALLBACKCALL']._serialized_end=1415
-  _globals['_APPLICATIONNOTICE']._serialized_start=1418
-  _globals['_APPLICATIONNOTICE']._serialized_end=1594
-  _globals['_APPLICATIONNOTICE_KIND']._serialized_start=1547
-  _globals['_APPLICATIONNOTICE_KIND']._serialized_end=1594
-  _globals['_PENDINGREASON']._serialized_start=1597
-  _globals['_PENDINGREASON']._serialized_end=2570
-  _globals['_PENDINGREASON_STATE']._serialized_start=2179
-  _globals['_PENDINGREASON_STATE']._serialized_end=2439
-  _globals['_PENDINGREASON_RULE']._serialized_start=2442
-  _globals['_PENDINGREASON_RULE']._serialized_end=2570
-  _globals['_CALLBACKCONNECTED']._serialized_start=2572
-  _globals['_CALLBACKCONNECTED']._serialized_end=2591
-  _globals['_PREDICATESCALL']._serialized_start=2593
-  _globals['_PREDICATESCALL']._serialized_end=2708
-  _globals['_PREDICATESRESULT']._serialized_start=2710
-  _globals['_PREDICATESRESULT']._serialized_end=2777
-  _globals['_PREEMPTIONPREDICATESCALL']._serialized_start=2780
-  _globals['_PREEMPTIONPREDICATESCALL']._serialized_end=2915
-  _globals['_PREEMPTIONPREDICATESRESULT']._serialized_start=2917
-  _globals['_PREEMPTIONPREDICATESRESULT']._serialized_end=3016
-  _globals['_STATEDUMPCALL']._serialized_start=3018
-  _globals['_STATEDUMPCALL']._serialized_end=3049
-  _globals['_PODCALL']._serialized_start=3051
-  _globals['_PODCALL']._serialized_end=3109
-  _globals['_PODANSWER']._serialized_start=3111
-  _globals['_PODANSWER']._serialized_end=3152
-  _globals['_STATEDUMPANSWER']._serialized_start=3154
-  _globals['_STATEDUMPANSWER']._serialized_end=3216
-  _globals['_CALLBACK']._serialized_start=3363
-  _globals['_CALLBACK']._serialized_end=3450
+  _globals['_CALLBACKHELLO']._serialized_end=747
+  _globals['_CALLBACKCALL']._serialized_start=750
+  _globals['_CALLBACKCALL']._serialized_end=1506
+  _globals['_HOLD']._serialized_start=1509
+  _globals['_HOLD']._serialized_end=1639
+  _globals['_UNHOLD']._serialized_start=1641
+  _globals['_UNHOLD']._serialized_end=1682
+  _globals['_APPLICATIONNOTICE']._serialized_start=1685
+  _globals['_APPLICATIONNOTICE']._serialized_end=1861
+  _globals['_APPLICATIONNOTICE_KIND']._serialized_start=1814
+  _globals['_APPLICATIONNOTICE_KIND']._serialized_end=1861
+  _globals['_PENDINGREASON']._serialized_start=1864
+  _globals['_PENDINGREASON']._serialized_end=2837
+  _globals['_PENDINGREASON_STATE']._serialized_start=2446
+  _globals['_PENDINGREASON_STATE']._serialized_end=2706
+  _globals['_PENDINGREASON_RULE']._serialized_start=2709
+  _globals['_PENDINGREASON_RULE']._serialized_end=2837
+  _globals['_CALLBACKCONNECTED']._serialized_start=2839
+  _globals['_CALLBACKCONNECTED']._serialized_end=2858
+  _globals['_PREDICATESCALL']._serialized_start=2861
+  _globals['_PREDICATESCALL']._serialized_end=2999
+  _globals['_PREDICATESRESULT']._serialized_start=3001
+  _globals['_PREDICATESRESULT']._serialized_end=3068
+  _globals['_PREEMPTIONPREDICATESCALL']._serialized_start=3071
+  _globals['_PREEMPTIONPREDICATESCALL']._serialized_end=3229
+  _globals['_PREEMPTIONPREDICATESRESULT']._serialized_start=3231
+  _globals['_PREEMPTIONPREDICATESRESULT']._serialized_end=3330
+  _globals['_STATEDUMPCALL']._serialized_start=3332
+  _globals['_STATEDUMPCALL']._serialized_end=3363
+  _globals['_PODCALL']._serialized_start=3365
+  _globals['_PODCALL']._serialized_end=3423
+  _globals['_PODANSWER']._serialized_start=3425
+  _globals['_PODANSWER']._serialized_end=3466
+  _globals['_STATEDUMPANSWER']._serialized_start=3468
+  _globals['_STATEDUMPANSWER']._serialized_end=3530
+  _globals['_CALLBACK']._serialized_start=3677
+  _globals['_CALLBACK']._serialized_end=3764
 # @@protoc_insertion_point(module_scope)

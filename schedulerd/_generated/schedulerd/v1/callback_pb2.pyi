@@ -109,6 +109,7 @@ class CallbackHello(_message.Message):
     PODS_FIELD_NUMBER: _builtins.int
     WANTEDSTATES_FIELD_NUMBER: _builtins.int
     APPLICATIONNOTICES_FIELD_NUMBER: _builtins.int
+    HOLDS_FIELD_NUMBER: _builtins.int
     rmID: _builtins.str
     """The id that the RM registered with."""
     predicates: _builtins.bool
@@ -129,6 +130,10 @@ class CallbackHello(_message.Message):
     """It is asked about pods that the scheduler has no ask of."""
     applicationNotices: _builtins.bool
     """It is told what of its applications was not followed."""
+    holds: _builtins.bool
+    """It is told of the room that is held for gangs without placeholders (tag schedulerd.io/task-groups), and counts it.
+    With `predicates` it is asked before such room is held; otherwise only when a member gets it.
+    """
     @_builtins.property
     def wantedStates(self) -> _containers.RepeatedScalarFieldContainer[_si_pb2.UpdateContainerSchedulingStateRequest.SchedulingState.ValueType]:
         """Which scheduling states it is told, if it is told any; SKIPPED and FAILED if none is named here. The numbers are
@@ -149,10 +154,11 @@ class CallbackHello(_message.Message):
         pods: _builtins.bool = ...,
         wantedStates: _abc.Iterable[_si_pb2.UpdateContainerSchedulingStateRequest.SchedulingState.ValueType] | None = ...,
         applicationNotices: _builtins.bool = ...,
+        holds: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applicationNotices", b"applicationNotices", "events", b"events", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "rmID", b"rmID", "schedulingStates", b"schedulingStates", "stateDump", b"stateDump", "version", b"version", "wantedStates", b"wantedStates"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applicationNotices", b"applicationNotices", "events", b"events", "holds", b"holds", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "rmID", b"rmID", "schedulingStates", b"schedulingStates", "stateDump", b"stateDump", "version", b"version", "wantedStates", b"wantedStates"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -176,6 +182,8 @@ class CallbackCall(_message.Message):
     PENDINGREASONS_FIELD_NUMBER: _builtins.int
     PODS_FIELD_NUMBER: _builtins.int
     APPLICATIONNOTICES_FIELD_NUMBER: _builtins.int
+    UNHOLDS_FIELD_NUMBER: _builtins.int
+    HOLDS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def connected(self) -> Global___CallbackConnected:
         """Set in the first message of the stream: from now on asks wait for the RM's results, if it serves predicates. Asks
@@ -222,6 +230,14 @@ class CallbackCall(_message.Message):
     def applicationNotices(self) -> _containers.RepeatedCompositeFieldContainer[Global___ApplicationNotice]:
         """What of applications was accepted, but not followed, in order; the same in all versions."""
 
+    @_builtins.property
+    def unholds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Unhold]:
+        """Room that is not held any longer; before `holds` of the same message."""
+
+    @_builtins.property
+    def holds(self) -> _containers.RepeatedCompositeFieldContainer[Global___Hold]:
+        """Room that is held, as differences; all that is held when the stream begins. Before `predicates` of the same message."""
+
     def __init__(
         self,
         *,
@@ -237,14 +253,83 @@ class CallbackCall(_message.Message):
         pendingReasons: _abc.Iterable[Global___PendingReason] | None = ...,
         pods: _abc.Iterable[Global___PodCall] | None = ...,
         applicationNotices: _abc.Iterable[Global___ApplicationNotice] | None = ...,
+        unholds: _abc.Iterable[Global___Unhold] | None = ...,
+        holds: _abc.Iterable[Global___Hold] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["connected", b"connected", "stateDump", b"stateDump"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applicationNotices", b"applicationNotices", "connected", b"connected", "events", b"events", "eventsOf2021", b"eventsOf2021", "eventsOf2022", b"eventsOf2022", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "schedulingStates", b"schedulingStates", "schedulingStatesOf2021", b"schedulingStatesOf2021", "stateDump", b"stateDump"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applicationNotices", b"applicationNotices", "connected", b"connected", "events", b"events", "eventsOf2021", b"eventsOf2021", "eventsOf2022", b"eventsOf2022", "holds", b"holds", "pendingReasons", b"pendingReasons", "pods", b"pods", "predicates", b"predicates", "preemptionPredicates", b"preemptionPredicates", "schedulingStates", b"schedulingStates", "schedulingStatesOf2021", b"schedulingStatesOf2021", "stateDump", b"stateDump", "unholds", b"unholds"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___CallbackCall: _TypeAlias = CallbackCall  # noqa: Y015
+
+@_typing.final
+class Hold(_message.Message):
+    """Room for one member of a gang is held on a node: it counts as used by the member until it is taken or given back. The
+    RM keeps for it in memory what the member will need there, such as ports, volumes and devices; it binds and writes
+    nothing.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLDID_FIELD_NUMBER: _builtins.int
+    APPLICATIONID_FIELD_NUMBER: _builtins.int
+    PARTITIONNAME_FIELD_NUMBER: _builtins.int
+    ALLOCATIONKEY_FIELD_NUMBER: _builtins.int
+    TASKGROUPNAME_FIELD_NUMBER: _builtins.int
+    NODEID_FIELD_NUMBER: _builtins.int
+    holdID: _builtins.str
+    """What `Unhold` refers to."""
+    applicationID: _builtins.str
+    partitionName: _builtins.str
+    """The partition of application and node, as `[rmID]name`."""
+    allocationKey: _builtins.str
+    """The member's ask; empty if the room is for any member of the task group."""
+    taskGroupName: _builtins.str
+    nodeID: _builtins.str
+    def __init__(
+        self,
+        *,
+        holdID: _builtins.str = ...,
+        applicationID: _builtins.str = ...,
+        partitionName: _builtins.str = ...,
+        allocationKey: _builtins.str = ...,
+        taskGroupName: _builtins.str = ...,
+        nodeID: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocationKey", b"allocationKey", "applicationID", b"applicationID", "holdID", b"holdID", "nodeID", b"nodeID", "partitionName", b"partitionName", "taskGroupName", b"taskGroupName"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Hold: _TypeAlias = Hold  # noqa: Y015
+
+@_typing.final
+class Unhold(_message.Message):
+    """The room is not held any longer."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HOLDID_FIELD_NUMBER: _builtins.int
+    TAKENBY_FIELD_NUMBER: _builtins.int
+    holdID: _builtins.str
+    takenBy: _builtins.str
+    """The ask that has the room now: its allocation is on the update stream, before or after this. Empty if it is free."""
+    def __init__(
+        self,
+        *,
+        holdID: _builtins.str = ...,
+        takenBy: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["holdID", b"holdID", "takenBy", b"takenBy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Unhold: _TypeAlias = Unhold  # noqa: Y015
 
 @_typing.final
 class ApplicationNotice(_message.Message):
@@ -525,14 +610,21 @@ class PredicatesCall(_message.Message):
     APPLICATIONID_FIELD_NUMBER: _builtins.int
     PARTITIONNAME_FIELD_NUMBER: _builtins.int
     ARGS_FIELD_NUMBER: _builtins.int
+    TASKGROUPNAME_FIELD_NUMBER: _builtins.int
     callID: _builtins.int
     """What the result refers to; unique for the RM until it registers anew."""
     applicationID: _builtins.str
     """The application that asked. Allocation keys are unique within an application only."""
     partitionName: _builtins.str
     """The partition of ask and node, as `[rmID]name`."""
+    taskGroupName: _builtins.str
+    """Set if the allocation key is empty."""
     @_builtins.property
-    def args(self) -> _si_pb2.PredicatesArgs: ...
+    def args(self) -> _si_pb2.PredicatesArgs:
+        """The allocation key is that of the member if room for a member of a gang is to be held (`CallbackHello.holds`), and
+        empty if the room is for any member of a task group.
+        """
+
     def __init__(
         self,
         *,
@@ -540,10 +632,11 @@ class PredicatesCall(_message.Message):
         applicationID: _builtins.str = ...,
         partitionName: _builtins.str = ...,
         args: _si_pb2.PredicatesArgs | None = ...,
+        taskGroupName: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["args", b"args"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applicationID", b"applicationID", "args", b"args", "callID", b"callID", "partitionName", b"partitionName"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applicationID", b"applicationID", "args", b"args", "callID", b"callID", "partitionName", b"partitionName", "taskGroupName", b"taskGroupName"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -590,14 +683,19 @@ class PreemptionPredicatesCall(_message.Message):
     APPLICATIONID_FIELD_NUMBER: _builtins.int
     PARTITIONNAME_FIELD_NUMBER: _builtins.int
     ARGS_FIELD_NUMBER: _builtins.int
+    TASKGROUPNAME_FIELD_NUMBER: _builtins.int
     callID: _builtins.int
     """What the result refers to; no `PredicatesCall` has the same one."""
     applicationID: _builtins.str
     """The application that asked."""
     partitionName: _builtins.str
     """The partition of ask and node, as `[rmID]name`."""
+    taskGroupName: _builtins.str
+    """Set if the allocation key is empty."""
     @_builtins.property
-    def args(self) -> _si_pb2.PreemptionPredicatesArgs: ...
+    def args(self) -> _si_pb2.PreemptionPredicatesArgs:
+        """As in `PredicatesCall`. Of victims that hold room for members of gangs, the hold ids are in the list of keys."""
+
     def __init__(
         self,
         *,
@@ -605,10 +703,11 @@ class PreemptionPredicatesCall(_message.Message):
         applicationID: _builtins.str = ...,
         partitionName: _builtins.str = ...,
         args: _si_pb2.PreemptionPredicatesArgs | None = ...,
+        taskGroupName: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["args", b"args"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["applicationID", b"applicationID", "args", b"args", "callID", b"callID", "partitionName", b"partitionName"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["applicationID", b"applicationID", "args", b"args", "callID", b"callID", "partitionName", b"partitionName", "taskGroupName", b"taskGroupName"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -37,6 +37,7 @@ from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG, DeclaredGroup
 from schedulerd.core.state.actions import application_states, gang_time, queue_changes, releases, slots, unclaimed
 from schedulerd.core.state.actions import early_items as early
+from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG, SelectorMistake, node_expressions
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.early import Backlog, EarlyItem
@@ -80,6 +81,12 @@ def check(context: StepContext, rm: ResourceManager, spec: NewApplication) -> Ch
         groups = task_groups.declared(spec.tags) if spec.placeholder_ask.is_zero() else ()
     except Unreadable as error:
         reason = f"tags[{TASK_GROUPS_TAG}] is {shown(spec.tags[TASK_GROUPS_TAG])}: {error}"
+        return partial(_refuse, context, rm, partition, spec, Mistake(RejectCode.INVALID_FIELD, reason))
+    try:
+        for one in groups:
+            node_expressions(one.tags)
+    except SelectorMistake as error:
+        reason = f"tags[{TASK_GROUPS_TAG}], {NODE_SELECTOR_TAG}: {error}"
         return partial(_refuse, context, rm, partition, spec, Mistake(RejectCode.INVALID_FIELD, reason))
     unknown = next(
         (level for one in groups if (level := one.level) and partition.spec.topology_attribute(level) is None), ""

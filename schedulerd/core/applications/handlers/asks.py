@@ -10,7 +10,7 @@ from schedulerd.core.language.commands import OF_RM, AskRelease, NewAsk
 from schedulerd.core.language.facts.fact import AskAdded, AskRejected, RejectCode, ReleaseIgnored, WithdrawCause
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import ApplicationOrder
-from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX
+from schedulerd.core.language.task_groups import SLOT_KEYS
 from schedulerd.core.state.actions import application_states, changes, releases, slot_room, slots
 from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.constraints import checks as constraint_checks
@@ -44,10 +44,10 @@ def check(context: StepContext, rm: ResourceManager, spec: NewAsk, *, may_wait: 
         mistake = _state_mistake(application, spec)
         if mistake is not None:
             return partial(reject, context, rm, spec, mistake)
-    if application.gang is not None and application.gang.declared and spec.allocation_key.startswith(SLOT_KEY_PREFIX):
+    if application.gang is not None and application.gang.declared and spec.allocation_key.startswith(SLOT_KEYS):
         reason = (
             f"allocationKey is {shown(spec.allocation_key)}; in an application that declares its task groups no key "
-            f"begins with {SLOT_KEY_PREFIX!r}"
+            f"begins with {SLOT_KEYS[0]!r} or {SLOT_KEYS[1]!r}"
         )
         return partial(reject, context, rm, spec, Mistake(RejectCode.DUPLICATE_ID, reason))
     known = application.asks.get(spec.allocation_key)

@@ -125,7 +125,7 @@ def explain_ask(
 def _asker(application: Application, ask: Ask) -> Ask:
     """What looks for a node: the first slot without room, if the ask waits for the slots of its gang."""
     slots = slots_awaited(application, ask.group) if ask.group is not None else None
-    return slots.first() if slots is not None else ask
+    return next(iter(slots)) if slots is not None else ask
 
 
 def explain_without_nodes(

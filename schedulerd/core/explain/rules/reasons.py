@@ -248,7 +248,8 @@ class Tallies:
         key = state, _identity(cause)
         tally = self._found.get(key)
         if tally is None:
-            example = ask.predicate_history if state is PendingState.PREDICATE_FAILED else cause
+            is_refused = state is PendingState.PREDICATE_FAILED and cause is None
+            example = ask.predicate_history if is_refused else cause
             tally = self._found[key] = _Tally(application, ask, example)
         return tally
 

@@ -26,6 +26,7 @@ from schedulerd.core.language.facts.predicates import (
     PredicateNotWanted,
     PredicateWanted,
     PreemptionPredicateWanted,
+    SlotHeld,
 )
 from schedulerd.core.language.facts.preemption import Preempted, PreemptionRefused, QuotaPreempted, RoomMade
 from schedulerd.core.language.facts.queues import QueueChanged, QueueNameUnused, TagIgnored
@@ -439,6 +440,7 @@ Fact: TypeAlias = (
     | PredicateWanted
     | PreemptionPredicateWanted
     | PredicateNotWanted
+    | SlotHeld
     | PredicateAnswered
     | SchedulingStateChanged
     | PendingReasonChanged

@@ -23,6 +23,8 @@ class PredicateWanted:
     """The id for `GivePredicateResults`, unique while the RM is registered."""
     allocate: bool
     """False if the call is only about a reservation."""
+    slot: bool = False
+    """The ask is that of a slot (`NewAsk.slot`)."""
 
 
 @dataclass(slots=True)
@@ -37,9 +39,12 @@ class PreemptionPredicateWanted:
     node_id: str
     call_id: int
     victim_keys: tuple[str, ...]
-    """Allocation keys of the victims and further candidates, in the order in which the RM removes them."""
+    """Allocation keys of the victims and further candidates, of slots their UUIDs, in the order in which the RM removes
+    them."""
     start_index: int
     """The RM first tries the node without the victims from 0 to this index, inclusive."""
+    slot: bool = False
+    """The ask is that of a slot (`NewAsk.slot`)."""
 
 
 @dataclass(slots=True)
@@ -48,6 +53,21 @@ class PredicateNotWanted:
 
     rm_id: str
     call_id: int
+
+
+@dataclass(slots=True)
+class SlotHeld:
+    """A slot has room on a node: one of those that are there when an RM that is told of holds connects. Later ones are
+    `Allocated` facts, and end with a `Released` one."""
+
+    rm_id: str
+    partition: str
+    application_id: str
+    allocation_key: str
+    """Of the slot (`MEMBER_SLOT`, `GROUP_SLOT`)."""
+    uuid: str
+    node_id: str
+    task_group: str
 
 
 class PredicateOutcome(StrEnum):

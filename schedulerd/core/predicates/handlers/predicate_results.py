@@ -16,7 +16,7 @@ from schedulerd.core.language.facts.fact import ItemIgnored, RejectCode
 from schedulerd.core.language.facts.predicates import PredicateNotWanted, PredicateOutcome
 from schedulerd.core.language.facts.reservations import ReservationEnd
 from schedulerd.core.language.specs import SECOND_NS
-from schedulerd.core.state.actions import predicate_checks, reservations, swaps
+from schedulerd.core.state.actions import predicate_checks, reservations, slots, swaps
 from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.model.predicate_check import PredicateCheck, Purpose
 from schedulerd.core.state.partition import Partition
@@ -39,14 +39,27 @@ OnAnswers: TypeAlias = Mapping[Purpose, OnAnswer]
 
 def connect(context: StepContext, rm: ResourceManager, command: ConnectCallbacks) -> None:
     """A callback stream connected: the RM takes part in what the command says. Checks of an older stream are void."""
+    had_holds = rm.callbacks.holds
     predicate_checks.forget_all(context, rm)
     rm.callbacks.connect(command)
+    _on_holds(context, rm, had_holds)
 
 
 def disconnect(context: StepContext, rm: ResourceManager) -> None:
     """The callback stream is gone: open checks are void, and asks are allocated without predicates (SEMANTICS B3)."""
+    had_holds = rm.callbacks.holds
     predicate_checks.forget_all(context, rm)
     rm.callbacks.disconnect()
+    _on_holds(context, rm, had_holds)
+
+
+def _on_holds(context: StepContext, rm: ResourceManager, had_holds: bool) -> None:
+    """A stream is new or gone: whether the RM is asked about slots, and what it is to know of them."""
+    for partition in rm.partitions.values():
+        if rm.callbacks.holds:
+            slots.tell_held(context, partition)
+        if rm.callbacks.holds is not had_holds:
+            slots.review_all(partition)
 
 
 def check(on_answers: OnAnswers, context: StepContext, rm: ResourceManager, result: PredicateResult) -> Change:

@@ -20,7 +20,7 @@ from schedulerd.core.language.facts.scheduling_states import (
 )
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX
+from schedulerd.core.language.task_groups import SLOT_KEYS
 from schedulerd.core.scheduling_states.outlooks import PLACES_MAX, group_outlook, groups_aside, outlooks
 from schedulerd.core.scheduling_states.reasons import reserved_identity, why_pending
 from schedulerd.core.state.alarm_events import SchedulingStatesDue
@@ -180,7 +180,7 @@ def _tell(
 def _is_slot(rm: ResourceManager, name: AskName) -> bool:
     """Whether the scheduler itself asks for it, so that the RM does not know it."""
     partition_name, application_id, key = name
-    if not key.startswith(SLOT_KEY_PREFIX):
+    if not key.startswith(SLOT_KEYS):
         return False
     partition = rm.partitions.get(partition_name)
     application = partition.applications.get(application_id) if partition is not None else None

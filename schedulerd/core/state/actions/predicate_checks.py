@@ -126,11 +126,15 @@ def begin(context: StepContext, predicate_check: PredicateCheck) -> None:
         predicate_check.node.node_id,
         predicate_check.call_id,
     )
+    is_slot = predicate_check.ask.spec.slot
     if predicate_check.purpose is Purpose.PREEMPT:
-        keys = tuple(one.key for one in (*predicate_check.victims, *predicate_check.further))
-        context.emit(PreemptionPredicateWanted(*place, victim_keys=keys, start_index=len(predicate_check.victims) - 1))
+        victims = (*predicate_check.victims, *predicate_check.further)
+        keys = tuple(one.uuid if one.spec.slot else one.key for one in victims)
+        first = len(predicate_check.victims) - 1
+        context.emit(PreemptionPredicateWanted(*place, victim_keys=keys, start_index=first, slot=is_slot))
     else:
-        context.emit(PredicateWanted(*place, allocate=predicate_check.purpose is not Purpose.RESERVE))
+        is_to_allocate = predicate_check.purpose is not Purpose.RESERVE
+        context.emit(PredicateWanted(*place, allocate=is_to_allocate, slot=is_slot))
 
 
 def finish(context: StepContext, predicate_check: PredicateCheck, outcome: PredicateOutcome, reason: str) -> None:

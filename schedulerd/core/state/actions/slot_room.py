@@ -67,11 +67,17 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
                     retries.mark_unschedulable(context, partition, one.pending_class, one.first())
             return False
     gang.found_room = 0
+    is_asked = any(partition.wants_predicates(allocation.request_class) for allocation in held)
+    if is_asked:
+        _take_back_to(partition, held, 0)
+        application.blocked_since_ns = blocked_since_ns
     for allocation in held:
         allocating.tell(context, partition, allocation)
     for name, selector_text in chosen.items():
         gang.domains[name] = selector_text
         _keep_in_domain(partition, application, name)
+    if is_asked:  # there is room for all, and the RM is asked slot by slot
+        _hold_one_by_one(partition, application)
     return True
 
 
@@ -225,10 +231,15 @@ def hold_singly(context: StepContext, partition: Partition, application: Applica
     if chosen:
         gang.bound_ns = context.now_ns
         partition.bound_gangs[application] = None
-    gang.all_or_none, gang.found_room = (), 0
+    _hold_one_by_one(partition, application)
+    return True
+
+
+def _hold_one_by_one(partition: Partition, application: Application) -> None:
+    assert application.gang is not None
+    application.gang.all_or_none, application.gang.found_room = (), 0
     update_pending_classes(partition, application)
     partition.touch(application.queue)
-    return True
 
 
 def hold_together(context: StepContext, partition: Partition, application: Application) -> bool:

@@ -15,10 +15,11 @@ from itertools import islice
 from schedulerd.core.language.ask_tags import NO_PREDICATES, PREDICATES_TAG
 from schedulerd.core.language.commands import NewAsk, TerminationType
 from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
+from schedulerd.core.language.facts.predicates import SlotHeld
 from schedulerd.core.language.lifecycles import GangState, GangTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import MINUTE_NS
-from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX, DeclaredGroup
+from schedulerd.core.language.task_groups import GROUP_SLOT, MEMBER_SLOT, DeclaredGroup
 from schedulerd.core.state.actions import application_states, gang_states, gone, releases, slot_room
 from schedulerd.core.state.alarm_events import GangRequeued
 from schedulerd.core.state.ledger import commit
@@ -33,7 +34,7 @@ REQUEUE_FIRST_NS, REQUEUE_MOST_NS = MINUTE_NS, 30 * MINUTE_NS
 
 _UNBEGUN = (GangState.FORMING, GangState.GATHERING)
 _WITHOUT_PREDICATES = {PREDICATES_TAG: NO_PREDICATES}
-"""The RM is asked about the member, when it takes the room of the slot."""
+"""The RM is not told of holds: it is asked about the member, when it takes the room of the slot."""
 
 
 def declare(
@@ -75,7 +76,7 @@ def review(context: StepContext, partition: Partition, application: Application)
         gang_states.enter(context, application, GangTrigger.UNFORM)
         gang.domains.clear()
     wanted = (
-        [slot for name, group in gang.declared.items() for slot in _slots(application, name, group)]
+        [slot for name, group in gang.declared.items() for slot in _slots(partition, application, name, group)]
         if is_formed
         else []
     )
@@ -146,6 +147,34 @@ def _end_all(context: StepContext, partition: Partition, application: Applicatio
     partition.touch(application.queue)
 
 
+def tell_held(context: StepContext, partition: Partition) -> None:
+    """The RM is told of holds from now on: of those that are there."""
+    for application in partition.applications.values():
+        for ask in application.asks.values():
+            if ask.spec.slot:
+                for slot in ask.allocations.values():
+                    context.emit(_held(application, slot))
+
+
+def _held(application: Application, slot: Allocation) -> SlotHeld:
+    return SlotHeld(
+        application.rm_id,
+        application.partition_name,
+        application.application_id,
+        slot.key,
+        slot.uuid,
+        slot.node.node_id,
+        slot.spec.task_group,
+    )
+
+
+def review_all(partition: Partition) -> None:
+    """The RM is told of holds from now on, or no longer: whether it is asked about slots changes."""
+    for application in partition.applications.values():
+        if application.gang is not None and application.gang.declared:
+            partition.gangs_to_review[application] = None
+
+
 def finish(context: StepContext, partition: Partition) -> None:
     """At the end of a step: slots follow the members that are asked for; those that were to be released are gone, and
     their members are allocated; and gangs that hold nothing may look in other domains."""
@@ -171,16 +200,17 @@ def _asked(application: Application, name: str) -> int:
     return sum(group.pending for group in groups if group.task_group == name and not group.placeholder)
 
 
-def _slots(application: Application, name: str, group: DeclaredGroup) -> Iterator[NewAsk]:
+def _slots(partition: Partition, application: Application, name: str, group: DeclaredGroup) -> Iterator[NewAsk]:
     """The slots of a task group, as asks."""
+    rest = {} if partition.callbacks.holds else _WITHOUT_PREDICATES
     if group.resources is not None:
         yield NewAsk(
             application.application_id,
-            SLOT_KEY_PREFIX + name,
+            GROUP_SLOT + name,
             group.resources,
             application.partition_name,
             group.min,
-            tags=_WITHOUT_PREDICATES,
+            tags={**group.tags, **rest},
             task_group=name,
             placeholder=True,
             slot=True,
@@ -195,10 +225,10 @@ def _slots(application: Application, name: str, group: DeclaredGroup) -> Iterato
         if count:
             yield replace(
                 ask.spec,
-                allocation_key=SLOT_KEY_PREFIX + ask.key,
+                allocation_key=MEMBER_SLOT + ask.key,
                 max_allocations=count,
                 execution_timeout_ms=0,
-                tags={**ask.spec.tags, **_WITHOUT_PREDICATES},
+                tags={**ask.spec.tags, **rest},
                 placeholder=True,
                 slot=True,
             )

@@ -11,6 +11,7 @@ from schedulerd.amounts import amount, amount_text
 from schedulerd.core.language.ask_tags import ask_name
 from schedulerd.core.language.facts.fact import Fact, ReleaseCause, WithdrawCause
 from schedulerd.core.language.facts.gangs import SwapRefused
+from schedulerd.core.language.task_groups import MEMBER_SLOT
 from schedulerd.core.state.actions import predicate_checks, releases
 from schedulerd.core.state.actions.allocating import allocated, begin_execution_time
 from schedulerd.core.state.ledger import commit
@@ -51,6 +52,9 @@ def _begin(
 ) -> bool:
     """Starts a swap for the first ask of the group; False if no node takes the ask, so its placeholder stays."""
     ask = group.first()
+    if (own := _own_slot(partition, application, task_group, ask)) is not None:
+        _swap(context, partition, application, ask, own)
+        return True
     placeholder = task_group.fitting(ask.request_class)
     if placeholder is None:
         _refuse(context, application, task_group, ask)
@@ -68,6 +72,24 @@ def _begin(
             return False
     _swap(context, partition, application, ask, placeholder)
     return True
+
+
+def _own_slot(partition: Partition, application: Application, task_group: TaskGroup, ask: Ask) -> Allocation | None:
+    """The slot that was held for this very member: on a node that takes it, as the slot asked for the same, and the RM
+    was asked about it."""
+    if application.gang is None or not application.gang.declared:
+        return None
+    slots = application.asks.get(MEMBER_SLOT + ask.key)
+    if slots is None:
+        return None
+    if partition.wants_predicates(ask.request_class) and slots.request_class.skips_predicates:
+        return None
+    first = task_group.fitting(ask.request_class)
+    if first is not None and first.ask is slots and first.predicate_check is None:
+        return first
+    return next(
+        (one for one in slots.allocations.values() if one.releasing is None and one.predicate_check is None), None
+    )
 
 
 def _swap(

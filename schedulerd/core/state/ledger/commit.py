@@ -7,12 +7,13 @@ level.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.ledger import commit_room, placeholders
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.gang import Gang
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import dequeue, enqueue, update_groups, update_pending_classes
@@ -135,8 +136,7 @@ def promise(partition: Partition, application: Application) -> None:
     gang = application.gang
     assert gang is not None
     gang.promised = gang.still_to_come(application.gang_total)
-    for promised in _promises(application):
-        promised.add(gang.promised.items())
+    _book_promise(application, gang.promised.items(), 1)
     update_pending_classes(partition, application)
 
 
@@ -162,26 +162,27 @@ def _lower_promise(application: Application, most: Resources) -> None:
     less = Resources({name: amount - most[name] for name, amount in gang.promised.items() if amount > most[name]})
     if less:
         gang.promised.subtract(less.items())
-        for promised in _promises(application):
-            promised.subtract(less.items())
+        _book_promise(application, less.items(), -1)
 
 
 def end_promise(partition: Partition, application: Application) -> None:
     """Ends the promise to the gang. To get a new promise the gang must pass the gang gate again."""
     gang = application.gang
     if gang is not None and gang.promised:
-        for promised in _promises(application):
-            promised.subtract(gang.promised.items())
+        _book_promise(application, gang.promised.items(), -1)
         gang.promised = Resources()
         partition.moves += 1
         partition.note_free_quota(application.queue)
     update_pending_classes(partition, application)
 
 
-def _promises(application: Application) -> Iterator[Resources]:
-    """The sums of promises that what is promised to its gang is a part of: of its queues, its user and its group."""
-    yield from (one.gang_quota_promised for one in application.queue.path_to_root)
-    yield from (one.promised for one in application.usage_ledgers)
+def _book_promise(application: Application, items: Iterable[tuple[str, int]], count: int) -> None:
+    """Adds `count` times the amounts to the sums of promises that what is promised to its gang is a part of: of its
+    queues, its user and its group."""
+    for queue in application.queue.path_to_root:
+        queue.gang_quota_promised.add(items, count)
+    for ledger in application.usage_ledgers:
+        ledger.promised.add(items, count)
 
 
 def allocate_swapped(partition: Partition, application: Application, ask: Ask, node: Node, uuid: str) -> Allocation:
@@ -217,7 +218,8 @@ def free(partition: Partition, allocation: Allocation) -> None:
         if partition.retry_timers.not_helped_by_reservation:
             partition.retry_timers.retry_application(application)
     if application.gang is not None:
-        _count_member(partition, allocation, -1)
+        if application.gang.declared:
+            _count_member(partition, application.gang, allocation, -1)
         partition.gangs_touched[application] = None
         if allocation.spec.task_group and application.gang.pending and application.gang_alarm is None:
             update_pending_classes(partition, application)
@@ -315,7 +317,8 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
     else:
         application.has_run = True
     if application.gang is not None:
-        _count_member(partition, allocation, 1)
+        if application.gang.declared:
+            _count_member(partition, application.gang, allocation, 1)
         partition.gangs_touched[application] = None
         application.blocked_since_ns = None
     if application.footprint is not None:
@@ -334,9 +337,9 @@ def _bind(partition: Partition, allocation: Allocation, *, was_pending: bool) ->
         partition.constraints.placed(allocation)
 
 
-def _count_member(partition: Partition, allocation: Allocation, change: int) -> None:
-    gang, name = allocation.application.gang, allocation.spec.task_group
-    if gang is None or allocation.placeholder or name not in gang.declared:
+def _count_member(partition: Partition, gang: Gang, allocation: Allocation, change: int) -> None:
+    name = allocation.spec.task_group
+    if allocation.placeholder or name not in gang.declared:
         return
     was_full = gang.is_full(name)
     gang.task_group(name).members += change

@@ -16,13 +16,15 @@ OPEN_MAX = 1_000
 
 
 class Callbacks:
-    __slots__ = ("_last_call_id", "open_predicate_checks", "predicates", "preemption_predicates")
+    __slots__ = ("_last_call_id", "holds", "open_predicate_checks", "predicates", "preemption_predicates")
 
     def __init__(self) -> None:
         self.predicates = False
         """Whether the RM is asked before an ask is allocated or gets a reservation."""
         self.preemption_predicates = False
         """Whether the RM is asked before allocations are preempted for an ask."""
+        self.holds = False
+        """Whether the RM is told of held slots, so that it can be asked about them."""
         self.open_predicate_checks: dict[int, PredicateCheck] = {}
         """By call id, oldest first."""
         self._last_call_id = 0
@@ -40,6 +42,7 @@ class Callbacks:
     def connect(self, command: ConnectCallbacks) -> None:
         self.predicates = command.predicates
         self.preemption_predicates = command.preemption_predicates
+        self.holds = command.holds
 
     def disconnect(self) -> None:
-        self.predicates = self.preemption_predicates = False
+        self.predicates = self.preemption_predicates = self.holds = False

@@ -282,7 +282,7 @@ class Gang:
     def next_swap(self) -> tuple[TaskGroup, AskGroup] | None:
         """The next possible swap: the task group, and the group of the first real ask by priority and age; None if
         there is none."""
-        if self.waits:
+        if self.pending or self.state is GangState.FORMING:  # `waits`, for each ask that comes or goes
             return None
         swaps = self._swaps
         while swaps:

@@ -100,7 +100,8 @@ def _leave_group(partition: Partition, application: Application, ask: Ask, group
     group.dequeue(ask)
     gang = application.gang
     if group:
-        _update_group(partition, application, group)
+        if group.needs:
+            _reposition(application, group)
         if gang is not None and group.awaits_placeholders:
             gang.requeue(group)
         return
@@ -215,18 +216,28 @@ def _enqueue_new_group(partition: Partition, application: Application, group: As
 def _update_group(partition: Partition, application: Application, group: AskGroup) -> None:
     """Corrects the group in the pending index: its first ready ask changed, it got or lost its last one, or it may be
     schedulable now, or no longer."""
-    if is_schedulable(partition, application, group):
-        key = group.key()
-        _set_priority(application, group, -key[0])
-        if group.needs:
-            application.pending_index.rekey(group, key)
-        else:
-            _enqueue_group(application, group, key)
-            partition.retry_timers.make_due_now(group.pending_class)
-    else:
+    if not is_schedulable(partition, application, group):
         _set_priority(application, group, None)
         if group.needs:
             _dequeue_group(application, group)
+    elif group.needs:
+        _reposition(application, group)
+    else:
+        key = group.key()
+        _set_priority(application, group, -key[0])
+        _enqueue_group(application, group, key)
+        partition.retry_timers.make_due_now(group.pending_class)
+
+
+def _reposition(application: Application, group: AskGroup) -> None:
+    """Corrects the place of the group in the pending index: its first ready ask changed, or it lost its last one."""
+    if group.has_ready:
+        key = group.key()
+        _set_priority(application, group, -key[0])
+        application.pending_index.rekey(group, key)
+    else:
+        _set_priority(application, group, None)
+        _dequeue_group(application, group)
 
 
 def _enqueue_group(application: Application, group: AskGroup, key: Key) -> None:

@@ -253,7 +253,7 @@ def test_a_level_that_the_partition_does_not_have_is_told() -> None:
             '[{"name": "w", "min": 1, "size": 1}]',
             (
                 "task group 0 must have no other key than 'begun', 'hostPorts', 'max', 'min', 'name', 'resources', "
-                "'topology'"
+                "'tags', 'topology'"
             ),
         ),
     ],
@@ -310,7 +310,8 @@ def test_no_ask_may_have_the_key_of_a_slot() -> None:
     talk.apps(declares({"name": "w", "min": 2}))
     (rejected,) = of(AskRejected, talk.asks(member("slot of a")))
     assert rejected.reason == (
-        "allocationKey is 'slot of a'; in an application that declares its task groups no key begins with 'slot of '"
+        "allocationKey is 'slot of a'; in an application that declares its task groups no key begins with 'slot of ' "
+        "or 'slots of '"
     )
 
 

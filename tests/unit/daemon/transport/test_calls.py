@@ -9,7 +9,7 @@ import pytest
 
 from schedulerd._generated.schedulerd.v1 import callback_pb2
 from schedulerd._generated.si.v1 import si_pb2
-from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted
+from schedulerd.core.language.facts.predicates import PredicateWanted, PreemptionPredicateWanted, SlotHeld
 from schedulerd.core.language.facts.scheduling_states import (
     PendingReasonChanged,
     SchedulingState,
@@ -80,6 +80,7 @@ def test_all_that_waits_goes_in_one_message(world: World) -> None:
         CallKind.PREDICATES: 2,
         CallKind.PREEMPTION_PREDICATES: 1,
         CallKind.STATE_DUMP: 0,
+        CallKind.HOLD: 0,
         CallKind.POD: 0,
         CallKind.SCHEDULING_STATE: 2,
         CallKind.EVENT: 2,
@@ -123,6 +124,7 @@ def test_an_answer_counts_once_and_only_while_it_is_waited_for(world: World) -> 
         CallKind.PREDICATES: 4,
         CallKind.PREEMPTION_PREDICATES: 1,
         CallKind.STATE_DUMP: 0,
+        CallKind.HOLD: 0,
         CallKind.POD: 0,
     }
 
@@ -255,3 +257,35 @@ def test_dumps_end_with_the_stream_those_that_wait_for_their_turn_too(world: Wor
                 await task
 
     asyncio.run(play())
+
+
+def held(key: str, node: str = "n") -> SlotHeld:
+    return SlotHeld("rm", "default", "app", key, f"id of {key}", node, "w")
+
+
+def tell_held(world: World, *slots: SlotHeld) -> None:
+    for one in slots:
+        world.calls.tell_hold(one.uuid, one)
+
+
+def test_holds_are_told_with_member_or_task_group_before_questions(world: World) -> None:
+    tell_held(world, held("slot of a"), held("slots of w", "m"))
+    world.calls.want_result(PredicateWanted("rm", "default", "app", "slots of w", "n", 1, True, True))
+    message = world.next()
+    assert [(one.holdID, one.allocationKey, one.taskGroupName, one.nodeID) for one in message.holds] == [
+        ("id of slot of a", "a", "w", "n"),
+        ("id of slots of w", "", "w", "m"),
+    ]
+    (question,) = message.predicates
+    assert (question.args.allocationKey, question.taskGroupName) == ("", "w")
+
+
+def test_a_hold_that_ends_is_told_once_with_what_took_its_room(world: World) -> None:
+    tell_held(world, held("slot of a"), held("slot of b"))
+    world.calls.tell_unhold("id of slot of b")
+    assert [one.allocationKey for one in world.next().holds] == ["a"], "the other one was never told"
+    world.calls.tell_unhold("id of slot of a", "a")
+    world.calls.tell_unhold("id of slot of a")
+    world.calls.tell_unhold("unknown")
+    assert [(one.holdID, one.takenBy) for one in world.next().unholds] == [("id of slot of a", "a")]
+    assert world.calls.next_message() is None

@@ -118,7 +118,7 @@ STATES: Mapping[PendingState, Meaning] = {
     _S.PREDICATE_FAILED: Meaning(
         "a node that the resource manager does not refuse",
         "a node changes, or the retry time is over",
-        "PredicateHistory",
+        "PredicateHistory, or the Application whose gang has slots that are refused",
         SchedulingState.FAILED,
         _UNSCHEDULABLE,
     ),
@@ -196,7 +196,7 @@ def states_of(
     rest = ask.pending - len(checks) - len(reservations)
     if rest:
         state, cause = group_state(partition, rm_state, application, group)
-        if state is _S.PREDICATE_FAILED:
+        if state is _S.PREDICATE_FAILED and cause is None:
             cause = ask.predicate_history
         found.append(Waiting(state, rest, cause))
     return found
