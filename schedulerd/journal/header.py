@@ -15,7 +15,7 @@ from schedulerd.instant import Instant
 from schedulerd.journal.schema import Schema, schema
 from schedulerd.journal_files.kind import Kind
 
-FORMAT = 4
+FORMAT = 5
 """Of the files; to be raised whenever an older reader would misunderstand them."""
 
 KIND = Kind(FORMAT, "commands_before", proved="commands", has_digest_after_failure=False)

@@ -100,13 +100,15 @@ def _sentence(what: str, known: tuple[int, _Told] | None, now_ns: int) -> str:
     return f"{what} {happened} ({duration(now_ns - at_ns)} ago){f': {why}' if why else ''}."
 
 
-def _released(fact: f.Released) -> _Told:
+def _released(fact: f.Released) -> _Told | None:
+    if fact.slot:
+        return None
     how = "has ended, as its node was removed" if fact.node_removed else _RELEASES[fact.termination]
     return f"ran on node {fact.node_id} and {how}", message(fact.message, TEXT_LENGTH_MAX)
 
 
 def _withdrawn(fact: f.AskWithdrawn) -> _Told | None:
-    how = _WITHDRAWALS.get(fact.cause)
+    how = _WITHDRAWALS.get(fact.cause) if not fact.slot else None
     return (how, message(fact.message, TEXT_LENGTH_MAX)) if how else None
 
 

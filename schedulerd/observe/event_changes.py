@@ -74,11 +74,15 @@ def told(*records: Record) -> Kept:
     return len(records), _told, records
 
 
+_NOTHING = told()
+"""Of slots, which are nobody's news: no resource manager knows of them, and of their gang there are events."""
+
+
 # asks and allocations ------------------------------------------------------------------------------------------------
 
 
 def _ask_added(fact: f.AskAdded) -> Kept:
-    return 1, _ask_added_records, fact
+    return _NOTHING if fact.slot else (1, _ask_added_records, fact)
 
 
 def _ask_added_records(fact: f.AskAdded) -> tuple[Record, ...]:
@@ -90,7 +94,11 @@ def _ask_added_records(fact: f.AskAdded) -> tuple[Record, ...]:
 
 
 def _ask_withdrawn(fact: f.AskWithdrawn) -> Kept:
-    return 1, _ask_withdrawn_records, fact
+    return (
+        _NOTHING
+        if fact.slot or (fact.cause is f.WithdrawCause.AWAITING_PLACEHOLDER and not fact.message)
+        else (1, _ask_withdrawn_records, fact)
+    )
 
 
 def _ask_withdrawn_records(fact: f.AskWithdrawn) -> tuple[Record, ...]:
@@ -103,6 +111,8 @@ def _ask_withdrawn_records(fact: f.AskWithdrawn) -> tuple[Record, ...]:
 
 
 def _allocated(fact: f.Allocated) -> Kept:
+    if fact.slot:
+        return _NOTHING
     placement = (
         fact.queue,
         fact.application_id,
@@ -110,7 +120,7 @@ def _allocated(fact: f.Allocated) -> Kept:
         fact.uuid,
         fact.node_id,
         fact.resources,
-        fact.replaces,
+        "" if fact.replaces_slot else fact.replaces,
     )
     return (3, _taken_over_records, placement) if fact.recovered else (4, _placed_records, placement)
 
@@ -168,7 +178,7 @@ def _unclaimed_ended(fact: UnclaimedEnded) -> Kept:
 
 
 def _released(fact: f.Released) -> Kept:
-    return 3, _released_records, fact
+    return _NOTHING if fact.slot else (3, _released_records, fact)
 
 
 def _released_records(fact: f.Released) -> tuple[Record, ...]:

@@ -18,6 +18,8 @@ from schedulerd.core.language.facts import queues as q
 from schedulerd.core.language.facts import reservations as r
 from schedulerd.core.language.facts.nodes import NodeRecommended
 from schedulerd.core.language.facts.predicates import PredicateAnswered, PredicateOutcome
+from schedulerd.core.language.lifecycles import GangState, GangTrigger
+from schedulerd.core.language.task_groups import SLOT_KEYS
 from schedulerd.observe.event_record import NO_RESOURCES, SI, Kind, Record, cut
 from schedulerd.sentences import preemption
 from schedulerd.sentences.words import many
@@ -46,11 +48,17 @@ def _about(
 
 
 def _request(fact: Any, reason: str, message: str, resources: Mapping[str, int] = NO_RESOURCES) -> Record:
+    """What is about a slot, of which no resource manager knows, is told of its application."""
     application_id = fact.application_id
+    if fact.allocation_key.startswith(SLOT_KEYS):
+        said = f"for a member of its gang: {message}"
+        return _about(SI.APP, application_id, reason, said, "", resources, getattr(fact, "queue", ""))
     return _about(SI.REQUEST, fact.allocation_key, reason, message, application_id, resources, application_id)
 
 
-def _application(fact: g.GangCompleted | g.GangTimedOut | g.GangGaveWay, reason: str, message: str) -> Record:
+def _application(
+    fact: g.GangCompleted | g.GangTimedOut | g.GangGaveWay | g.GangStateChanged, reason: str, message: str
+) -> Record:
     return _about(SI.APP, fact.application_id, reason, message, group=fact.queue)
 
 
@@ -94,11 +102,33 @@ def _configuration_rejected(fact: configuration_facts.ConfigurationRejected) -> 
     return _about(SI.QUEUE, "root", "ConfigurationRejected", message)
 
 
-def _gang_completed(fact: g.GangCompleted) -> Record:
+_GANG_REASONS: Mapping[GangState, str] = {
+    GangState.FORMING: "GangForming",
+    GangState.GATHERING: "GangGathering",
+    GangState.COMPLETE: "GangComplete",
+    GangState.SHORT: "GangShort",
+    GangState.GIVEN_UP: "GangGivenUp",
+}
+_GANG_TRIGGERS: Mapping[str, str] = {GangTrigger.REQUEUE: "GangRequeued", GangTrigger.REPAIR: "GangRepaired"}
+
+
+def _gang_state_changed(fact: g.GangStateChanged) -> Record | None:
+    if fact.state is None or fact.old_state is None:
+        return None  # its application has an event
+    reason = _GANG_TRIGGERS.get(fact.cause) or _GANG_REASONS[fact.state]
+    needs = f"the gang needs {many(fact.needed, 'member')}, {fact.members} are allocated"
+    return _application(fact, reason, f"{fact.cause}; {needs}")
+
+
+def _gang_completed(fact: g.GangCompleted) -> Record | None:
+    if fact.declared:
+        return None  # its state has an event
     return _application(fact, "GangComplete", f"all {fact.placeholders} placeholders are placed")
 
 
-def _gang_timed_out(fact: g.GangTimedOut) -> Record:
+def _gang_timed_out(fact: g.GangTimedOut) -> Record | None:
+    if fact.declared:
+        return None
     message = (
         f"the gang timeout has expired: of {fact.wanted} placeholders {fact.placed} were placed, {fact.replaced} of "
         f"them replaced, and {fact.timed_out} timed out"
@@ -107,11 +137,10 @@ def _gang_timed_out(fact: g.GangTimedOut) -> Record:
 
 
 def _gang_gave_way(fact: g.GangGaveWay) -> Record:
-    message = (
-        f"the incomplete gang has to release its {fact.placeholders} placeholders, so that the earlier gang of "
-        f"application {fact.in_favour_of} can be complete"
-    )
-    return _application(fact, "GangGaveWay", message)
+    what = f"give back the room of {many(fact.placeholders, 'member')}"
+    what = what if fact.declared else f"release its {fact.placeholders} placeholders"
+    why = f"so that the earlier gang of application {fact.in_favour_of} can be complete"
+    return _application(fact, "GangGaveWay", f"the incomplete gang has to {what}, {why}")
 
 
 def _swap_refused(fact: g.SwapRefused) -> Record:
@@ -169,6 +198,7 @@ EXPLANATIONS: Mapping[type, Callable[[Any], Record | None]] = {
     g.GangCompleted: _gang_completed,
     g.GangTimedOut: _gang_timed_out,
     g.GangGaveWay: _gang_gave_way,
+    g.GangStateChanged: _gang_state_changed,
     g.SwapRefused: _swap_refused,
     r.Reserved: _reserved,
     r.ReservationEnded: _reservation_ended,

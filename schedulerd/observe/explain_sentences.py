@@ -60,6 +60,8 @@ def ask_summary(found: AskExplanation) -> list[str]:
             said = quotas.and_nodes(said, has_node=None if found.nodes is None else _fits_somewhere(found.nodes))
         elif one.state == "ready" and found.position is not None:
             said = _turn(found.position, found.queue)
+        elif isinstance(one.cause, GangCause) and found.nodes is not None:
+            said = _gang(one.cause, found.now_ns, _nearest(found.nodes))
         elif one.state == "unschedulable" and found.nodes is not None:
             said = _no_room(found.nodes, found.resources)
         elif isinstance(one.cause, ReservedCause):
@@ -81,7 +83,9 @@ def ask_details(found: AskExplanation, *, is_listed: bool = False) -> list[str]:
     others = {_reservation(one, found.now_ns): None for one in found.reservations if one.node_id not in in_summary}
     said += [f"{one}." for one in others]
     if found.nodes is not None and states & {"unschedulable", "reserved", "predicate_failed"}:
-        said += _nodes(found.nodes, in_summary="unschedulable" in states, is_listed=is_listed)
+        of_gang = any(isinstance(one.cause, GangCause) for one in found.waiting)
+        if not (of_gang and _fits_somewhere(found.nodes)):  # the node takes one of them, but not all together
+            said += _nodes(found.nodes, in_summary="unschedulable" in states and not of_gang, is_listed=is_listed)
     elif found.nodes is not None and not _fits_somewhere(found.nodes):
         said.append(sentence(_no_room(found.nodes, found.resources)))
         said += _nodes(found.nodes, in_summary=True, is_listed=is_listed)
@@ -139,6 +143,22 @@ def application_summary(found: ApplicationExplanation) -> list[str]:
         said.append(
             f"Task group {one.name}: {one.placed:,} of {one.wanted:,} placeholders placed, {one.replaced:,} replaced."
         )
+    if found.gang is not None:
+        said.append(sentence(gangs.state(found.gang, _gang_progress(found.gang, found.now_ns))))
+    said += [
+        sentence(
+            gangs.members(
+                one.name,
+                (one.asked, one.held, one.allocated),
+                one.min,
+                one.max,
+                one.level,
+                one.domain,
+                required=one.required,
+            )
+        )
+        for one in found.members
+    ]
     if found.gang_deadline_ns is not None:
         said.append(f"Its gang is given up in {duration(found.gang_deadline_ns - found.now_ns)} if it is not complete.")
     if found.execution_deadline_ns is not None:
@@ -281,13 +301,25 @@ def _use(one: Use, name: str) -> str:
     return f"{who} ({amount(name, one.amount)})"
 
 
-def _gang(cause: GangCause, now_ns: int) -> str:
-    rule = rule_clause(cause.needs_rule) if cause.needs_rule is not None else ""
-    said = gangs.progress(
-        cause.placed, cause.wanted, cause.needs, cause.needs_state, rule, is_restricted=cause.is_restricted
-    )
+def _gang(cause: GangCause, now_ns: int, nearest: str = "") -> str:
+    said = _gang_progress(cause, now_ns, nearest)
     left = "" if cause.deadline_ns is None else duration(cause.deadline_ns - now_ns)
     return gangs.own(said, left) if cause.own else gangs.earlier(cause.application_id, said, left)
+
+
+def _gang_progress(cause: GangCause, now_ns: int, nearest: str = "") -> str:
+    rule = rule_clause(cause.needs_rule) if cause.needs_rule is not None else ""
+    gathers_in = "" if cause.gathers_ns is None else duration(cause.gathers_ns - now_ns)
+    return gangs.progress(cause, rule, gathers_in, nearest)
+
+
+def _nearest(survey: NodeSurvey) -> str:
+    """The node that is nearest to having room, with what it has free of what it lacks; '' if none is near."""
+    near = next((one for one in survey.best if one.lacks), None)
+    if near is None:
+        return ""
+    free = ", ".join(amount(one.resource, max(0, one.free)) for one in near.lacks)
+    return f"the nearest node, {near.node_id}, has {free} free"
 
 
 def _no_room_cause(cause: NoRoomCause) -> str:

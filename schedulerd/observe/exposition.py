@@ -41,6 +41,7 @@ def tally_families(tally: Tally, series: Series) -> Iterator[Metric]:
         yield series.counters(family, counts.items()) if family.labels else counters(family, counts.items())
     yield histograms(families.PLACEMENT_LATENCY, {(): tally.placement_latency})
     yield histograms(families.GANG_COMPLETE, {(): tally.gang_complete})
+    yield series.gauges(families.GANG_STATES, tally.gang_states.items())
     yield from _preemption_families(tally.preemption, series)
     yield histograms(families.PREDICATE_WAIT, {(): tally.results.waits})
     yield from _node_families(tally, series)
@@ -83,6 +84,8 @@ _OF_GANGS: Mapping[Family, Callable[[QueueTally], int]] = {
     families.ASKS_AWAITING_PLACEHOLDER: lambda queue: queue.asks_awaiting_placeholder,
     families.PENDING_PLACEHOLDERS: lambda queue: queue.pending_placeholders,
     families.ALLOCATED_PLACEHOLDERS: lambda queue: queue.allocated_placeholders,
+    families.PENDING_SLOTS: lambda queue: queue.pending_slots,
+    families.HELD_SLOTS: lambda queue: queue.held_slots,
 }
 
 

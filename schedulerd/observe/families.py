@@ -118,6 +118,7 @@ APPLICATION_TRANSITIONS = _counter(
 )
 PLACEHOLDERS = _counter("placeholders", (*_PARTITION, "event"), "Events of placeholders, one by one.")
 GANGS = _counter("gangs", (*_PARTITION, "event"), "Events of gangs as a whole.")
+GANG_STATES = _gauge("gang_states", (*_PARTITION, "state"), "Gangs that declare their task groups, by state.")
 PREEMPTION_ATTEMPTS = _counter(
     "preemption_attempts", (*_PARTITION, "outcome"), "Preemption attempts for an ask, by the outcome."
 )
@@ -164,6 +165,8 @@ ASKS_AWAITING_PLACEHOLDER = _gauge(
 )
 PENDING_PLACEHOLDERS = _gauge("pending_placeholders", _QUEUE, "Placeholders asked for and not placed yet.")
 ALLOCATED_PLACEHOLDERS = _gauge("allocated_placeholders", _QUEUE, "Placeholders that are allocated in the queue.")
+PENDING_SLOTS = _gauge("pending_slots", _QUEUE, "Slots of gangs that declare their task groups that have no room yet.")
+HELD_SLOTS = _gauge("held_slots", _QUEUE, "Slots of gangs that declare their task groups for which room is held.")
 PENDING = _gauge("pending_resources", (*_QUEUE, "resource"), "Resources asked for and not placed yet.")
 ALLOCATED = _gauge("allocated_resources", (*_QUEUE, "resource"), "Resources of the allocations in the queue.")
 GUARANTEED = _gauge("guaranteed_resources", (*_QUEUE, "resource"), "Resources that the queue is guaranteed.")
@@ -320,6 +323,7 @@ FAMILIES = (
     *FACT_COUNTERS,
     *(PREEMPTIONS, PREEMPTION_VICTIMS, QUOTA_PREEMPTIONS),
     *(ASKS_AWAITING_PLACEHOLDER, PENDING_PLACEHOLDERS, ALLOCATED_PLACEHOLDERS),
+    *(GANG_STATES, PENDING_SLOTS, HELD_SLOTS),
     *(
         PENDING_ALLOCATIONS,
         PENDING_ASKS,

@@ -21,17 +21,19 @@ class QueueTally:
 
     __slots__ = (
         *("allocated", "allocated_placeholders", "applications", "has_gangs"),
-        *("asks_awaiting_placeholder", "ended", "pending", "pending_asks", "pending_placeholders"),
-        *("placed", "released"),
+        *("asks_awaiting_placeholder", "ended", "held_slots", "pending", "pending_asks", "pending_placeholders"),
+        *("pending_slots", "placed", "released"),
     )
 
     def __init__(self) -> None:
         self.pending_asks = 0
         self.has_gangs = False
-        """Whether there were placeholders in it."""
+        """Whether there were placeholders or slots in it."""
         self.pending_placeholders = 0
         self.allocated_placeholders = 0
         self.asks_awaiting_placeholder = 0
+        self.pending_slots = 0
+        self.held_slots = 0
         self.placed = 0
         """Allocations that the scheduler made in it, since it is known here."""
         self.released = 0
@@ -48,6 +50,8 @@ class QueueTally:
         self.pending_placeholders += other.pending_placeholders
         self.allocated_placeholders += other.allocated_placeholders
         self.asks_awaiting_placeholder += other.asks_awaiting_placeholder
+        self.pending_slots += other.pending_slots
+        self.held_slots += other.held_slots
         self.placed += other.placed
         self.released += other.released
         for state, count in other.ended.items():
@@ -66,6 +70,7 @@ class QueueTally:
         copy.pending_placeholders = self.pending_placeholders
         copy.allocated_placeholders = self.allocated_placeholders
         copy.asks_awaiting_placeholder = self.asks_awaiting_placeholder
+        copy.pending_slots, copy.held_slots = self.pending_slots, self.held_slots
         copy.placed, copy.released = self.placed, self.released
         copy.ended = self.ended.copy()
         copy.pending = self.pending.copy()

@@ -24,7 +24,7 @@ from schedulerd.core.language.facts.nodes import NodeRecommended
 from schedulerd.core.language.facts.reservations import ReservationEnded, Reserved
 from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnded
-from schedulerd.core.language.lifecycles import ApplicationState, ResourceManagerState
+from schedulerd.core.language.lifecycles import ApplicationState, GangState, ResourceManagerState
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.instant import Instant
 
@@ -73,6 +73,7 @@ _NEWS = {
     g.GangCompleted: _Line(_GANG, "gang complete", logging.INFO),
     g.GangTimedOut: _Line(_GANG, "gang timed out", logging.INFO),
     g.GangGaveWay: _Line(_GANG, "gang gave way", logging.WARNING),
+    g.GangStateChanged: _Line(_GANG, "gang changed", logging.DEBUG),
     NodeRecommended: _Line(_NODE, "node recommendation", logging.INFO),
     p.Preempted: _Line(_PREEMPTION, "preemption decided", logging.INFO),
     p.QuotaPreempted: _Line(_PREEMPTION, "quota preemption", logging.INFO),
@@ -227,6 +228,8 @@ def _level(fact: f.Fact, line: _Line) -> int:
             return logging.WARNING
         case g.GangTimedOut(state=ApplicationState.FAILING | ApplicationState.RESUMING):
             return logging.WARNING
+        case g.GangStateChanged(state=GangState.SHORT | GangState.GIVEN_UP):
+            return logging.INFO
         case p.QuotaPreempted(victims=0):
             return logging.WARNING
         case f.ApplicationChanged(state=state) if state in _ON_THE_WAY:

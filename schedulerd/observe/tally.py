@@ -26,7 +26,7 @@ from schedulerd.core.language.facts import queues as q
 from schedulerd.core.language.facts.nodes import NodeRecommended
 from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.core.language.facts.unclaimed import AllocationUnclaimed, UnclaimedEnded
-from schedulerd.core.language.lifecycles import TERMINAL_STATES, ResourceManagerState
+from schedulerd.core.language.lifecycles import TERMINAL_STATES, GangState, GangTrigger, ResourceManagerState
 from schedulerd.core.state.step_context import Item
 from schedulerd.instant import Instant
 from schedulerd.observe import families
@@ -74,6 +74,8 @@ class GangEvent(StrEnum):
     COMPLETE = "complete"
     TIMED_OUT = "timed_out"
     GAVE_WAY = "gave_way"
+    SHORT = "short"
+    REQUEUED = "requeued"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,8 @@ class Tally:
         """By resource manager; a registration counts as one."""
         self.placement_latency = Histogram(families.PLACEMENT_LATENCY.bounds_seconds)
         self.gang_complete = Histogram(families.GANG_COMPLETE.bounds_seconds)
+        self.gang_states: Counts = defaultdict(int)
+        """By resource manager, partition and state."""
         self.preemption = PreemptionTally(self.counters)
         self.results = PredicateTally(self.counters)
         self._now = Instant(0, 0)
@@ -131,6 +135,7 @@ class Tally:
             g.GangCompleted: self._gang_completed,
             g.GangTimedOut: self._gang_timed_out,
             g.GangGaveWay: self._gang_gave_way,
+            g.GangStateChanged: self._gang_state_changed,
             g.SwapRefused: _nothing_to_count,
             f.Released: self._released,
             f.ReleaseIgnored: self._release_ignored,
@@ -172,6 +177,8 @@ class Tally:
                 del self.queues[queue_key]
             for partition_key in [key for key in self.nodes if key[0] == rm_id]:
                 del self.nodes[partition_key]
+            for state_key in [key for key in self.gang_states if key[0] == rm_id]:
+                del self.gang_states[state_key]
             self.preemption.forget_state(rm_id)
         self.resource_managers.pop(rm_id, None)
         self.resource_managers[rm_id] = fact.state
@@ -246,6 +253,17 @@ class Tally:
     def _ask_added(self, fact: f.AskAdded) -> None:
         count = fact.count
         queue = self.queues[fact.rm_id, fact.partition, fact.queue]
+        if fact.slot:
+            self._has_gangs(fact.rm_id, fact.partition, queue)
+            queue.pending_slots += count
+        else:
+            self._count_added(fact, queue)
+        pending = queue.pending
+        for name, amount in fact.resources.items():
+            pending[name] += amount * count
+
+    def _count_added(self, fact: f.AskAdded, queue: QueueTally) -> None:
+        count = fact.count
         if fact.awaited_placeholder:
             queue.asks_awaiting_placeholder -= count
         else:
@@ -255,14 +273,23 @@ class Tally:
             self._placeholders[fact.rm_id, fact.partition, PlaceholderEvent.ASKED] += count
             queue.pending_placeholders += count
         queue.pending_asks += count
-        pending = queue.pending
-        for name, amount in fact.resources.items():
-            pending[name] += amount * count
 
     def _ask_withdrawn(self, fact: f.AskWithdrawn) -> None:
         count = fact.count
         key = (fact.rm_id, fact.partition, fact.queue)
         queue = self.queues[key]
+        if fact.slot:
+            queue.pending_slots -= count
+        else:
+            self._count_withdrawn(fact, queue)
+        pending = queue.pending
+        for name, amount in fact.resources.items():
+            pending[name] -= amount * count
+        if not queue.pending_asks:
+            self._tidy(key, queue)
+
+    def _count_withdrawn(self, fact: f.AskWithdrawn, queue: QueueTally) -> None:
+        count = fact.count
         if fact.cause is f.WithdrawCause.AWAITING_PLACEHOLDER:
             queue.asks_awaiting_placeholder += count
         else:
@@ -273,15 +300,17 @@ class Tally:
                 self._placeholders[fact.rm_id, fact.partition, f.ReleaseCause.TIMED_OUT] += count
             queue.pending_placeholders -= count
         queue.pending_asks -= count
-        pending = queue.pending
-        for name, amount in fact.resources.items():
-            pending[name] -= amount * count
-        if not queue.pending_asks:
-            self._tidy(key, queue)
 
     def _allocated(self, fact: f.Allocated) -> None:
         queue = self.queues[fact.rm_id, fact.partition, fact.queue]
         allocated = queue.allocated
+        if fact.slot:
+            queue.pending_slots -= 1
+            queue.held_slots += 1
+            for name, amount in fact.resources.items():
+                allocated[name] += amount
+                queue.pending[name] -= amount
+            return
         if fact.placeholder:
             self._placeholder_allocated(fact, queue)
         if fact.recovered:
@@ -294,7 +323,8 @@ class Tally:
         for name, amount in fact.resources.items():
             allocated[name] += amount
         if fact.replaces:  # then it was awaiting its placeholder, and is pending no longer since
-            self._placeholders[fact.rm_id, fact.partition, f.ReleaseCause.REPLACED] += 1
+            if not fact.replaces_slot:
+                self._placeholders[fact.rm_id, fact.partition, f.ReleaseCause.REPLACED] += 1
             queue.asks_awaiting_placeholder -= 1
         else:
             queue.pending_asks -= 1
@@ -346,15 +376,32 @@ class Tally:
     def _gang_timed_out(self, fact: g.GangTimedOut) -> None:
         self._gangs[fact.rm_id, fact.partition, GangEvent.TIMED_OUT] += 1
 
+    def _gang_state_changed(self, fact: g.GangStateChanged) -> None:
+        if fact.old_state is None:
+            self._expect_gangs(fact.rm_id, fact.partition)
+            for state in GangState:
+                self.gang_states.setdefault((fact.rm_id, fact.partition, state.name.lower()), 0)
+        else:
+            self.gang_states[fact.rm_id, fact.partition, fact.old_state.name.lower()] -= 1
+        if fact.state is not None:
+            self.gang_states[fact.rm_id, fact.partition, fact.state.name.lower()] += 1
+        if fact.state is GangState.SHORT:
+            self._gangs[fact.rm_id, fact.partition, GangEvent.SHORT] += 1
+        elif fact.cause == GangTrigger.REQUEUE:
+            self._gangs[fact.rm_id, fact.partition, GangEvent.REQUEUED] += 1
+
     def _gang_gave_way(self, fact: g.GangGaveWay) -> None:
         self._gangs[fact.rm_id, fact.partition, GangEvent.GAVE_WAY] += 1
 
     def _released(self, fact: f.Released) -> None:
-        self._releases[fact.rm_id, fact.partition, _TERMINATION_LABELS[fact.termination]] += 1
         key = (fact.rm_id, fact.partition, fact.queue)
         queue = self.queues[key]
-        queue.released += 1
-        if fact.placeholder:
+        if fact.slot:
+            queue.held_slots -= 1
+        else:
+            self._releases[fact.rm_id, fact.partition, _TERMINATION_LABELS[fact.termination]] += 1
+            queue.released += 1
+        if fact.placeholder and not fact.slot:
             self._placeholders[fact.rm_id, fact.partition, PlaceholderEvent.RELEASED] += 1
             queue.allocated_placeholders -= 1
         allocated = queue.allocated

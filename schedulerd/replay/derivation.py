@@ -242,6 +242,8 @@ class Derivation:
     def _take(self, step: Step, fact: Fact, origin: Origin) -> ApplicationName | None:
         """Notes a fact; returns the application that may have more or less to do since."""
         match fact:
+            case AskAdded(slot=True) | AskWithdrawn(slot=True) | Allocated(slot=True) | Released(slot=True):
+                pass  # another run has slots of its own
             case Allocated():
                 self._place(step, fact, origin)
             case AllocationChanged():

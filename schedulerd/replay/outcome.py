@@ -150,6 +150,8 @@ class Measure:
                 self._change(fact)
             case Released():
                 self._released(fact)
+            case AskAdded(slot=True) | AskWithdrawn(slot=True):
+                pass  # what nobody asked for does not wait
             case AskAdded(awaited_placeholder=False):
                 self._queue(fact).pending += fact.count
             case AskWithdrawn() if fact.cause is not WithdrawCause.AWAITING_PLACEHOLDER:
@@ -175,7 +177,7 @@ class Measure:
         self._last_ns = self._now_ns
         self._placed_ns[pod_of(fact)] = self._now_ns
         self._book(fact, 1)
-        if not fact.recovered:
+        if not fact.recovered and not fact.slot:
             queue = self._queue(fact)
             queue.pending -= 1
             queue.waits_ns.append(self._now_ns - fact.asked_at_ns)
@@ -184,7 +186,7 @@ class Measure:
         self._last_ns = self._now_ns
         ran_ns = self._now_ns - self._placed_ns.pop(pod_of(fact))
         self._book(fact, -1)
-        if fact.termination is TerminationType.PREEMPTED_BY_SCHEDULER:
+        if fact.termination is TerminationType.PREEMPTED_BY_SCHEDULER and not fact.slot:
             self._queue(fact).lost_ns += ran_ns
 
     def _change(self, fact: AllocationChanged) -> None:

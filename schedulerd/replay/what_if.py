@@ -183,6 +183,8 @@ class WhatIf:
     def _take(self, now_ns: int, fact: Fact, course: _Course | None) -> None:
         """`course` is of the application that the command of the fact is about, if there is one."""
         match fact:
+            case Allocated(slot=True) | Released(slot=True):
+                self._moved_ns = max(now_ns, self._moved_ns)
             case Allocated():
                 self._place(now_ns, fact)
             case AllocationChanged():

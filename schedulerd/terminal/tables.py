@@ -36,6 +36,13 @@ def _field(name: str) -> Callable[[Item, int], object]:
     return lambda item, _now: item[name]
 
 
+def _placed(gang: Item) -> str:
+    """How many placeholders, or members, of each task group have room, of those that are wanted."""
+    placeholders = [(one["name"], one["placed"], one["wanted"]) for one in gang["task_groups"]]
+    members = [(one["name"], one["held"] + one["allocated"], one["min"]) for one in gang["members"]]
+    return ", ".join(f"{name} {placed}/{wanted}" for name, placed, wanted in (*placeholders, *members))
+
+
 def _use(item: Item, _now: int) -> str:
     """What a queue uses of what it may use, by resource."""
     names = sorted({*item["used"], *item["max"], *item["guaranteed"]})
@@ -119,12 +126,8 @@ KINDS: Mapping[str, Kind] = {
         (
             Column("APPLICATION", _field("application")),
             Column("QUEUE", _field("queue")),
-            Column(
-                "PLACED",
-                lambda item, _now: ", ".join(
-                    f"{one['name']} {one['placed']}/{one['wanted']}" for one in item["task_groups"]
-                ),
-            ),
+            Column("STATE", lambda item, _now: item["state"] or "-"),
+            Column("PLACED", lambda item, _now: _placed(item)),
             Column("PENDING", _field("pending"), is_number=True),
         ),
         frozenset({"queue", "user", "application"}),

@@ -81,8 +81,12 @@ def lines(picture: Picture) -> Iterator[str]:
         yield ""
         yield "GANGS, INCOMPLETE"
     for one in picture.gangs:
-        placed, wanted = (sum(group[key] for group in one["task_groups"]) for key in ("placed", "wanted"))
-        yield f"  {clean(one['application']):<28.28} {bar(placed, wanted, _BAR)} {placed} of {wanted} placed"
+        if one["state"]:
+            placed, wanted, words = one["with_room"], one["needed"], f"have room, {one['state']}"
+        else:
+            placed, wanted = (sum(group[key] for group in one["task_groups"]) for key in ("placed", "wanted"))
+            words = "placed"
+        yield f"  {clean(one['application']):<28.28} {bar(placed, wanted, _BAR)} {placed} of {wanted} {words}"
     if picture.nodes:
         yield ""
         yield "NODES, BUSIEST"

@@ -279,6 +279,11 @@ class CallBuilder:
                 inactive=fact.inactive,
                 nodeID=fact.node,
                 victims=fact.victims,
+                gangState=fact.gang_state,
+                membersWithRoom=fact.with_room,
+                membersNeeded=fact.needed,
+                membersAsked=fact.members_asked,
+                taskGroup=fact.task_group,
             )
         )
 

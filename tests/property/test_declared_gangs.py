@@ -12,14 +12,21 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.commands import ConnectCallbacks, NodeAction
 from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, Fact, Released, ReleaseRequested
-from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingState
+from schedulerd.core.language.lifecycles import ApplicationState, GangState, ResourceManagerState
 from schedulerd.core.language.specs import SECOND_NS
-from schedulerd.core.language.task_groups import TASK_GROUPS_TAG, TOPOLOGY_PREFERRED_TAG, TOPOLOGY_REQUIRED_TAG
+from schedulerd.core.language.task_groups import (
+    SLOT_KEYS,
+    TASK_GROUPS_TAG,
+    TOPOLOGY_PREFERRED_TAG,
+    TOPOLOGY_REQUIRED_TAG,
+)
 from schedulerd.core.state.actions import slot_room
 from schedulerd.core.state.model import gang as gang_model
 from schedulerd.core.state.nodes import gang_plan
+from schedulerd.core.state.pending.rules.states import states_of
 from tests.loops import each_seed
 from tests.unit.core.builders import Conversation, a_node, a_partition_spec, a_scheduler, an_app, an_ask, of
 
@@ -40,6 +47,7 @@ class Gangs:
         self.talk = Conversation(a_scheduler())
         self.talk.register(replace(a_partition_spec(), topology=(("block", "b"), ("rack", "r"))))
         self.talk.connect()
+        self.talk.step(ConnectCallbacks(self.talk.rm_id, pending_reasons=True))
         self.talk.apps(an_app())
         self.nodes: dict[str, int] = {}
         self.rack_of: dict[str, str] = {}
@@ -55,6 +63,8 @@ class Gangs:
         self.in_one_block: set[str] = set()
         """Gangs of which all task groups are to be in one block."""
         self.serial = 0
+        self.told: dict[tuple[str, str], tuple[str, SchedulingState | None]] = {}
+        """By gang and key: the pending state and scheduling state told last."""
 
     def next(self, prefix: str) -> str:
         self.serial += 1
@@ -191,6 +201,9 @@ class Gangs:
                     new[fact.application_id].append(fact.allocation_key)
                     self.allocated[fact.application_id][fact.uuid] = fact.allocation_key
                     self.check_topology(fact)
+                case PendingReasonChanged():
+                    assert not fact.allocation_key.startswith(SLOT_KEYS), fact
+                    self.told[fact.application_id, fact.allocation_key] = fact.state, fact.scheduling_state
                 case Released(slot=False):
                     self.allocated[fact.application_id].pop(fact.uuid, None)
         for name, keys in new.items():
@@ -202,9 +215,32 @@ class Gangs:
                     assert got >= min(group["min"], asked_for), f"{name} starts with {keys}"
                     assert "resources" in group or got >= group["min"], f"{name} starts with {keys}"
         for one in asked:
-            assert not one.allocation_key.startswith("slot of"), one
+            assert not one.allocation_key.startswith(SLOT_KEYS), one
             self.allocated[one.application_id].pop(one.uuid, None)
             self.hear(self.talk.release(application_id=one.application_id, uuid=one.uuid, termination=one.termination))
+
+    def states(self) -> dict[tuple[str, str], str]:
+        """The pending state of each member of a gang that gathers."""
+        model = self.talk.model()
+        return {
+            (name, ask.key): one.state.value
+            for name, application in model.applications.items()
+            if application.gang is not None and application.gang.state is GangState.GATHERING
+            for ask in application.asks.values()
+            for one in states_of(model, ResourceManagerState.RUNNING, application, ask)
+            if not ask.spec.slot
+        }
+
+    def check_told(self) -> None:
+        """What has not changed for a while was told, to all members of a gang alike."""
+        before = self.states()
+        self.hear(self.talk.sleep(25 * SECOND_NS))
+        after = self.states()
+        same = {name: state for name, state in before.items() if after.get(name) == state}
+        for name, state in same.items():
+            assert self.told[name][0] == state, f"{name} was told {self.told[name]}"
+            told = {one for (gang, _), one in self.told.items() if gang == name[0] and (gang, _) in same}
+            assert len(told) == 1, f"members of {name[0]} were told {told}"
 
 
 @each_seed(range(60), few=10, nightly=range(60, 600))
@@ -240,6 +276,8 @@ def play(seed: int) -> None:
     for _ in range(STEPS):
         gangs.random.choice(actions)()
         gangs.schedule()
+        if gangs.random.random() < 0.1:
+            gangs.check_told()
     gangs.hear(gangs.talk.nodes(a_node("large", {"memory": 10_000}, attributes={"b": "3", "r": "d"})))
     gangs.schedule()
     gangs.hear(gangs.talk.sleep(31 * 60 * SECOND_NS))

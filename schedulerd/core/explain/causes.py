@@ -58,25 +58,47 @@ class RuleCause:
 
 @dataclass(frozen=True, slots=True)
 class GangCause:
-    """The placeholders of a gang are awaited."""
+    """The placeholders of a gang are awaited, or its members wait for each other."""
 
     kind: Literal["gang"]
     application_id: str
     own: bool
     """Whether it is the gang of the ask's own application; otherwise an earlier gang that is placed first."""
     placed: int
-    """Placeholders allocated so far."""
+    """Placeholders allocated so far; of a gang that declares its task groups, members that have room, or that had room
+    when all of them were tried together."""
     wanted: int
+    """Placeholders, or members that the gang needs."""
     deadline_ns: int | None
-    """When the gang times out; None while no placeholder is allocated."""
+    """When the gang times out; None while no room is held for it."""
     needs: dict[str, int]
-    """What the next placeholder asks for; empty if none is pending."""
+    """What the next placeholder or member asks for; empty if none is pending."""
     needs_state: str
     """What that one waits for, apart from its gang: its pending state; '' if none is pending."""
     needs_rule: RuleCause | None
     """The quota or limit that blocks it."""
     is_restricted: bool
     """Whether it may not run on every node."""
+    gang_state: str
+    """forming, gathering, complete, short or given up. This and the rest are of a gang that declares its task groups;
+    empty for others."""
+    asked: int
+    """Members that are asked for or allocated, of those that it needs."""
+    task_group: str
+    """The task group that lacks room, of which too few members are asked for, or that is short; '' if there is none."""
+    lacks: int
+    """How many members of that task group lack room, are not asked for, or are not allocated."""
+    level: str
+    """The topology level that the task group requires; '' for none."""
+    domain: str
+    """The domain of that level where its room is held; '' if none is chosen."""
+    gathers_ns: int | None
+    """When it gathers again, as its time was over."""
+
+    @property
+    def is_requeued(self) -> bool:
+        """Whether its time was over, and it gathers again later."""
+        return self.gathers_ns is not None
 
 
 @dataclass(frozen=True, slots=True)

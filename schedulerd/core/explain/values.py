@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from schedulerd.core.explain.causes import Cause, RuleCause, Use
+from schedulerd.core.explain.causes import Cause, GangCause, RuleCause, Use
+from schedulerd.core.views.gang_members import TaskGroupMembers
 from schedulerd.core.views.node_causes import NodeCauseKind
 
 Amounts: TypeAlias = dict[str, int]
@@ -295,7 +296,7 @@ class ApplicationExplanation:
     unexplained: int
     """The part of `pending` of which it was not found out what it waits for, because there are too many kinds."""
     task_groups: list[TaskGroupProgress]
-    """Of its gang; empty without one."""
+    """Of its gang of placeholders; empty without one."""
     gang_deadline_ns: int | None
     execution_deadline_ns: int | None
     reasons: list[Reason]
@@ -303,6 +304,10 @@ class ApplicationExplanation:
     reasons_left_out: int
     next_ask: AskExplanation | None
     """Its ask that would be placed first; None if nothing is pending. Without a survey of the nodes."""
+    gang: GangCause | None
+    """How far its gang is, if that declares its task groups."""
+    members: list[TaskGroupMembers]
+    """These task groups; empty for other applications."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,14 +23,15 @@ NODES_LOOKED_AT_MAX = 1_000
 
 
 def timed_out(partition: Partition, application: Application, after_ns: int) -> str:
-    """Which task groups lack how many placeholders after `after_ns`, the timeout of the gang, and why.
+    """Which task groups lack how many placeholders, or room for how many members, after `after_ns`, the timeout of the
+    gang, and why.
 
     Call this before the pending placeholders are withdrawn.
     """
     gang = application.gang
     assert gang is not None
     held = Counter(one.spec.task_group for one in application.allocations.values() if one.placeholder)
-    lacking = [group for group in gang.task_groups.values() if held[group.name] < group.wanted]
+    lacking = [group for group in gang.task_groups.values() if held[group.name] < _wanted(gang, group)]
     after = f"{GANG_TIMEOUT}: after {after_ns / SECOND_NS:g} s"
     if not lacking:
         return f"{after} {_not_asked_for(application, gang)}"
@@ -38,11 +39,21 @@ def timed_out(partition: Partition, application: Application, after_ns: int) -> 
         _group(partition, application, group, held[group.name]) for group in lacking[:TASK_GROUPS_SAID_MAX]
     )
     more = len(lacking) - TASK_GROUPS_SAID_MAX
-    return f"{after} {said}" + (f"; and {more} more task groups lack placeholders" if more > 0 else "")
+    what = "room" if gang.declared else "placeholders"
+    return f"{after} {said}" + (f"; and {more} more task groups lack {what}" if more > 0 else "")
+
+
+def _wanted(gang: Gang, group: TaskGroup) -> int:
+    declared = gang.declared.get(group.name)
+    return group.wanted if declared is None else declared.min
 
 
 def _group(partition: Partition, application: Application, group: TaskGroup, held: int) -> str:
-    has = f"task group {group.name} has {held} of {group.wanted} placeholders"
+    assert application.gang is not None
+    wanted = _wanted(application.gang, group)
+    has = f"task group {group.name} has {held} of {wanted} placeholders"
+    if application.declares_gang:
+        has = f"task group {group.name} has room for {held} of {wanted} members"
     pending = [one for one in application.groups.values() if one.placeholder and one.task_group == group.name]
     ask = next((ask for one in pending for ask in islice(one, 1)), None)
     if ask is None:

@@ -10,13 +10,14 @@ from schedulerd.core.state.step_context import ResourceManager
 
 
 def explanations(rm: ResourceManager) -> Iterator[str]:
-    """An explanation of the root queue counts all that waits, though it visits neither asks nor most ask groups."""
+    """An explanation of the root queue counts all that waits but slots, though it visits neither asks nor most ask
+    groups."""
     for partition in rm.partitions.values():
         counted = dict.fromkeys(PendingState, 0)
         applications: dict[PendingState, set[str]] = {state: set() for state in PendingState}
         for app in partition.applications.values():
             for ask in app.asks.values():
-                for one in states_of(partition, rm.state, app, ask):
+                for one in states_of(partition, rm.state, app, ask) if not ask.spec.slot else ():
                     counted[one.state] += one.allocations
                     applications[one.state].add(app.application_id)
         tallies = Tallies(rm, partition)

@@ -34,6 +34,9 @@ def gangs(partition: Partition) -> Iterator[str]:
     for one in (*partition.applications.values(), *partition.terminated.values()):
         if not isinstance(one, RejectedApplication) and one.gang_alarm is not None and not one.placeholders:
             yield f"application {one.application_id} has a placeholder timeout, but no placeholder"
+    declared = {app for app in partition.applications.values() if app.declares_gang}
+    if set(partition.declared_gangs) != declared:
+        yield f"the partition knows {len(partition.declared_gangs)} declared gangs, there are {len(declared)}"
     named = [*partition.open_gangs, *([partition.priority_gang] if partition.priority_gang is not None else [])]
     for app in named:
         if partition.applications.get(app.application_id) is not app:
@@ -70,6 +73,8 @@ def _declared(app: Application, gang: Gang, name: str) -> Iterator[str]:
             yield f"{name} counts {group.members} members of {group.name}, there are {members[group.name]}"
     slots = [one for one in app.asks.values() if one.spec.slot]
     waiting = sum(one.pending for one in slots)
+    if set(gang.slot_groups) != {group for group in app.groups.values() if group.placeholder}:
+        yield f"{name} does not know the groups of its slots that have no room"
     if not STATES[state](app, gang, waiting, members.total()):
         yield f"{name} is {state} with {waiting} slots without room and {members.total()} members"
     if any(not one.spec.slot for one in app.asks.values() if one.placeholder):

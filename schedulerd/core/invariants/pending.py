@@ -19,7 +19,7 @@ from schedulerd.core.state.pending.asks import is_schedulable
 from schedulerd.core.state.pending.parent_entity import BlockReason, ParentEntity
 from schedulerd.core.state.pending.pending_index import Key, SchedulingEntity
 from schedulerd.core.state.pending.request_class import PendingClass
-from schedulerd.core.state.pending.rules.states import Cause, PendingState, StateCount, states_of
+from schedulerd.core.state.pending.rules.states import Cause, PendingState, StateCount, slots_awaited, states_of
 from schedulerd.core.state.pending.start_order import (
     holds_nothing,
     is_blocked,
@@ -32,7 +32,7 @@ from schedulerd.core.state.step_context import ResourceManager
 
 
 def states(rm: ResourceManager) -> Iterator[str]:
-    """Each allocation that is still to come is in one state, and that state is true."""
+    """Each allocation that is still to come is in one state, and that state is true. Slots are not counted."""
     for partition in rm.partitions.values():
         counted = dict.fromkeys(PendingState, 0)
         for app in partition.applications.values():
@@ -42,7 +42,7 @@ def states(rm: ResourceManager) -> Iterator[str]:
                 if sum(one.allocations for one in found) != ask.pending + ask.awaiting_placeholder:
                     yield f"{name} has states for {sum(one.allocations for one in found)} of its pending allocations"
                 for state, allocations, cause in found:
-                    counted[state] += allocations
+                    counted[state] += 0 if ask.spec.slot else allocations
                     if not _HOLDS[state](partition, app, ask, cause):
                         yield f"{name} is {state} ({cause}), which does not hold"
         count = StateCount(partition, rm.state)
@@ -61,15 +61,18 @@ def _is_ready(_partition: Partition, app: Application, ask: Ask, _cause: Cause) 
     return all(group.pending_class not in one.pending_index.blocked_by for one in app.queue.path_to_root)
 
 
-def _is_blocked(_partition: Partition, _app: Application, ask: Ask, cause: Cause) -> bool:
+def _is_blocked(_partition: Partition, app: Application, ask: Ask, cause: Cause) -> bool:
     assert ask.group is not None
-    pending_class = ask.group.pending_class
+    pending_class = (slots_awaited(app, ask.group) or ask.group).pending_class
     return isinstance(cause, Blocked) and (
         pending_class in cause.queue.pending_index.blocked_by or pending_class.unschedulable
     )
 
 
-def _is_unschedulable(partition: Partition, _app: Application, ask: Ask, _cause: Cause) -> bool:
+def _is_unschedulable(partition: Partition, app: Application, ask: Ask, cause: Cause) -> bool:
+    slots = slots_awaited(app, ask.group) if ask.group is not None else None
+    if cause is app and slots is not None:
+        return _is_unschedulable(partition, app, next(iter(slots)), None)
     is_of_gang = ask.group is not None and bool(ask.group.pending_class.quota_key.together)
     return is_of_gang or partition.first_fit(ask.request_class) is None
 
@@ -97,7 +100,10 @@ def _awaits_predicate(partition: Partition, _app: Application, ask: Ask, cause: 
     )
 
 
-def _was_refused(partition: Partition, _app: Application, ask: Ask, _cause: Cause) -> bool:
+def _was_refused(partition: Partition, app: Application, ask: Ask, cause: Cause) -> bool:
+    slots = slots_awaited(app, ask.group) if ask.group is not None else None
+    if cause is app and slots is not None:
+        return slots.request_class.refused
     history = ask.predicate_history
     return history is not None and (ask in partition.refused_asks.due or history.awaits is not None)
 

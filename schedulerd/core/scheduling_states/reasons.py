@@ -1,5 +1,5 @@
-"""Why an ask waits, as data (`PendingReasonChanged`): its pending state, the rule or whatever else is the cause, and
-what is pending before it."""
+"""Why an ask waits, as data (`PendingReasonChanged`): its pending state, the rule or whatever else is the cause, how
+far its gang is, and what is pending before it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,20 @@ from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.rules.states import Cause, PendingState, group_state
 from schedulerd.core.state.quotas.rules import Blocked
 from schedulerd.core.state.step_context import ResourceManager
+from schedulerd.core.views.gang_progress import GangProgress
 
 
 def why_pending(
-    rm: ResourceManager, partition: Partition, application: Application, ask: Ask, told: SchedulingState | None
+    rm: ResourceManager,
+    partition: Partition,
+    application: Application,
+    ask: Ask,
+    told: SchedulingState | None,
+    progress: GangProgress | None = None,
 ) -> PendingReasonChanged | None:
     """The reason of an ask whose scheduling state is `told`, without what is ahead of it; None if nothing is pending
-    of it but what awaits predicate results."""
+    of it but what awaits predicate results. `progress`: of its gang, if that declares its task groups and the ask waits
+    for it."""
     group = ask.group
     if group is None:
         return None
@@ -35,6 +42,9 @@ def why_pending(
         queue=application.queue.written,
     )
     _add_cause(found, application, cause)
+    if progress is not None:
+        found.gang_state, found.task_group = progress.gang_state, progress.task_group
+        found.with_room, found.needed, found.members_asked = progress.placed, progress.wanted, progress.asked
     if state is PendingState.RESERVED:
         for reservation in ask.reservations:
             found.node = reservation.node.node_id
@@ -49,6 +59,11 @@ def rule_identity(rule: Blocked) -> str:
 def rule_amounts(rule: Blocked | None) -> tuple[object, ...]:
     """The rule with its amounts, to be compared only; empty without a rule."""
     return () if rule is None else (rule_identity(rule), rule.used, rule.promised, rule.asked, rule.max)
+
+
+def gang_amounts(progress: GangProgress) -> tuple[object, ...]:
+    """How far the gang is, to be compared only."""
+    return progress.placed, progress.wanted, progress.asked, progress.task_group
 
 
 def reserved_identity(ask: Ask) -> str:

@@ -60,6 +60,7 @@ class Partition:
         "cleanup_alarm",
         "constraints",
         "deadlock_checked_ns",
+        "declared_gangs",
         "denied",
         "domains_looked_at",
         "freed_nodes",
@@ -134,6 +135,8 @@ class Partition:
         self.unclaimed = UnclaimedAllocations()
         self.open_gangs: dict[Application, None] = {}
         """Applications with pending placeholders."""
+        self.declared_gangs: dict[Application, None] = {}
+        """Applications that declare their task groups."""
         self.priority_gang: Application | None = None
         """The priority gang after a gang deadlock: later gangs wait until it is complete or its time is over."""
         self.gangs_changed = False

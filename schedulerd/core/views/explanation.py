@@ -16,7 +16,7 @@ from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.pending.retry_timers import attempts_of
 from schedulerd.core.state.pending.rules.states import Cause, PendingState, group_state
 from schedulerd.core.state.quotas.rules import Blocked
-from schedulerd.core.views.gang_progress import gang_progress
+from schedulerd.core.views.gang_progress import GangProgress, gang_progress
 from schedulerd.core.views.node_causes import node_cause
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.sentences import applications, gangs, nodes, preemption
@@ -36,6 +36,7 @@ class Explanation:
         self._query = query
         self._rm_state = state
         self._no_node: dict[RequestClass, str] = {}
+        self._gangs: dict[Application, GangProgress] = {}
 
     def waiting(self, app: Application, ask: Ask) -> str:
         """Why the ask is not allocated; '' if it has not been tried since something changed for it."""
@@ -52,6 +53,13 @@ class Explanation:
             return reason + _unhelped(app)
         return reason and reason + _reserved(ask)
 
+    def gang(self, app: Application) -> GangProgress:
+        """How far the gang of the application is."""
+        found = self._gangs.get(app)
+        if found is None:
+            found = self._gangs[app] = gang_progress(app)
+        return found
+
     def _sentence(self, app: Application, ask: Ask, state: PendingState, cause: Cause) -> str:
         match state, cause:
             case PendingState.APPLICATION_INACTIVE, ResourceManagerState():
@@ -62,9 +70,9 @@ class Explanation:
             case PendingState.APPLICATION_INACTIVE, _:
                 return applications.inactive("application", app.state)
             case PendingState.AWAITING_GANG, Application() if cause is not app:
-                return gangs.earlier(cause.application_id, _progress(cause))
-            case PendingState.AWAITING_GANG, _:
-                return gangs.own(_progress(app))
+                return gangs.earlier(cause.application_id, self._progress(cause))
+            case _, Application():
+                return gangs.own(self._progress(cause))
             case _, Blocked():
                 return cause.clause()
             case PendingState.PREDICATE_FAILED, _:
@@ -76,6 +84,10 @@ class Explanation:
                     self._no_node[ask.request_class] = self._without_node(ask.request_class)
                 return self._no_node[ask.request_class]
         return ""
+
+    def _progress(self, app: Application) -> str:
+        found = self.gang(app)
+        return gangs.progress(found, found.needs_rule.clause() if found.needs_rule is not None else "")
 
     def no_preemption(self, app: Application, ask: Ask) -> str:
         """Why nothing was preempted for a pending ask; '' if victims were released, or if `waiting` gives the whole
@@ -119,14 +131,6 @@ class Explanation:
             return nodes.required_is_missing(node_id)
         cause = node_cause(self._partition, request_class, required)
         return nodes.required(node_id, cause.kind, cause.detail)
-
-
-def _progress(app: Application) -> str:
-    found = gang_progress(app)
-    why = found.rule.clause() if found.rule is not None else ""
-    return gangs.progress(
-        found.placed, found.wanted, dict(found.needs), found.state or "", why, is_restricted=found.is_restricted
-    )
 
 
 def _unhelped(app: Application) -> str:

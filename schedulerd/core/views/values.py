@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from schedulerd.core.autoscaling.summary import OutstandingView
+from schedulerd.core.views.gang_members import TaskGroupMembers
 
 Amounts = dict[str, int]
 
@@ -27,6 +28,8 @@ class AllocationView:
     """Real use of the allocation as reported; None if not reported."""
     releasing: str
     """Name of the termination type of a release that the RM has not confirmed yet; '' if it is not being released."""
+    slot: bool
+    """Whether it is a slot, which the scheduler itself has asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +79,8 @@ class AskView:
     wait."""
     predicate_checks: list[PredicateCheckView]
     """Open checks, whose results are awaited."""
+    slot: bool
+    """Whether it is for slots, which the scheduler itself has asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +155,10 @@ class ApplicationView:
     allocated; None if that is not so."""
     waits_for_gang_of: str
     """Id of the application with the priority gang for which its placeholders wait; '' if they do not."""
+    gang_state: str
+    """The state of its gang, if it declares its task groups; '' else."""
+    members: list[TaskGroupMembers]
+    """The task groups that it declares; empty without any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ from schedulerd.core.state.quotas.usage import Ledgers
 from schedulerd.core.state.step_context import Cluster, ResourceManager
 from schedulerd.core.state.unknown_application import unknown_application
 from schedulerd.core.views.explanation import Explanation
+from schedulerd.core.views.gang_members import members_of
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.core.views.values import (
     AllocationView,
@@ -195,6 +196,8 @@ def _application(
         gang_first_asked_ns=query.time(app.gang.first_asked_ns if app.gang is not None else None),
         gang_full_ns=query.time(app.gang.completed_ns if app.gang is not None else None),
         task_groups=_task_groups(app, query),
+        gang_state=app.gang.state.value if app.gang is not None and app.gang.state is not None else "",
+        members=members_of(app),
     )
 
 
@@ -226,6 +229,8 @@ def _rejected(app: RejectedApplication, query: StateQuery) -> ApplicationView:
         gang_first_asked_ns=None,
         gang_full_ns=None,
         task_groups=[],
+        gang_state="",
+        members=[],
     )
 
 
@@ -272,6 +277,7 @@ def _ask(app: Application, ask: Ask, explain: Explanation, query: StateQuery) ->
             PredicateCheckView(one.node.node_id, one.purpose.name.lower(), one.call_id, query.time(one.asked_at_ns))
             for one in (ask.predicate_history.predicate_checks if ask.predicate_history is not None else ())
         ],
+        slot=ask.spec.slot,
     )
 
 
@@ -297,6 +303,7 @@ def _allocation(one: Allocation) -> AllocationView:
         placeholder=one.placeholder,
         used=one.used.nonzero() if one.used is not None else None,
         releasing=one.releasing.name if one.releasing is not None else "",
+        slot=one.spec.slot,
     )
 
 

@@ -315,9 +315,21 @@ TEAMS: dict[str, list[Graph]] = {
     ],
     "Gangs and preemption": [
         Graph(
-            "Members of gangs without room", "short", {"{{queue}}": of_leader("pending_placeholders", "queue", QUEUE)}
+            "Members of gangs without room",
+            "short",
+            {
+                "{{queue}}": of_leader("pending_placeholders", "queue", QUEUE),
+                "{{queue}}, slots": of_leader("pending_slots", "queue", QUEUE),
+            },
         ),
-        Graph("Room held for gangs", "short", {"{{queue}}": of_leader("allocated_placeholders", "queue", QUEUE)}),
+        Graph(
+            "Room held for gangs",
+            "short",
+            {
+                "{{queue}}": of_leader("allocated_placeholders", "queue", QUEUE),
+                "{{queue}}, slots": of_leader("held_slots", "queue", QUEUE),
+            },
+        ),
         Graph("Pods lost to others", "ops", {"{{queue}}": rate_of_leader("preemption_victims_total", "queue", QUEUE)}),
         Graph("Pods gained by preemption", "ops", {"{{queue}}": rate_of_leader("preemptions_total", "queue", QUEUE)}),
     ],

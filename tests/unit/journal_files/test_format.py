@@ -69,7 +69,7 @@ class FixedHeader:
         return {**header.to_values(), "timeouts": {"completing_ns": 1}}
 
 
-@pytest.mark.parametrize(("failed", "expected"), [(False, "d7a30c374b364980"), (True, "debd0a98d14d8861")])
+@pytest.mark.parametrize(("failed", "expected"), [(False, "dd1380bd7f699a48"), (True, "ed29edfc8f5baea3")])
 def test_a_journal_of_commands(failed: bool, expected: str, tmp_path: Path) -> None:
     files = JournalFiles(tmp_path, COMMANDS, FixedHeader(), file_max_bytes=1, max_bytes=2**20)
     commands: list[Command] = [ConnectResourceManager("rm"), RunCycle(7), RingAlarms()]

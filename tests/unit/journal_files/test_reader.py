@@ -195,7 +195,7 @@ def test_the_format_before_is_refused_with_what_is_read_and_what_wrote_it(tmp_pa
     _, _, sentence = str(refused.value).partition("000001.journal: ")
     assert sentence == (
         f"its format is 1, written by schedulerd 0.1.0{'x' * 35}; this is schedulerd {__version__}, "
-        "which reads format 4 only: read the journal with the version that wrote it"
+        "which reads format 5 only: read the journal with the version that wrote it"
     )
 
 

@@ -9,7 +9,7 @@ from schedulerd.core.language.facts import predicates as callback_facts
 from schedulerd.core.language.facts import preemption as preemption_facts
 from schedulerd.core.language.facts.nodes import NodeRecommended
 from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded, Reserved
-from schedulerd.core.language.lifecycles import ApplicationState, NodeState, ResourceManagerState
+from schedulerd.core.language.lifecycles import ApplicationState, GangState, NodeState, ResourceManagerState
 from schedulerd.core.language.resources import Resources
 
 RM, PARTITION, QUEUE, APPLICATION = "rm-1", "default", "root.a.b", "app-1"
@@ -143,6 +143,10 @@ def gang_timed_out(state: ApplicationState = ApplicationState.RESUMING) -> gang_
     return gang_facts.GangTimedOut(
         RM, PARTITION, QUEUE, APPLICATION, state, wanted=3, placed=2, replaced=0, timed_out=3
     )
+
+
+def gang_declared() -> gang_facts.GangStateChanged:
+    return gang_facts.GangStateChanged(RM, PARTITION, QUEUE, APPLICATION, None, GangState.FORMING, "", 3, 0)
 
 
 def gang_gave_way() -> gang_facts.GangGaveWay:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ from schedulerd.core.language.facts.fact import ResourceManagerChanged
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.language.resources import Limits, Resources
 from schedulerd.core.language.specs import SECOND_NS, Acl, PartitionSpec, QueueProperties, QueueSpec, Timeouts
+from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.views import values as views
 from schedulerd.core.views import view
@@ -91,9 +93,7 @@ class World:
         """Per resource manager, how many allocations are asked for and not placed, placeholders and reservations."""
         return {
             partition.rm_id: Counter(
-                wanted=sum(
-                    app.awaiting_placeholder + sum(ask.pending for ask in app.asks) for app in partition.applications
-                ),
+                wanted=sum(app.awaiting_placeholder + pending_asks(app) for app in partition.applications),
                 pending_placeholders=sum(pending_placeholders(app) for app in partition.applications),
                 placeholders=sum(allocated_placeholders(app) for app in partition.applications),
                 reservations=sum(len(node.reservations) for node in partition.nodes),
@@ -110,6 +110,8 @@ class World:
             return
         moves: dict[Callable[[str, views.PartitionView], None], float] = {
             self.submit: 12,
+            self.declare: 6,
+            self.ask_for_members: 8,
             self.ask: 20,
             self.ask_for_gang: 10,
             self.contend: 5,
@@ -139,8 +141,31 @@ class World:
         )
         self.step(c.UpdateApplications(rm_id, new=[new]))
 
+    def declare(self, rm_id: str, _partition: views.PartitionView) -> None:
+        """A gang without placeholders, in a queue of its own, where nothing else takes the room."""
+        groups = [{"name": "workers", "min": self.random.choice([1, 2, 3])}]
+        if self.random.random() < 0.5:
+            groups[0]["resources"] = {"vcore": 300}
+        new = c.NewApplication(
+            f"gang-{next(self.applications)}",
+            "root.b.d",
+            user="u",
+            tags={TASK_GROUPS_TAG: json.dumps(groups)},
+            gang_style=self.random.choice(["Soft", "Hard", "Requeue"]),
+            execution_timeout_ms=20_000,
+        )
+        self.step(c.UpdateApplications(rm_id, new=[new]))
+
+    def ask_for_members(self, rm_id: str, partition: views.PartitionView) -> None:
+        owners = [app.application_id for app in partition.applications if app.gang_state]
+        if owners:
+            key, owner = f"key-{next(self.keys)}", self.random.choice(owners)
+            count = self.random.choice([1, 2, 3])
+            ask = c.NewAsk(owner, key, Resources(vcore=300), max_allocations=count, task_group="workers")
+            self.step(c.UpdateAllocations(rm_id, asks=[ask]))
+
     def ask(self, rm_id: str, partition: views.PartitionView) -> None:
-        known = [app.application_id for app in partition.applications] or ["app-unknown"]
+        known = [app.application_id for app in partition.applications if not app.gang_state] or ["app-unknown"]
         keys = [ask.allocation_key for app in partition.applications for ask in app.asks]
         new_key = f"key-{next(self.keys)}"
         ask = c.NewAsk(
@@ -156,8 +181,9 @@ class World:
 
     def ask_for_gang(self, rm_id: str, partition: views.PartitionView) -> None:
         """Placeholders, and real asks of which most fit."""
-        if partition.applications:
-            owner = self.random.choice(partition.applications).application_id
+        owners = [app.application_id for app in partition.applications if not app.gang_state]
+        if owners:
+            owner = self.random.choice(owners)
             asks = [
                 c.NewAsk(
                     owner,
@@ -256,9 +282,13 @@ class World:
         self.step(c.StopResourceManager(rm_id, c.StopCause.UNREGISTERED))
 
 
+def pending_asks(app: views.ApplicationView) -> int:
+    return sum(ask.pending for ask in app.asks if not ask.slot)
+
+
 def pending_placeholders(app: views.ApplicationView) -> int:
-    return sum(ask.pending for ask in app.asks if ask.placeholder)
+    return sum(ask.pending for ask in app.asks if ask.placeholder and not ask.slot)
 
 
 def allocated_placeholders(app: views.ApplicationView) -> int:
-    return sum(allocation.placeholder for allocation in app.allocations)
+    return sum(allocation.placeholder and not allocation.slot for allocation in app.allocations)

@@ -16,7 +16,8 @@ from schedulerd.core.language.facts.predicates import PredicateAnswered, Predica
 from schedulerd.core.language.facts.preemption import PreemptionRefusal
 from schedulerd.core.language.facts.queues import QueueNameUnused, TagIgnored
 from schedulerd.core.language.facts.reservations import ReservationEnd, ReservationEnded, Reserved
-from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.fsm import move
+from schedulerd.core.language.lifecycles import GANG, ApplicationState
 from schedulerd.core.language.resources import Resources
 from schedulerd.observe.event_changes import CHANGES
 from schedulerd.observe.event_explanations import EXPLANATIONS
@@ -71,6 +72,15 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
             "can be complete"
         ),
     ),
+    *[
+        (
+            gang_facts.GangStateChanged(RM, P, Q, "app", old, move(GANG, old, trigger), trigger.value, 3, 2),
+            ("APP", "app", *NOTHING, ""),
+            f"{trigger.value}; the gang needs 3 members, 2 are allocated",
+        )
+        for old, moves in GANG.items()
+        for trigger in moves
+    ],
     (
         gang_facts.SwapRefused(RM, P, Q, "app", "k", "group", 2, "why"),
         ("REQUEST", "k", *NOTHING, "app"),

@@ -119,7 +119,7 @@ def test_with_the_first_placeholder_all_events_start_at_zero_and_without_gangs_t
     )
     metrics = after(ask(placeholder=True, vcore=10))
     assert samples(metrics, "schedulerd_gangs_total") == {
-        (event, PARTITION, RM): 0 for event in ("complete", "timed_out", "gave_way")
+        (event, PARTITION, RM): 0 for event in ("complete", "timed_out", "gave_way", "short", "requeued")
     }
     assert samples(metrics, "schedulerd_placeholders_total")["timed_out", PARTITION, RM] == 0
 

@@ -19,7 +19,7 @@ from schedulerd.observe import families
 from schedulerd.observe.families import Kind
 from tests.instants import at
 from tests.loops import each_seed
-from tests.unit.observe.recounted_world import RMS, World, allocated_placeholders, pending_placeholders
+from tests.unit.observe.recounted_world import RMS, World, allocated_placeholders, pending_asks, pending_placeholders
 from tests.unit.observe.scrape import Samples, all_samples
 
 SEEDS, STEPS, STEPS_PER_RECOUNT = 3, 600, 20
@@ -60,10 +60,16 @@ def recount(world: World) -> Gauges:
         for app in (*partition.applications, *partition.terminated):
             for path in tuple(path_to_root(app.queue)) or ("",):
                 gauges["schedulerd_applications"][name, path, rm_id, app.state.lower()] += 1
-                gauges["schedulerd_pending_allocations"][name, path, rm_id] += sum(ask.pending for ask in app.asks)
+                gauges["schedulerd_pending_allocations"][name, path, rm_id] += pending_asks(app)
+                slots = sum(ask.pending for ask in app.asks if ask.slot)
+                gauges["schedulerd_pending_slots"][name, path, rm_id] += slots
+                gauges["schedulerd_held_slots"][name, path, rm_id] += sum(one.slot for one in app.allocations)
                 gauges["schedulerd_asks_awaiting_placeholder"][name, path, rm_id] += app.awaiting_placeholder
                 gauges["schedulerd_pending_placeholders"][name, path, rm_id] += pending_placeholders(app)
                 gauges["schedulerd_allocated_placeholders"][name, path, rm_id] += allocated_placeholders(app)
+        for app in partition.applications:
+            if app.gang_state:
+                gauges["schedulerd_gang_states"][name, rm_id, app.gang_state.replace(" ", "_")] += 1
         for node in partition.nodes:
             gauges["schedulerd_unclaimed_allocations"][name, rm_id] += len(node.unclaimed)
             gauges["schedulerd_nodes"][name, rm_id, node.state] += 1
@@ -78,7 +84,7 @@ def recount(world: World) -> Gauges:
 
 INTERESTING = (
     *("Allocated", "Released", "AskWithdrawn", "ApplicationForgotten", "ReleaseIgnored"),
-    *("AllocationUnclaimed", "GangCompleted", "GangTimedOut", "SwapRefused"),
+    *("AllocationUnclaimed", "GangCompleted", "GangStateChanged", "GangTimedOut", "SwapRefused"),
     *("Reserved", "ReservationEnded", "Preempted", "PreemptionRefused", "RoomMade"),
 )
 STATES = tuple(ResourceManagerState)

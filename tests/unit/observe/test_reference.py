@@ -67,6 +67,7 @@ def busy() -> Metrics:
             build.release_requested(TerminationType.TIMEOUT),
             build.ask(placeholder=True, vcore=1),
             build.gang_completed(),
+            build.gang_declared(),
             build.preempted((build.QUEUE, "uuid-1")),
             build.victim(),
             build.quota_preempted(),

@@ -14,6 +14,7 @@ from schedulerd.core.language.commands import (
     UpdateConfiguration,
 )
 from schedulerd.core.language.specs import SECOND_NS
+from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
 from schedulerd.replay.names import QueueName
 from schedulerd.replay.outcome import Measure, Outcome, QueueOutcome, Share, Waits
 from tests.unit.replay.commands import CONNECT, CYCLE, ask, node, queue_file, release, release_ask, remove, submit
@@ -53,6 +54,16 @@ def test_a_percentile_is_the_least_that_so_many_in_a_hundred_do_not_exceed(count
     asks = [(at_s, ask(f"k{at_s}")) for at_s in range(count)]
     found = of(outcome((0, node(1_000, "big")), *asks, (count, RunCycle(1_000)), text=queue_file(1_000)))
     assert found.waits == Waits(count, median * SECOND_NS, p95 * SECOND_NS, count * SECOND_NS)
+
+
+def test_slots_of_a_gang_do_not_wait_and_use_what_they_hold() -> None:
+    tags = {TASK_GROUPS_TAG: '[{"name": "g", "min": 2, "resources": {"vcore": 1000}}]'}
+    member = ask("m", application_id="gang", task_group="g")
+    found = of(outcome((1, submit("gang", tags=tags)), (1, CYCLE), (5, member), (5, CYCLE), end_s=5))
+    assert found.waits == Waits(1, 0, 0, 0)
+    assert found.never_placed == 0
+    assert found.of_max is not None
+    assert found.of_max.mean == pytest.approx(0.5 * 4 / 5)
 
 
 def test_what_is_never_placed_was_pending_to_the_end_or_taken_back() -> None:

@@ -28,6 +28,7 @@ from schedulerd.core.language.facts.fact import (
     ReleaseRequested,
 )
 from schedulerd.core.language.specs import SECOND_NS
+from schedulerd.core.language.task_groups import GROUP_SLOT, SLOT_KEYS, TASK_GROUPS_TAG
 from schedulerd.replay.demand import Demand
 from schedulerd.replay.playback import Step
 from schedulerd.replay.what_if import SETTLED_NS
@@ -260,6 +261,33 @@ def test_a_gang_swaps_its_placeholders_by_itself() -> None:
     assert ended(steps) == [(5, "p1"), (5, "p2"), (8, "r1"), (9, "r2")]
     one_core = in_another_world(under(derived(gang), queue_file(1)))
     assert placed(one_core)[0] == (2, "p1")
+
+
+DECLARES = {TASK_GROUPS_TAG: '[{"name": "g", "min": 2, "resources": {"vcore": 1000}}]'}
+DECLARED = recorded(
+    (2, submit("gang", tags=DECLARES)),
+    (2, CYCLE),
+    (4, ask("m1", "m2", "m3", application_id="gang", task_group="g")),
+    (4, CYCLE),
+    (8, release("m1", application_id="gang")),
+    (9, release("m2", application_id="gang")),
+    (9, release("m3", application_id="gang")),
+)
+"""A gang of two whose room is held for 2 s before its members come, and a third one."""
+
+
+def members(found: Sequence[tuple[float, str]]) -> list[tuple[float, str]]:
+    return [one for one in found if not one[1].startswith(SLOT_KEYS)]
+
+
+def test_a_gang_that_declares_its_task_groups_holds_room_anew() -> None:
+    steps = in_another_world(derived(DECLARED))
+    assert sorted(members(placed(steps))) == [(4, "m1"), (4, "m2"), (4, "m3")]
+    assert members(ended(steps)) == [(8, "m1"), (9, "m2"), (9, "m3")]
+    assert placed(steps)[:2] == [(2, f"{GROUP_SLOT}g")] * 2
+    with_less = in_another_world(under(derived(DECLARED), queue_file(2)))
+    assert sorted(members(placed(with_less))) == [(4, "m1"), (4, "m2"), (8, "m3")]
+    assert members(placed(in_another_world(under(derived(DECLARED), queue_file(1))))) == []
 
 
 def test_what_was_never_placed_runs_as_long_as_the_others() -> None:

@@ -272,8 +272,9 @@ def test_top_draws_queues_reasons_gangs_and_nodes() -> None:
         "explanation": {"running_applications": 2, "pending": 3},
         "reasons": [{"allocations": 3, "sentence": f"waits for {EVIL}"}],
     }
-    gang = {"application": EVIL, "task_groups": [{"placed": 1, "wanted": 2}]}
-    drawn = list(lines(Picture([queue, full, over], root, [gang], [NODE], 0)))
+    gang = {"application": EVIL, "task_groups": [{"placed": 1, "wanted": 2}], "state": ""}
+    declared = {"application": "d", "task_groups": [], "state": "gathering", "with_room": 12, "needed": 16}
+    drawn = list(lines(Picture([queue, full, over], root, [gang, declared], [NODE], 0)))
     assert drawn[0].startswith("2 running   3 waiting   as of ")
     assert drawn[3].endswith(f"{'█' * 5}{'░' * 15} 1 of 4 cpu (25 %)")
     unlimited = {"queue": "root.c", "used": {"vcore": 1_000}, "max": {}, "guaranteed": {}, "capacity": {}}
@@ -284,7 +285,8 @@ def test_top_draws_queues_reasons_gangs_and_nodes() -> None:
     assert drawn[5].endswith("1 of 4 cpu (25 %), above its guarantee")
     assert drawn[8] == "        3  waits for [31m[red]x[/red]gnp.exe"
     assert drawn[11].endswith("1 of 2 placed")
-    assert drawn[14].endswith("3 allocations  free 500m cpu")
+    assert drawn[12].endswith("12 of 16 have room, gathering")
+    assert drawn[15].endswith("3 allocations  free 500m cpu")
     assert not [line for line in drawn if "\x1b" in line or "\u202e" in line]
 
 

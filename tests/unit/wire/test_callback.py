@@ -102,6 +102,7 @@ def test_a_pending_reason_is_the_same_in_all_versions(version: InterfaceVersion)
             "rm", "default", "app-1", "ask-1", "user_limit_blocked", SchedulingState.SKIPPED,
             rule="limit", queue="root.a", resource="vcore", used=3, promised=1, asked=2**70, max=4, account="ann",
             is_group=True, ahead=7, awaited_application="app-2", inactive="Failing", node="n", victims=2,
+            gang_state="gathering", with_room=12, needed=16, members_asked=15, task_group="workers",
         )
     )  # fmt: skip
     message = read(filled)
@@ -126,6 +127,11 @@ def test_a_pending_reason_is_the_same_in_all_versions(version: InterfaceVersion)
         inactive="Failing",
         nodeID="n",
         victims=2,
+        gangState="gathering",
+        membersWithRoom=12,
+        membersNeeded=16,
+        membersAsked=15,
+        taskGroup="workers",
     )
 
 

@@ -405,7 +405,7 @@ class PendingReason(_message.Message):
         UNSCHEDULABLE: PendingReason._State.ValueType  # 5
         """No node has room for it. If schedulingState is SKIPPED, quotas and limits leave room only for asks before it."""
         AWAITING_GANG: PendingReason._State.ValueType  # 6
-        """It waits for the placeholders of its gang, or for an earlier gang."""
+        """It waits for the other members or the placeholders of its gang, or for an earlier gang."""
         AWAITING_PLACEHOLDER: PendingReason._State.ValueType  # 7
         """It waits for a placeholder to end."""
         AWAITING_PREDICATE: PendingReason._State.ValueType  # 8
@@ -430,7 +430,7 @@ class PendingReason(_message.Message):
     UNSCHEDULABLE: PendingReason.State.ValueType  # 5
     """No node has room for it. If schedulingState is SKIPPED, quotas and limits leave room only for asks before it."""
     AWAITING_GANG: PendingReason.State.ValueType  # 6
-    """It waits for the placeholders of its gang, or for an earlier gang."""
+    """It waits for the other members or the placeholders of its gang, or for an earlier gang."""
     AWAITING_PLACEHOLDER: PendingReason.State.ValueType  # 7
     """It waits for a placeholder to end."""
     AWAITING_PREDICATE: PendingReason.State.ValueType  # 8
@@ -495,6 +495,11 @@ class PendingReason(_message.Message):
     INACTIVE_FIELD_NUMBER: _builtins.int
     NODEID_FIELD_NUMBER: _builtins.int
     VICTIMS_FIELD_NUMBER: _builtins.int
+    GANGSTATE_FIELD_NUMBER: _builtins.int
+    MEMBERSWITHROOM_FIELD_NUMBER: _builtins.int
+    MEMBERSNEEDED_FIELD_NUMBER: _builtins.int
+    MEMBERSASKED_FIELD_NUMBER: _builtins.int
+    TASKGROUP_FIELD_NUMBER: _builtins.int
     applicationID: _builtins.str
     """The application that asked."""
     allocationKey: _builtins.str
@@ -527,6 +532,20 @@ class PendingReason(_message.Message):
     """Where room is reserved for it."""
     victims: _builtins.int
     """How many allocations have to be released there first."""
+    gangState: _builtins.str
+    """The state of its gang, if the gang declares its task groups and its members wait for each other: forming, gathering,
+    or complete, if the task group has as many members as it may have. The state above is then that of the first slot
+    without room: UNSCHEDULABLE for all members while nodes lack room, the rule that blocks with its amounts. With it
+    the fields below are set, which count members.
+    """
+    membersWithRoom: _builtins.int
+    """Members of the gang that have room on nodes."""
+    membersNeeded: _builtins.int
+    """Members that the gang needs."""
+    membersAsked: _builtins.int
+    """Of these, members that are asked for or allocated."""
+    taskGroup: _builtins.str
+    """The task group that lacks room, or of which too few members are asked for."""
     def __init__(
         self,
         *,
@@ -548,10 +567,15 @@ class PendingReason(_message.Message):
         inactive: _builtins.str = ...,
         nodeID: _builtins.str = ...,
         victims: _builtins.int = ...,
+        gangState: _builtins.str = ...,
+        membersWithRoom: _builtins.int = ...,
+        membersNeeded: _builtins.int = ...,
+        membersAsked: _builtins.int = ...,
+        taskGroup: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "ahead", b"ahead", "allocationKey", b"allocationKey", "applicationID", b"applicationID", "asked", b"asked", "awaitedApplicationID", b"awaitedApplicationID", "inactive", b"inactive", "isGroup", b"isGroup", "max", b"max", "nodeID", b"nodeID", "promised", b"promised", "queue", b"queue", "resource", b"resource", "rule", b"rule", "schedulingState", b"schedulingState", "state", b"state", "used", b"used", "victims", b"victims"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["account", b"account", "ahead", b"ahead", "allocationKey", b"allocationKey", "applicationID", b"applicationID", "asked", b"asked", "awaitedApplicationID", b"awaitedApplicationID", "gangState", b"gangState", "inactive", b"inactive", "isGroup", b"isGroup", "max", b"max", "membersAsked", b"membersAsked", "membersNeeded", b"membersNeeded", "membersWithRoom", b"membersWithRoom", "nodeID", b"nodeID", "promised", b"promised", "queue", b"queue", "resource", b"resource", "rule", b"rule", "schedulingState", b"schedulingState", "state", b"state", "taskGroup", b"taskGroup", "used", b"used", "victims", b"victims"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -50,7 +50,7 @@ from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.asks import preemption_from_ns
 from schedulerd.core.state.pending.retry_timers import attempts_of
-from schedulerd.core.state.pending.rules.states import STATES, PendingState, pod_reason, states_of
+from schedulerd.core.state.pending.rules.states import STATES, PendingState, pod_reason, slots_awaited, states_of
 from schedulerd.core.state.pending.rules.states import Cause as StateCause
 from schedulerd.core.state.pending.rules.states import Waiting as StateWaiting
 from schedulerd.core.state.pending.start_order import next_start_ns
@@ -118,14 +118,22 @@ def explain_ask(
     found = explain_without_nodes(rm, partition, application, ask, now_ns)
     if ask.group is None or not {one.state for one in found.waiting} & _WANT_NODES:
         return found
-    return replace(found, nodes=(yield from nodes.survey(partition, ask.request_class, ask)))
+    asker = _asker(application, ask)
+    return replace(found, nodes=(yield from nodes.survey(partition, asker.request_class, asker)))
+
+
+def _asker(application: Application, ask: Ask) -> Ask:
+    """What looks for a node: the first slot without room, if the ask waits for the slots of its gang."""
+    slots = slots_awaited(application, ask.group) if ask.group is not None else None
+    return next(iter(slots)) if slots is not None else ask
 
 
 def explain_without_nodes(
     rm: ResourceManager, partition: Partition, application: Application, ask: Ask, now_ns: int
 ) -> AskExplanation:
     """The explanation without a survey of the nodes: a fraction of a millisecond."""
-    group = ask.group
+    asker = _asker(application, ask)
+    group, asking = ask.group, asker.group
     states = states_of(partition, rm.state, application, ask)
     kinds = {one.state for one in states}
     return AskExplanation(
@@ -156,11 +164,11 @@ def explain_without_nodes(
             )
             for one in islice(states, WAITING_MAX)
         ],
-        also_blocked_by=_further_causes(partition, application, ask, states),
+        also_blocked_by=_further_causes(partition, application, asker, states),
         quotas=quota_levels(application.queue, ask.request_class.items),
         nodes=None,
-        reservations=_reservations_of(ask),
-        preemption=_preemption(partition, application, ask, group, kinds, now_ns) if group is not None else None,
+        reservations=_reservations_of(asker),
+        preemption=_preemption(partition, application, asker, asking, kinds, now_ns) if asking is not None else None,
         position=_position(application, ask, group) if group is not None else None,
     )
 
@@ -182,7 +190,7 @@ def cause_of(partition: Partition, application: Application, cause: StateCause) 
         case Blocked():
             return rule_cause(partition, cause)
         case Application():
-            return _gang(partition, cause, own=cause is application)
+            return gang_cause(partition, cause, own=cause is application)
         case Allocation():
             return PlaceholderCause("placeholder", cause.uuid, cause.swap_node.node_id)
         case PredicateCheck():
@@ -204,7 +212,8 @@ def cause_of(partition: Partition, application: Application, cause: StateCause) 
             return None
 
 
-def _gang(partition: Partition, application: Application, *, own: bool) -> GangCause:
+def gang_cause(partition: Partition, application: Application, *, own: bool = True) -> GangCause:
+    """How far the gang of the application is."""
     found = gang_progress(application)
     return GangCause(
         kind="gang",
@@ -214,9 +223,16 @@ def _gang(partition: Partition, application: Application, *, own: bool) -> GangC
         wanted=found.wanted,
         deadline_ns=application.gang_alarm.deadline_ns if application.gang_alarm is not None else None,
         needs=dict(found.needs),
-        needs_state=found.state or "",
-        needs_rule=rule_cause(partition, found.rule) if found.rule is not None else None,
+        needs_state=found.needs_state,
+        needs_rule=rule_cause(partition, found.needs_rule) if found.needs_rule is not None else None,
         is_restricted=found.is_restricted,
+        gang_state=found.gang_state,
+        asked=found.asked,
+        task_group=found.task_group,
+        lacks=found.lacks,
+        level=found.level,
+        domain=found.domain,
+        gathers_ns=found.gathers_ns,
     )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from schedulerd.core.explain.causes import NoRoomCause
-from schedulerd.core.explain.rules.ask import cause_of, explain_ask, explain_without_nodes, uses_of_queue
+from schedulerd.core.explain.rules.ask import cause_of, explain_ask, explain_without_nodes, gang_cause, uses_of_queue
 from schedulerd.core.explain.rules.room import Room
 from schedulerd.core.explain.values import (
     ApplicationExplanation,
@@ -49,6 +49,7 @@ from schedulerd.core.state.pending.rules.states import (
 from schedulerd.core.state.pending.rules.states import Cause as StateCause
 from schedulerd.core.state.quotas.rules import Blocked
 from schedulerd.core.state.step_context import ResourceManager
+from schedulerd.core.views.gang_members import members_of
 
 GROUPS_A_TURN = 16
 """Ask groups, or classes in leaf queues, of which the state is found without a stop."""
@@ -123,6 +124,7 @@ class Tallies:
         asks: dict[Ask, Application] = {}
         for reservation in islice(self._partition.reservations, RESERVATIONS_SEEN_MAX):
             asks[reservation.ask] = reservation.application
+        yield from self._leave_out_slots(queue)
         for check in self._partition.callbacks.open_predicate_checks.values():
             asks[check.ask] = check.application
         asks = {ask: one for ask, one in asks.items() if queue in one.queue.path_to_root}
@@ -141,7 +143,7 @@ class Tallies:
         for number, (ask, application) in enumerate(asks.items(), 1):
             if number % GROUPS_A_TURN == 0:
                 yield
-            group = ask.group
+            group = ask.group if not ask.spec.slot else None
             for one in states_of(self._partition, self._rm.state, application, ask) if group is not None else ():
                 if one.state in (PendingState.AWAITING_PREDICATE, PendingState.RESERVED):
                     assert group is not None
@@ -150,6 +152,17 @@ class Tallies:
                     if group.counted:
                         place = application.queue, group.pending_class
                         self._near_counted[place] = self._near_counted.get(place, 0) + one.allocations
+
+    def _leave_out_slots(self, queue: Queue) -> Iterator[None]:
+        """The pending index counts slots, which nobody asked for."""
+        for number, application in enumerate(list(self._partition.declared_gangs), 1):
+            if number % GROUPS_A_TURN == 0:
+                yield
+            gang = application.gang
+            if gang is not None and queue in application.queue.path_to_root:
+                for group in [one for one in gang.slot_groups if one.counted]:
+                    place = application.queue, group.pending_class
+                    self._near_counted[place] = self._near_counted.get(place, 0) + group.pending
 
     def _count_swaps(self, application: Application) -> None:
         """Counts the allocations that await a placeholder."""
@@ -202,7 +215,7 @@ class Tallies:
         for group in groups:
             first = next(iter(group), None)
             rest = group.pending - self._near.get(group, 0)
-            if first is None or rest <= 0:
+            if first is None or rest <= 0 or first.spec.slot:
                 continue
             self._groups_left -= 1
             if self._groups_left < 0:
@@ -212,14 +225,14 @@ class Tallies:
             if self._groups_left % GROUPS_A_TURN == 0:
                 yield
             state, cause = group_state(self._partition, self._rm.state, application, group)
-            if state is PendingState.UNSCHEDULABLE:
+            if state is PendingState.UNSCHEDULABLE and cause is None:
                 yield from self._room.count()
             self._add(application, first, Waiting(state, rest, cause))
 
     def _add(self, application: Application, ask: Ask, waiting: Waiting) -> None:
         """Adds allocations of one application to those of their reason."""
         cause: StateCause | NoRoomCause = waiting.cause
-        if waiting.state is PendingState.UNSCHEDULABLE:
+        if waiting.state is PendingState.UNSCHEDULABLE and cause is None:
             cause = self._room.cause(ask.request_class)
         tally = self._tally(waiting.state, cause, application, ask)
         tally.allocations += waiting.allocations
@@ -235,7 +248,8 @@ class Tallies:
         key = state, _identity(cause)
         tally = self._found.get(key)
         if tally is None:
-            example = ask.predicate_history if state is PendingState.PREDICATE_FAILED else cause
+            is_refused = state is PendingState.PREDICATE_FAILED and cause is None
+            example = ask.predicate_history if is_refused else cause
             tally = self._found[key] = _Tally(application, ask, example)
         return tally
 
@@ -325,19 +339,24 @@ def explain_application(
             TaskGroupProgress(
                 one.name, one.wanted, one.placed, one.replaced, sum(group.pending for group in one.waiting)
             )
-            for one in (gang.task_groups.values() if gang is not None else ())
+            for one in (gang.task_groups.values() if gang is not None and not gang.declared else ())
         ],
         gang_deadline_ns=application.gang_alarm.deadline_ns if application.gang_alarm is not None else None,
         execution_deadline_ns=application.run_alarm.deadline_ns if application.run_alarm is not None else None,
         reasons=reasons,
         reasons_left_out=left_out,
         next_ask=next_ask,
+        gang=gang_cause(partition, application) if application.declares_gang else None,
+        members=members_of(application),
     )
 
 
 def _next_ask(application: Application) -> Ask | None:
-    """The ask that would be placed first, of the groups with a ready ask; any pending one if none is ready."""
-    groups = list(islice(application.groups.values(), NEAR_MAX))
+    """The ask that would be placed first, of the groups with a ready ask; any pending one if none is ready. Never a
+    slot."""
+    is_declared = application.declares_gang
+    asked = (one for one in application.groups.values() if not (is_declared and one.placeholder))
+    groups = list(islice(asked, NEAR_MAX))
     ready = [group for group in groups if group.has_ready]
     if ready:
         return min(ready, key=AskGroup.key).first()

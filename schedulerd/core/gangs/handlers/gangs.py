@@ -9,7 +9,7 @@ from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
 from schedulerd.core.language.facts.gangs import GangGaveWay, GangTimedOut
 from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger, GangState, GangTrigger
 from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
-from schedulerd.core.state.actions import application_states, gang_time, releases, slots
+from schedulerd.core.state.actions import application_states, gang_states, gang_time, releases, slots
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.state.model.gang import Gang
@@ -59,6 +59,7 @@ def on_deadlock_timeout(context: StepContext, application: Application) -> None:
                 application_id=one.application_id,
                 placeholders=len(placeholders),
                 in_favour_of=application.application_id,
+                declared=one.declares_gang,
             )
         )
         message = f"incomplete gang {one.application_id} is released for the earlier gang {application.application_id}"
@@ -106,7 +107,7 @@ def on_timeout(context: StepContext, application: Application) -> None:
         if allocation.placeholder and allocation.releasing is None:
             releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
     if gang.state is GangState.GATHERING:
-        gang.enter(GangTrigger.GIVE_UP)
+        gang_states.enter(context, application, GangTrigger.GIVE_UP)
     gang.completion_untold = False
     context.emit(_timed_out(partition, application, gang))
     if application.state is ApplicationState.FAILING:
@@ -148,4 +149,5 @@ def _timed_out(partition: Partition, application: Application, gang: Gang) -> Ga
         placed=sum(group.placed for group in groups),
         replaced=sum(group.replaced for group in groups),
         timed_out=sum(group.timed_out for group in groups),
+        declared=bool(gang.declared),
     )

@@ -19,7 +19,7 @@ from schedulerd.core.language.facts.configuration import (
     ConfigurationRejected,
     ConfigurationUpdated,
 )
-from schedulerd.core.language.facts.gangs import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.language.facts.gangs import GangCompleted, GangGaveWay, GangStateChanged, GangTimedOut, SwapRefused
 from schedulerd.core.language.facts.nodes import NodeRecommended
 from schedulerd.core.language.facts.predicates import (
     PredicateAnswered,
@@ -274,6 +274,8 @@ class Allocated:
     """UUID of the placeholder whose room it took ('' if none); its ask awaited that placeholder and was not pending."""
     slot: bool = False
     """Of a slot (`NewAsk.slot`), of which the RM is not told."""
+    replaces_slot: bool = False
+    """Whether that placeholder was a slot."""
 
 
 class ChangeCause(StrEnum):
@@ -418,6 +420,7 @@ Fact: TypeAlias = (
     | GangTimedOut
     | SwapRefused
     | GangGaveWay
+    | GangStateChanged
     | Reserved
     | ReservationEnded
     | Preempted

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from schedulerd.core.language.lifecycles import ApplicationState
+from schedulerd.core.language.lifecycles import ApplicationState, GangState
 
 
 @dataclass(slots=True)
@@ -27,6 +27,8 @@ class GangCompleted:
     """Placeholders that the application holds."""
     waited_ns: int
     """Time since the first placeholder was asked for."""
+    declared: bool = False
+    """Whether the gang declares its task groups, and the placeholders are slots, of which no RM knows."""
 
 
 @dataclass(slots=True)
@@ -47,6 +49,8 @@ class GangTimedOut:
     replaced: int
     timed_out: int
     """Placeholders not replaced and not being released for another reason: released now, or never allocated."""
+    declared: bool = False
+    """As in `GangCompleted`."""
 
 
 @dataclass(slots=True)
@@ -78,3 +82,25 @@ class GangGaveWay:
     """Number of placeholders that the RM is asked to release."""
     in_favour_of: str
     """The application of the earlier gang."""
+    declared: bool = False
+    """As in `GangCompleted`."""
+
+
+@dataclass(slots=True)
+class GangStateChanged:
+    """A gang that declares its task groups has another state."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    old_state: GangState | None
+    """None: its application has just declared it."""
+    state: GangState | None
+    """None: its application ends, or the resource manager asks for placeholders after all."""
+    cause: str
+    """For people: the value of the `GangTrigger`, or why there is the gang or is none."""
+    needed: int
+    """Members that the gang needs."""
+    members: int
+    """Members that are allocated."""

@@ -70,3 +70,14 @@ class PendingReasonChanged:
     """Where room is reserved for it."""
     victims: int = 0
     """How many allocations have to be released there first."""
+    gang_state: str = ""
+    """The state of its gang, a value of `GangState`, if that declares its task groups and its members wait for each
+    other; '' else. Then the fields below are set, in members."""
+    with_room: int = 0
+    """Members of the gang that have room on nodes."""
+    needed: int = 0
+    """Members that it needs."""
+    members_asked: int = 0
+    """Of these, members that are asked for or allocated."""
+    task_group: str = ""
+    """The task group that lacks room, or of which too few members are asked for."""

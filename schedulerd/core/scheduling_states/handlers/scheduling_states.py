@@ -7,10 +7,9 @@ changed, in slices. An ask is told FAILED or SKIPPED at the earliest `AGAIN_NS` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Mapping
 from itertools import islice
 
-from schedulerd.core.autoscaling.rules.outstanding import oldest_unschedulable, unschedulable_within_quotas
 from schedulerd.core.language.commands import ConnectCallbacks
 from schedulerd.core.language.facts.fact import Allocated, AskWithdrawn
 from schedulerd.core.language.facts.reservations import ReservationEnded, Reserved
@@ -22,38 +21,30 @@ from schedulerd.core.language.facts.scheduling_states import (
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
 from schedulerd.core.language.task_groups import SLOT_KEYS
-from schedulerd.core.scheduling_states.reasons import (
-    pending_in,
-    reserved_identity,
-    rule_amounts,
-    rule_identity,
-    why_pending,
-)
+from schedulerd.core.scheduling_states.outlooks import PLACES_MAX, group_outlook, groups_aside, outlooks
+from schedulerd.core.scheduling_states.reasons import reserved_identity, why_pending
 from schedulerd.core.state.alarm_events import SchedulingStatesDue
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.scheduling_state_tracker import (
     AskName,
     Cause,
     GroupOutlook,
     GroupScan,
+    Measured,
     Outlook,
     Place,
     Scan,
     SchedulingStateTracker,
     Told,
-    waiting_places,
 )
 from schedulerd.core.state.model.waiting_line import WaitingLine
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.parent_entity import BlockReason
-from schedulerd.core.state.pending.request_class import PendingClass
-from schedulerd.core.state.pending.rules.states import PendingState, blocking_rule, group_state
+from schedulerd.core.state.pending.rules.states import group_state
 from schedulerd.core.state.quotas.rules import highest_blocked
 from schedulerd.core.state.step_context import ResourceManager, StepContext
 from schedulerd.core.views.explanation import Explanation
+from schedulerd.core.views.gang_progress import GangProgress, gang_progress
 from schedulerd.core.views.state_query import StateQuery
 from schedulerd.sentences import preemption, turns
 
@@ -66,10 +57,6 @@ SLICE_NS = MILLISECOND_NS
 VISITS_MAX = 1_000
 """Maximum number of asks and applications visited in a slice."""
 WAITING = (SchedulingState.SKIPPED, SchedulingState.FAILED)
-EVERYTHING = 2**63
-"""The count for a place whose allocations are all let in, so that its outlook stays equal when asks come and go."""
-PLACES_MAX = 10_000
-"""Maximum number of places checked in each partition."""
 NODES_MAX = 100
 """Maximum number of nodes checked for the reason why they do not take a class."""
 
@@ -204,12 +191,12 @@ def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingS
     """Starts a scan for each place whose outlook changed. Returns when to check the places for which it is too early;
     None if there are none."""
     again_ns = None
-    places: dict[Place, None] = {}
+    places: dict[Place, Outlook] = {}
     for partition in rm.partitions.values():
         if states.tells_reasons:
             _tell_reserved_again(context, rm, states, partition)
-        for place, outlook in _outlooks(partition, tells_reasons=states.tells_reasons):
-            places[place] = None
+        for place, outlook in outlooks(partition, tells_reasons=states.tells_reasons):
+            places[place] = outlook
             known = states.outlooks.get(place)
             if known is not None and known[0] is not None and known[0].amounts != outlook.amounts:
                 stable_ns = _stable_from_ns(context, states, place, known[0], outlook)
@@ -225,19 +212,22 @@ def _find_changes(context: StepContext, rm: ResourceManager, states: SchedulingS
             elif known[0] != outlook and (again_ns is None or known[1] + AGAIN_NS < again_ns):
                 again_ns = known[1] + AGAIN_NS
     states.forget_old(context.now_ns - AGAIN_NS, places)
-    return _find_changes_of_groups(context, rm, states, again_ns) if states.tells_reasons else again_ns
+    return _find_changes_of_groups(context, rm, states, places, again_ns)
 
 
 def _stable_from_ns(
-    context: StepContext, states: SchedulingStateTracker, place: Place, known: Outlook, outlook: Outlook
+    context: StepContext,
+    states: SchedulingStateTracker,
+    measured: Measured,
+    known: Outlook | GroupOutlook,
+    outlook: Outlook | GroupOutlook,
 ) -> int:
-    """When the amounts of the rule that blocks have been the same for long enough to be told; at once if the rule is
-    another one."""
+    """When the amounts have been the same for long enough to be told; at once if the cause is another one."""
     if known.cause != outlook.cause:
         return context.now_ns
-    seen = states.amounts.get(place)
+    seen = states.amounts.get(measured)
     if seen is None or seen[0] != outlook.amounts:
-        seen = states.amounts[place] = outlook.amounts, context.now_ns
+        seen = states.amounts[measured] = outlook.amounts, context.now_ns
     return seen[1] + AGAIN_NS
 
 
@@ -261,70 +251,37 @@ def _tell_reserved_again(
 
 
 def _find_changes_of_groups(
-    context: StepContext, rm: ResourceManager, states: SchedulingStateTracker, again_ns: int | None
+    context: StepContext,
+    rm: ResourceManager,
+    states: SchedulingStateTracker,
+    places: Mapping[Place, Outlook],
+    again_ns: int | None,
 ) -> int | None:
     """The same for the groups of applications and gangs that do not schedule now."""
-    outlooks, states.group_outlooks = states.group_outlooks, {}
-    for partition, application, group in islice(_groups_aside(rm), PLACES_MAX):
+    before, states.group_outlooks = states.group_outlooks, {}
+    progress: dict[Application, GangProgress] = {}
+    for partition, application, group in islice(groups_aside(rm, states), PLACES_MAX):
+        if application.declares_gang and application not in progress:
+            progress[application] = gang_progress(application)
         state, cause = group_state(partition, rm.state, application, group)
-        if state not in (PendingState.AWAITING_GANG, PendingState.APPLICATION_INACTIVE):
+        outlook = group_outlook(places, application, group, state, cause, progress.get(application))
+        if outlook is None:
             continue
-        awaited = cause.application_id if isinstance(cause, Application) else str(cause)
-        first = application.starts_after
-        awaited = awaited if first is None else f"{awaited} {first.application_id}"
-        outlook = GroupOutlook(f"{state} {awaited}", group.joined)
-        known = outlooks.get(group)
+        known = before.pop(group, None)
+        if known is not None and known[0].amounts != outlook.amounts:
+            stable_ns = _stable_from_ns(context, states, group, known[0], outlook)
+            if stable_ns > context.now_ns:
+                outlook = outlook._replace(amounts=known[0].amounts)
+                again_ns = stable_ns if again_ns is None else min(again_ns, stable_ns)
         if known is None or (known[0] != outlook and known[1] + AGAIN_NS <= context.now_ns):
             known = outlook, context.now_ns
             states.scans.append(GroupScan(partition, application, group, outlook))
         elif known[0] != outlook and (again_ns is None or known[1] + AGAIN_NS < again_ns):
             again_ns = known[1] + AGAIN_NS
         states.group_outlooks[group] = known
+    for group in before:
+        states.amounts.pop(group, None)
     return again_ns
-
-
-def _groups_aside(rm: ResourceManager) -> Iterator[tuple[Partition, Application, AskGroup]]:
-    """The groups that are not in the pending index."""
-    return (
-        (partition, application, group)
-        for partition in rm.partitions.values()
-        for application in partition.applications.values()
-        for group in application.groups.values()
-        if not group.counted
-    )
-
-
-def _outlooks(partition: Partition, *, tells_reasons: bool) -> Iterator[tuple[Place, Outlook]]:
-    """The outlooks of all places whose class is blocked by a quota or unschedulable; with `tells_reasons`, also of
-    those that wait for their turn."""
-    lines: dict[Queue, int] = {}
-    let_in: dict[Place, dict[Application | None, int]] = {}
-    for leaf, pending_class, application, count in unschedulable_within_quotas(partition):
-        is_all = application is None and count == partition.pending_counts.of(pending_class)[leaf]
-        let_in.setdefault((leaf, pending_class), {})[application] = EVERYTHING if is_all else count
-    is_counted = dict.fromkeys(oldest_unschedulable(partition), True)
-    for leaf, pending_class in islice(waiting_places(partition), PLACES_MAX):
-        rule = blocking_rule(leaf, pending_class) if tells_reasons else None
-        short = next((queue for queue in leaf.path_to_root if _is_short(queue, pending_class)), None)
-        if rule is not None:
-            amounts = rule_amounts(rule)
-            yield (leaf, pending_class), Outlook(rule_identity(rule), {}, pending_class.joined, amounts=amounts)
-        elif short is not None:
-            yield (leaf, pending_class), Outlook(short.path, {}, pending_class.joined)
-        elif pending_class in is_counted:
-            counts = let_in.get((leaf, pending_class), {})
-            yield (leaf, pending_class), Outlook("", counts, pending_class.joined)
-        elif tells_reasons and not pending_class.unschedulable:
-            if leaf not in lines:
-                lines[leaf] = pending_in(leaf)
-            cause = f"turn {lines[leaf].bit_length()}"  # told again when the line is half as long
-            yield (leaf, pending_class), Outlook(cause, {}, pending_class.joined, waits_for_turn=True)
-
-
-def _is_short(queue: Queue, pending_class: PendingClass) -> bool:
-    """Whether the class is blocked at this queue by one of the queue's own rules."""
-    block = queue.pending_index.blocked_by.get(pending_class)
-    return block is not None and block.origin is queue and block.reason is BlockReason.QUOTA
 
 
 def _run_scans(context: StepContext, rm: ResourceManager, states: SchedulingStateTracker) -> None:
@@ -345,7 +302,7 @@ def _run_scans(context: StepContext, rm: ResourceManager, states: SchedulingStat
             application, ask = found
             name = (partition.name, application.application_id, ask.key)
             state, known = _state(scan, application, ask), states.told.get(name)
-            cause = scan.outlook.told_cause if isinstance(scan, Scan) else scan.outlook.cause
+            cause = scan.outlook.told_cause
             if state is SchedulingState.RESERVED and states.tells_reasons:
                 cause = reserved_identity(ask)
             if known is None or known.is_news(state, cause):
@@ -354,7 +311,7 @@ def _run_scans(context: StepContext, rm: ResourceManager, states: SchedulingStat
                     states.needs_another_round = True
                 elif state is not None or known is None or known.state not in WAITING or _lasts(scan):
                     text = _reason(scan, explain, application, ask, state) if states.tells_states else ""
-                    why = _why(rm, states, scan, application, ask, state) if states.tells_reasons else None
+                    why = _why(rm, states, scan, explain, application, ask, state) if states.tells_reasons else None
                     _tell(context, rm, states, name, state, cause, text, why)
         if scan.is_over:
             states.scans.popleft()
@@ -366,11 +323,14 @@ def _why(
     rm: ResourceManager,
     states: SchedulingStateTracker,
     scan: Scan | GroupScan,
+    explain: Explanation,
     application: Application,
     ask: Ask,
     state: SchedulingState | None,
 ) -> PendingReasonChanged | None:
-    found = why_pending(rm, scan.partition, application, ask, state)
+    is_of_gang = isinstance(scan, GroupScan) and application.declares_gang
+    progress = explain.gang(application) if is_of_gang else None
+    found = why_pending(rm, scan.partition, application, ask, state, progress)
     is_behind = isinstance(scan, Scan) and (state is None or state is SchedulingState.SKIPPED)
     if found is not None and not found.rule and is_behind:
         found.ahead = states.waiting_line.ahead(application, ask)
@@ -386,7 +346,7 @@ def _state(scan: Scan | GroupScan, application: Application, ask: Ask) -> Schedu
     if ask.unreserved <= 0:
         return SchedulingState.RESERVED
     if isinstance(scan, GroupScan):
-        return SchedulingState.SKIPPED
+        return scan.outlook.state
     if scan.outlook.waits_for_turn:
         return None
     if scan.outlook.cause:

@@ -37,7 +37,14 @@ def tell(context: StepContext, partition: Partition, allocation: Allocation) -> 
     context.emit(allocated(allocation, ask.asked_at_ns))
 
 
-def allocated(allocation: Allocation, asked_at_ns: int, *, recovered: bool = False, replaces: str = "") -> Allocated:
+def allocated(
+    allocation: Allocation,
+    asked_at_ns: int,
+    *,
+    recovered: bool = False,
+    replaces: str = "",
+    replaces_slot: bool = False,
+) -> Allocated:
     """The fact that an allocation is there: placed, taken over with its node, or in the room of a placeholder."""
     application, spec = allocation.application, allocation.spec
     return Allocated(
@@ -57,6 +64,7 @@ def allocated(allocation: Allocation, asked_at_ns: int, *, recovered: bool = Fal
         asked_at_ns,
         replaces,
         spec.slot,
+        replaces_slot,
     )
 
 

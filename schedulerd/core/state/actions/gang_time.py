@@ -9,6 +9,7 @@ from __future__ import annotations
 from schedulerd.core.language.facts.gangs import GangCompleted
 from schedulerd.core.language.lifecycles import ApplicationState, GangState, GangTrigger
 from schedulerd.core.language.specs import MILLISECOND_NS, Timeouts
+from schedulerd.core.state.actions import gang_states
 from schedulerd.core.state.alarm_events import GangDeadlockTimeout, PlaceholdersIdle, PlaceholderTimeout
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
@@ -40,15 +41,15 @@ def review(context: StepContext, partition: Partition) -> None:
         if is_complete(application):
             gang.was_complete = True
             if gang.state is GangState.GATHERING:
-                gang.enter(GangTrigger.COMPLETE)
+                gang_states.enter(context, application, GangTrigger.COMPLETE)
             end(context, application)
         elif application.gang_alarm is None and gang.has_idle and needs_time(application):
             begin(context, application)
         if gang.state is GangState.COMPLETE and is_short(application, gang):
-            gang.enter(GangTrigger.FALL_SHORT)
+            gang_states.enter(context, application, GangTrigger.FALL_SHORT)
             application.rekey()
         elif gang.state is GangState.SHORT and not is_short(application, gang):
-            gang.enter(GangTrigger.REPAIR)
+            gang_states.enter(context, application, GangTrigger.REPAIR)
             application.rekey()
         _watch_idle(context, application, gang)
 
@@ -113,6 +114,7 @@ def forget(context: StepContext, application: Application) -> None:
         partition = context.partition_of(application)
         for noted in (partition.gangs_touched, partition.gangs_to_review, partition.bound_gangs):
             noted.pop(application, None)
+        gang_states.forget(context, application, "its application ends")
 
 
 def watch(context: StepContext, application: Application, patience_ns: int = 0) -> None:
@@ -159,6 +161,7 @@ def tell_if_complete(context: StepContext, application: Application, members: in
             application_id=application.application_id,
             placeholders=application.placeholders + members,
             waited_ns=context.now_ns - gang.first_asked_ns,
+            declared=bool(gang.declared),
         )
     )
 

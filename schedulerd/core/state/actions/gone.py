@@ -10,7 +10,7 @@ from schedulerd.core.language.facts.unclaimed import UnclaimedEnd
 from schedulerd.core.language.fsm import move
 from schedulerd.core.language.lifecycles import NODE, GangState, GangTrigger, NodeTrigger
 from schedulerd.core.language.resources import Resources
-from schedulerd.core.state.actions import application_states, releases, swaps, unclaimed
+from schedulerd.core.state.actions import application_states, gang_states, releases, swaps, unclaimed
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
@@ -43,7 +43,7 @@ def finish(
     partition = context.partition_of(application)
     for allocation in gone:
         is_given_back = (allocation.ask_again_when_gone and termination is allocation.releasing) or (
-            allocation.spec.slot and allocation.releasing is None and _is_asked_again(application)
+            allocation.spec.slot and allocation.releasing is None and _is_asked_again(context, application)
         )
         if (
             is_given_back
@@ -70,12 +70,12 @@ def finish(
     context.facts.extend(swapped)
 
 
-def _is_asked_again(application: Application) -> bool:
+def _is_asked_again(context: StepContext, application: Application) -> bool:
     """Whether slots that are lost are asked for again: until the first member is allocated."""
     gang = application.gang
     assert gang is not None
     if gang.state is GangState.COMPLETE and not application.has_run:
-        gang.enter(GangTrigger.LOSE)
+        gang_states.enter(context, application, GangTrigger.LOSE)
     return gang.state is GangState.GATHERING
 
 

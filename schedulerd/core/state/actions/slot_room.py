@@ -98,6 +98,7 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
     partition.retry_timers.budget.visits += planner.visits + placing.visits
     if not is_counted:
         return Held.UNFINISHED
+    gang.found_room = 0
     if plan is not None and any(partition.wants_predicates(one.request_class) for one in waiting):
         placing.back_to(0)  # the RM is asked slot by slot
         application.blocked_since_ns = blocked_since_ns
@@ -112,6 +113,9 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
             return Held.UNFINISHED
         _carry_out(context, partition, application, plan, placing, ask_each)
         return Held.ALL
+    gang.found_room = planner.found
+    if planner.short is not None:
+        gang.put_first(planner.short)
     index = partition.root.pending_index
     for one in _waiting(application):
         if one.pending_class in index and one.pending_class not in index.blocked_by:
@@ -342,7 +346,7 @@ def _begin_single(
     if domains:
         gang.bound_ns = context.now_ns
         partition.bound_gangs[application] = None
-    gang.all_or_none = ()
+    gang.all_or_none, gang.found_room = (), 0
     update_pending_classes(partition, application)
     partition.touch(application.queue)
 

@@ -20,7 +20,7 @@ from schedulerd.core.language.lifecycles import GangState, GangTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import MINUTE_NS
 from schedulerd.core.language.task_groups import GROUP_SLOT, MEMBER_SLOT, DeclaredGroup
-from schedulerd.core.state.actions import application_states, gang_domains, gone, releases, slot_room
+from schedulerd.core.state.actions import application_states, gang_domains, gang_states, gone, releases, slot_room
 from schedulerd.core.state.alarm_events import GangRequeued
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
@@ -43,10 +43,10 @@ def declare(
     """The application is accepted, and declares these task groups."""
     application.gang = gang = Gang()
     gang.declared = {one.name: one for one in groups}
-    gang.state = GangState.FORMING
     gang.first_asked_ns = context.now_ns
+    gang_states.declare(context, application)
     if any(one.begun for one in groups):
-        gang.enter(GangTrigger.RECOVER)
+        gang_states.enter(context, application, GangTrigger.RECOVER)
     else:
         review(context, partition, application)
 
@@ -71,9 +71,9 @@ def review(context: StepContext, partition: Partition, application: Application)
     if gang.state is GangState.FORMING:
         if not is_formed:
             return
-        gang.enter(GangTrigger.FORM)
+        gang_states.enter(context, application, GangTrigger.FORM)
     elif not is_formed:
-        gang.enter(GangTrigger.UNFORM)
+        gang_states.enter(context, application, GangTrigger.UNFORM)
         gang.domains.clear()
     wanted = _wanted(partition, application) if is_formed else []
     keys = {slot.allocation_key for slot in wanted}
@@ -87,6 +87,7 @@ def review(context: StepContext, partition: Partition, application: Application)
         if not any(one.spec.slot and one.allocations for one in application.asks.values()):
             slot_room.void_checks(context, application)
             gang.all_or_none = tuple((partition.request_class_of(slot), slot.max_allocations) for slot in wanted)
+            gang.found_room = 0
             update_pending_classes(partition, application)
             partition.touch(application.queue)
     for slot in wanted:
@@ -118,7 +119,7 @@ def requeue(context: StepContext, partition: Partition, application: Application
     """The time of the gang is over: it holds nothing for a while, the longer the more often that happens."""
     gang = application.gang
     assert gang is not None
-    gang.enter(GangTrigger.REQUEUE)
+    gang_states.enter(context, application, GangTrigger.REQUEUE)
     gang.domains.clear()
     delay_ns = min(REQUEUE_FIRST_NS << min(gang.requeued, 10), REQUEUE_MOST_NS)
     gang.requeued += 1
@@ -138,7 +139,7 @@ def on_member_there(context: StepContext, partition: Partition, application: App
     """The RM reports an allocation of a task group: the gang has begun already."""
     gang = application.gang
     if gang is not None and gang.state in _UNBEGUN:
-        gang.enter(GangTrigger.RECOVER)
+        gang_states.enter(context, application, GangTrigger.RECOVER)
         _end_all(context, partition, application)
 
 
@@ -147,6 +148,7 @@ def drop_declaration(context: StepContext, partition: Partition, application: Ap
     longer."""
     gang = application.gang
     if gang is not None and gang.declared:
+        gang_states.forget(context, application, "its resource manager asks for placeholders")
         gang.declared, gang.state, gang.all_or_none = {}, None, ()
         gang.domains.clear()
         application.gang_total = application.spec.placeholder_ask

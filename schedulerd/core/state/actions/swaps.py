@@ -104,7 +104,7 @@ def _swap(
         ask,
         WithdrawCause.AWAITING_PLACEHOLDER,
         None,
-        f"takes the room of {placeholder.uuid}",
+        "" if placeholder.spec.slot else f"takes the room of {placeholder.uuid}",
         count=1,
     )
     commit.await_placeholder(application, ask, placeholder)
@@ -246,7 +246,7 @@ def complete_swap(context: StepContext, partition: Partition, placeholder: Alloc
     application.gang.task_groups[placeholder.spec.task_group].replaced += 1
     if ask.spec.execution_timeout_ms > 0:
         begin_execution_time(context, allocation)
-    return allocated(allocation, ask.asked_at_ns, replaces=placeholder.uuid)
+    return allocated(allocation, ask.asked_at_ns, replaces=placeholder.uuid, replaces_slot=placeholder.spec.slot)
 
 
 def _may_go_to(partition: Partition, placeholder: Allocation, request_class: RequestClass, node: Node) -> bool:

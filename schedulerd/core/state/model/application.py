@@ -166,7 +166,23 @@ class Application(ParentEntity):
     def is_gang(self) -> bool:
         """Whether it announces a gang, by its `placeholderAsk` or by the tag of its task groups. Then its execution
         timeout is the time of the gang (SEMANTICS E3)."""
-        return not self.spec.placeholder_ask.is_zero() or (self.gang is not None and bool(self.gang.declared))
+        return not self.spec.placeholder_ask.is_zero() or self.declares_gang
+
+    @property
+    def declares_gang(self) -> bool:
+        """Whether it declares task groups, so that all of its placeholders are slots, of which no RM knows."""
+        return self.gang is not None and bool(self.gang.declared)
+
+    @property
+    def held_slots(self) -> int:
+        """Slots for which room is held. They count as allocations, which no RM knows."""
+        return self.placeholders if self.declares_gang else 0
+
+    @property
+    def pending_of_rm(self) -> int:
+        """Allocations still to come that its RM asked for, those that await a placeholder included."""
+        pending = sum(group.pending for group in self.groups.values()) + self.awaiting_placeholder
+        return pending if self.gang is None or not self.gang.declared else pending - self.gang.pending
 
     @property
     def is_terminal(self) -> bool:

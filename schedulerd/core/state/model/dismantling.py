@@ -76,6 +76,7 @@ def pieces_of(partition: Partition) -> Iterator[None]:
     yield from clear_stepwise(
         partition.open_gangs,
         partition.bound_gangs,
+        partition.declared_gangs,
         partition.short_of_quota,
         partition.reservations_to_check,
         partition.denied,

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.commands import PlacementConstraint
 from schedulerd.core.language.facts.fact import ReleaseCause
-from schedulerd.core.language.fsm import move
-from schedulerd.core.language.lifecycles import GANG, GangState, GangTrigger
+from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.language.task_groups import TOGETHER_MAX, DeclaredGroup
 from schedulerd.core.state.model.allocation import Allocation
@@ -175,6 +174,7 @@ class Gang:
         "each_has_slot",
         "first_asked_ns",
         "fits",
+        "found_room",
         "held",
         "idle_alarm",
         "idle_since_ns",
@@ -184,6 +184,7 @@ class Gang:
         "promised",
         "requeue_alarm",
         "requeued",
+        "slot_groups",
         "state",
         "task_groups",
         "was_complete",
@@ -210,6 +211,10 @@ class Gang:
         """When it was bound to a domain, to hold its slots one by one there."""
         self.all_or_none: tuple[tuple[RequestClass, int], ...] = ()
         """Its slots, while room is held for all of them in one step or for none."""
+        self.found_room = 0
+        """How many of these had a node when they were last tried, and one had none."""
+        self.slot_groups: dict[AskGroup, None] = {}
+        """The groups of its slots that have no room, in the order in which they became pending."""
         self.pending = 0
         """Placeholders asked for and not allocated. While there are any, real asks wait (SEMANTICS G3)."""
         self.demands = 0
@@ -267,10 +272,10 @@ class Gang:
         task_group = self.task_group(name)
         return task_group.members + task_group.awaiting_placeholder >= group.max
 
-    def enter(self, trigger: GangTrigger) -> None:
-        """Moves a declared gang to its next state. Raises IllegalMove if the table has no such move."""
-        assert self.state is not None
-        self.state = move(GANG, self.state, trigger)
+    def put_first(self, slots: AskGroup) -> None:
+        """One of these slots has no node: they are the ones that people are told of."""
+        if next(iter(self.slot_groups), slots) is not slots:
+            self.slot_groups = {slots: None, **self.slot_groups}
 
     def still_to_come(self, whole: Resources) -> Resources:
         """What its task groups still lack of the whole `placeholderAsk`."""
@@ -326,7 +331,7 @@ class Gang:
         self.deadlock_alarm = self.plan = None
         for task_group in self.task_groups.values():
             yield from task_group.dismantle()
-        yield from clear_stepwise(self._swaps, self.task_groups)
+        yield from clear_stepwise(self._swaps, self.task_groups, self.slot_groups)
 
     def add_idle(self, task_group: TaskGroup, placeholder: Allocation) -> None:
         """A placeholder was allocated. If it is the first idle one of its task group, swaps become possible."""

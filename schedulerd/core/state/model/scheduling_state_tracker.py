@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 Place: TypeAlias = "tuple[Queue, PendingClass]"
 """A leaf queue and a pending class that waits there."""
+Measured: TypeAlias = "Place | AskGroup"
+"""What may have an outlook with amounts."""
 AskName: TypeAlias = tuple[str, str, str]
 """Partition, application id and allocation key."""
 Cause: TypeAlias = str
@@ -73,6 +75,15 @@ class GroupOutlook(NamedTuple):
     joined: int
     """The value of `AskGroup.joined` when this was computed: when one ask has left and another has joined, as many are
     pending."""
+    state: SchedulingState = SchedulingState.SKIPPED
+    amounts: tuple[object, ...] = ()
+    """Of members of a gang: the amounts of the rule that blocks its slots, or how far the gang is, when they had not
+    changed for a while."""
+
+    @property
+    def told_cause(self) -> Cause:
+        """The cause as it is remembered for each ask that was told."""
+        return f"{self.cause} {self.amounts}" if self.amounts else self.cause
 
 
 class Scan:
@@ -180,8 +191,8 @@ class SchedulingStateTracker:
         self.outlooks: dict[Place, tuple[Outlook | None, int]] = {}
         """The last outlook of each place, and when it was computed; None instead of the outlook if it must not be
         trusted."""
-        self.amounts: dict[Place, tuple[tuple[object, ...], int]] = {}
-        """Amounts that differ from those of the outlook of the place, and since when they are so."""
+        self.amounts: dict[Measured, tuple[tuple[object, ...], int]] = {}
+        """Amounts that differ from those of the outlook of the place or group, and since when they are so."""
         self.scans: deque[Scan | GroupScan] = deque()
         self.needs_another_round = False
         """Whether another round is needed after these scans: something happened since they began, or an ask could not

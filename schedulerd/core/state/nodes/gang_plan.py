@@ -52,7 +52,7 @@ class GangPlan(NamedTuple):
 class Planner:
     """Finds a plan for the slots of one gang that have no room."""
 
-    __slots__ = ("_counts", "_gang", "_groups", "_partition", "_placing", "_plan", "visits")
+    __slots__ = ("_counts", "_gang", "_groups", "_partition", "_placing", "_plan", "found", "short", "visits")
 
     def __init__(self, partition: Partition, gang: Gang, slots: Iterable[AskGroup], placing: Placing) -> None:
         self._partition = partition
@@ -67,6 +67,10 @@ class Planner:
         self._plan = GangPlan([], {})
         self.visits = 0
         """Domains and nodes visited."""
+        self.short: AskGroup | None = None
+        """Without a plan: the slots that had no node in the try that found most."""
+        self.found = 0
+        """How many had one there."""
 
     def is_ready(self, *, if_empty: bool = False) -> bool:
         """Whether all that the plan needs to know is counted; if not, a part was counted by this call."""
@@ -143,6 +147,7 @@ class Planner:
             nodes = self._placing.take(group, count, self._nodes(group.request_class, where), is_tight=is_tight)
             self._plan.nodes.append((group, nodes))
             if len(nodes) < count:
+                self._note_short(group, self._plan.size)
                 self._placing.back_to(mark)
                 del self._plan.nodes[planned:]
                 return False
@@ -175,15 +180,26 @@ class Planner:
         for group, count in left.items():
             got = self._placing.take(group, count, self._nodes(group.request_class, where)) if count else []
             if len(got) < count:
+                self._note_short(group, self._plan.size + sum(map(len, found.values())) + len(got))
                 return False
             self._plan.nodes.append((group, found[group] + got))
         return True
+
+    def _note_short(self, group: AskGroup, found: int) -> None:
+        if self.short is None or found > self.found:
+            self.short, self.found = group, found
 
     def _with_room(self, groups: Sequence[AskGroup], attribute: str, where: Where) -> list[str]:
         """The domains that have room for each request class of the groups alone: those first that would have least
         left."""
         wanted = self._wanted(groups)
-        slack = _slack(wanted, {one: self._rooms(one, attribute, where) for one in wanted})
+        rooms = {one: self._rooms(one, attribute, where) for one in wanted}
+        slack = _slack(wanted, rooms)
+        if not slack:
+            for group in groups:
+                self._note_short(
+                    group, min(self._counts[group] - 1, max(rooms[group.request_class].values(), default=0))
+                )
         return [value for _, value in nsmallest(DOMAINS_TRIED_MAX, ((more, value) for value, more in slack.items()))]
 
     def _wanted(self, groups: Iterable[AskGroup]) -> dict[RequestClass, int]:

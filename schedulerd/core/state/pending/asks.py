@@ -117,6 +117,8 @@ def _enter_group(partition: Partition, application: Application, ask: Ask) -> As
         _enqueue_new_group(partition, application, group)
         if gang is not None and group.awaits_placeholders:
             gang.enqueue(group)
+        elif gang is not None and gang.declared and group.placeholder:
+            gang.slot_groups[group] = None
     else:
         group.enqueue(ask)
         if not group.is_behind(ask):
@@ -160,6 +162,8 @@ def _leave_group(partition: Partition, application: Application, ask: Ask, group
     if gang is not None and group.awaits_placeholders:
         gang.dequeue(group)
         partition.denied.pop(group, None)
+    elif gang is not None and group.placeholder:
+        gang.slot_groups.pop(group, None)
 
 
 def schedule_preemption(partition: Partition, application: Application, ask: Ask) -> None:

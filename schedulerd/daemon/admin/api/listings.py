@@ -179,14 +179,16 @@ _ASK_ORDERS = {
 def asks(
     found: Place, query: AskQuery, projection: Projection, is_current: Callable[[], bool]
 ) -> Listing[tuple[Application, Ask]]:
-    """Asks in the order of submission of their applications, then of their own."""
+    """Asks in the order of submission of their applications, then of their own; without slots, which nobody asked
+    for."""
     order, descending = choose_order(_ASK_ORDERS, query.sort)
 
     def keeps(pair: tuple[Application, Ask]) -> bool:
         application, one = pair
         tags = one.spec.tags or {}
         return (
-            query.ask in ("", one.key)
+            not one.spec.slot
+            and query.ask in ("", one.key)
             and query.pending in (None, bool(one.pending or one.swaps))
             and query.namespace in ("", tags.get(NAMESPACE_TAG, ""))
             and query.pod in ("", tags.get(POD_NAME_TAG, ""))
@@ -252,7 +254,7 @@ def gangs(
 
     def keeps(one: Application) -> bool:
         gang = one.gang
-        return gang is not None and _keeps_application(one, query) and query.complete in (None, not gang.pending)
+        return gang is not None and _keeps_application(one, query) and query.complete in (None, not gang.waits)
 
     return Listing(
         candidates=lambda after: _applications(found, query.application, after),

@@ -96,6 +96,8 @@ class ApplicationItem:
     """By real allocations."""
     placeholders: Amounts
     """By placeholders."""
+    held: Amounts
+    """By slots of its gang, for which room is held on nodes: the resource manager knows of none of them."""
     pending: Amounts
     allocations: int
     pending_allocations: int
@@ -116,12 +118,13 @@ class StateEntry:
 @documented
 @dataclass(frozen=True, slots=True)
 class ApplicationDetail:
-    """An application with its state log; its asks are at `/asks?application=`."""
+    """An application with its state log and its gang; its asks are at `/asks?application=`."""
 
     application: ApplicationItem
     state_log: list[StateEntry]
     """Oldest first."""
     tags: dict[str, str]
+    gang: GangItem | None
 
 
 @documented
@@ -203,6 +206,29 @@ class TaskGroupItem:
 
 @documented
 @dataclass(frozen=True, slots=True)
+class MembersItem:
+    """A task group of a gang that declares its task groups. All counts are members."""
+
+    name: str
+    min: int
+    """How many the gang needs before any of them is allocated."""
+    max: int | None
+    """How many may be allocated at a time; null: any number."""
+    asked: int
+    """Asked for and not allocated."""
+    held: int
+    """For which room is held on nodes, whether they are asked for or not."""
+    allocated: int
+    level: str
+    """The level of the topology of which one domain has, or should have, all of them; '' for none."""
+    required: bool
+    """Whether they have to be in one domain of the level, and not only should be."""
+    domain: str
+    """The domain in which they have to be; '' if none is chosen yet."""
+
+
+@documented
+@dataclass(frozen=True, slots=True)
 class GangItem:
     """The gang of an application."""
 
@@ -211,10 +237,21 @@ class GangItem:
     application: str
     queue: str
     pending: int
-    """Placeholders still to be allocated; 0 for a complete gang."""
+    """Placeholders still to be allocated, or members that have no room yet; 0 for a complete gang."""
     deadline_ns: int | None
     """When it times out."""
     task_groups: list[TaskGroupItem]
+    """Of a gang of placeholders; empty for others."""
+    state: str
+    """forming, gathering, complete, short or given up: of a gang that declares its task groups; '' for others."""
+    needed: int
+    """Members that it needs, if it declares its task groups."""
+    with_room: int
+    """Of these, members that have room, or that had it when all were tried together."""
+    gathers_ns: int | None
+    """When it gathers again, as its time was over."""
+    members: list[MembersItem]
+    """The task groups that it declares; empty for others."""
 
 
 @documented

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import astuple
 from itertools import islice
 from typing import Literal, NamedTuple
 
@@ -20,6 +21,8 @@ from schedulerd.core.state.model.reservation import Reservation
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.rules.states import states_of
 from schedulerd.core.state.quotas.usage import UsageLedger
+from schedulerd.core.views.gang_members import members_of
+from schedulerd.core.views.gang_progress import gang_progress
 from schedulerd.daemon.admin.api.finding import Place
 from schedulerd.daemon.admin.api.models import (
     Amounts,
@@ -30,6 +33,7 @@ from schedulerd.daemon.admin.api.models import (
     EventType,
     GangItem,
     LimitItem,
+    MembersItem,
     NodeItem,
     PreemptionItem,
     QueueItem,
@@ -121,17 +125,19 @@ class Projection:
             state_since_ns=self._time(since_ns),
             submitted_ns=self._epoch_ns + one.submitted_at_ns,
             used=amounts(one.allocated),
-            placeholders=amounts(one.placeholder_allocated),
+            placeholders={} if one.declares_gang else amounts(one.placeholder_allocated),
+            held=amounts(one.placeholder_allocated) if one.declares_gang else {},
             pending=amounts(one.pending),
-            allocations=len(one.allocations),
-            pending_allocations=sum(group.pending for group in one.groups.values()) + one.awaiting_placeholder,
+            allocations=len(one.allocations) - one.held_slots,
+            pending_allocations=one.pending_of_rm,
             has_gang=one.gang is not None,
             execution_deadline_ns=self._time(one.run_alarm.deadline_ns if one.run_alarm is not None else None),
         )
 
     def application_detail(self, one: Application) -> ApplicationDetail:
         log = [StateEntry(self._epoch_ns + at_ns, state.value, cause) for at_ns, state, cause in one.state_log]
-        return ApplicationDetail(self.application(one), log, dict(islice(one.spec.tags.items(), _TAGS_MAX)))
+        tags = dict(islice(one.spec.tags.items(), _TAGS_MAX))
+        return ApplicationDetail(self.application(one), log, tags, self.gang(one))
 
     def ask(self, one: Ask, owner: Application) -> AskItem:
         states: dict[str, int] = {}
@@ -179,6 +185,9 @@ class Projection:
         """None if the application has none."""
         if one.gang is None:
             return None
+        is_declared = one.declares_gang
+        found = gang_progress(one) if is_declared else None
+        groups = {} if is_declared else one.gang.task_groups
         return GangItem(
             rm=self._rm,
             partition=self._partition,
@@ -188,8 +197,13 @@ class Projection:
             deadline_ns=self._time(one.gang_alarm.deadline_ns if one.gang_alarm is not None else None),
             task_groups=[
                 TaskGroupItem(group.name, group.wanted, group.placed, group.idle, group.replaced, group.timed_out)
-                for group in islice(one.gang.task_groups.values(), _TASK_GROUPS_MAX)
+                for group in islice(groups.values(), _TASK_GROUPS_MAX)
             ],
+            state=found.gang_state if found is not None else "",
+            needed=found.wanted if found is not None else 0,
+            with_room=found.placed if found is not None else 0,
+            gathers_ns=self._time(found.gathers_ns if found is not None else None),
+            members=[MembersItem(*astuple(group)) for group in members_of(one)],
         )
 
     def reservation(self, one: Reservation) -> ReservationItem:

@@ -6,6 +6,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 from schedulerd.core.language.lifecycles import NodeState
+from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.rules.pending_allocations import (
@@ -32,7 +33,7 @@ class Counts:
     """Whether more may wait, because there are more applications than are looked at; then `running` may be fewer."""
     applications: int = 0
     open_gangs: int = 0
-    """Gangs whose placeholders are not all placed."""
+    """Gangs whose placeholders are not all placed, or whose members wait for each other."""
     preempting: int = 0
     """Allocations that are preempted for a reservation and still there."""
     nodes: int = 0
@@ -75,7 +76,7 @@ def count(partition: Partition) -> Generator[None, None, Counts]:
     """Counts; stops after every few objects."""
     found = Counts(
         applications=len(partition.applications),
-        open_gangs=len(partition.open_gangs),
+        open_gangs=len({**partition.open_gangs, **{one: None for one in partition.declared_gangs if _waits(one)}}),
         preempting=sum(len(one.victims) for one in partition.reservations),
         nodes=len(partition.nodes),
     )
@@ -94,6 +95,9 @@ def count(partition: Partition) -> Generator[None, None, Counts]:
             pending = application.awaiting_placeholder + sum(group.pending for group in not_counted(application))
             if application.queue in waiting:
                 waiting[application.queue] += pending
+    for application in partition.declared_gangs:
+        if application.gang is not None and application.queue in waiting:
+            waiting[application.queue] -= application.gang.pending
     for queue in reversed(queues):
         if queue.parent is not None:
             waiting[queue.parent] += waiting[queue]
@@ -112,6 +116,10 @@ def count(partition: Partition) -> Generator[None, None, Counts]:
     found.total = partition.total().nonzero()
     found.used = partition.root.allocated.nonzero()
     return found
+
+
+def _waits(application: Application) -> bool:
+    return application.gang is not None and application.gang.waits
 
 
 def _count_too_large(partition: Partition, found: Counts) -> Iterator[None]:

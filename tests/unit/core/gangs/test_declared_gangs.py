@@ -10,6 +10,7 @@ from unittest.mock import patch
 from schedulerd.core.language.checks import shown
 from schedulerd.core.language.commands import AskRelease, ConnectCallbacks, NewAsk, UpdateAllocations
 from schedulerd.core.language.facts.fact import Allocated, ApplicationRejected, AskRejected, Fact
+from schedulerd.core.language.facts.gangs import GangStateChanged
 from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingStateChanged
 from schedulerd.core.language.lifecycles import ApplicationState, GangState
 from schedulerd.core.language.specs import SECOND_NS
@@ -379,6 +380,12 @@ def test_nothing_is_remembered_of_a_gang_that_is_removed() -> None:
     assert talk.model().bound_gangs
     talk.remove("gang")
     assert not talk.model().bound_gangs
+
+
+def test_a_gang_that_is_requeued_is_forgotten_when_its_resource_manager_registers_again() -> None:
+    talk, _ = a_gang_out_of_time("Requeue")
+    talk.register(a_partition_spec())
+    assert of(GangStateChanged, talk.sleep(120 * SECOND_NS)) == []
 
 
 def test_no_scheduling_state_is_told_of_a_slot() -> None:

@@ -8,10 +8,14 @@ from typing import Any
 from schedulerd.core.language.commands import ConnectCallbacks, NewAsk
 from schedulerd.core.language.facts.fact import Allocated, Fact, Released
 from schedulerd.core.language.facts.predicates import PredicateWanted, SlotHeld
+from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingState
 from schedulerd.core.language.lifecycles import GangState
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
+from schedulerd.observe.explain_sentences import reason_clause
 from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import a_node, an_app, an_ask, of
+from tests.unit.core.explain.explained import explained_app, story
 
 RM_ID = AnsweringRM().rm_id
 HOLDS = ConnectCallbacks(RM_ID, predicates=True, holds=True)
@@ -109,3 +113,22 @@ def test_an_rm_that_connects_is_told_what_is_held_and_is_asked_about_all_of_it()
     assert {one.uuid for one in of(SlotHeld, facts)} == held
     facts += talk.schedule()
     assert held <= {one.uuid for one in of(Released, facts)} or asked(facts) == set()
+
+
+def test_all_members_are_told_that_the_rm_refuses_all_nodes_for_one_of_them() -> None:
+    refuses = Refuses(*(("slot of a", f"n{number}") for number in range(2)))
+    wants = ConnectCallbacks(RM_ID, predicates=True, holds=True, pending_reasons=True)
+    talk = a_talk(refuses, 2, {"name": "w", "min": 2}, connect=wants)
+    talk.asks(member("a"), member("b"), member("c"))
+    facts = talk.schedule() + talk.sleep(3 * SECOND_NS)
+    told = {one.allocation_key: one for one in of(PendingReasonChanged, facts)}
+    assert set(told) == set("abc")
+    assert {(one.state, one.scheduling_state, one.with_room, one.needed) for one in told.values()} == {
+        ("predicate_failed", SchedulingState.FAILED, 1, 2)
+    }
+    [reason] = explained_app(talk, "gang").reasons
+    assert reason_clause(reason, talk.now_ns) == (
+        "gang: 1 of 2 have room; the next needs 10 memory, and its resource manager refuses every node that has it. "
+        "Given up in 15 min"
+    )
+    assert story(talk, "b", "gang")[0].startswith("Gang: 1 of 2 have room; the next needs 10 memory, and its")

@@ -90,13 +90,13 @@ STATES: Mapping[PendingState, Meaning] = {
     _S.UNSCHEDULABLE: Meaning(
         "any node to fit",
         "a node has more room, is added or changes",
-        "None",
+        "None, or the Application whose gang has slots without room",
         SchedulingState.FAILED,
         _UNSCHEDULABLE,
     ),
     _S.AWAITING_GANG: Meaning(
-        "the placeholders of its own gang, or an earlier gang that has priority",
-        "the last placeholder of the gang is allocated or the time of the gang is over",
+        "the other members or the placeholders of its own gang, or an earlier gang that has priority",
+        "the gang is formed and all of it has room, or the time of the gang is over",
         "Application whose gang is awaited",
         SchedulingState.SKIPPED,
         _SKIPPED,
@@ -118,7 +118,7 @@ STATES: Mapping[PendingState, Meaning] = {
     _S.PREDICATE_FAILED: Meaning(
         "a node that the resource manager does not refuse",
         "a node changes, or the retry time is over",
-        "PredicateHistory",
+        "PredicateHistory, or the Application whose gang has slots that are refused",
         SchedulingState.FAILED,
         _UNSCHEDULABLE,
     ),
@@ -196,7 +196,7 @@ def states_of(
     rest = ask.pending - len(checks) - len(reservations)
     if rest:
         state, cause = group_state(partition, rm_state, application, group)
-        if state is _S.PREDICATE_FAILED:
+        if state is _S.PREDICATE_FAILED and cause is None:
             cause = ask.predicate_history
         found.append(Waiting(state, rest, cause))
     return found
@@ -207,14 +207,26 @@ def group_state(
 ) -> tuple[PendingState, Cause]:
     """The state of the allocations pending in the group that are neither reserved nor being checked. The first that
     applies: the RM is not Running, the gang is awaited, the application is inactive, a quota or limit blocks, the RM
-    refused all nodes, no node fits; else READY."""
+    refused all nodes, no node fits; else READY. Members whose slots have no room are in the state of the first of these
+    slots."""
     if rm_state is not ResourceManagerState.RUNNING:
         return _S.APPLICATION_INACTIVE, rm_state
     if not admits_group(partition, application, group):
+        slots = slots_awaited(application, group)
+        if slots is not None:
+            state, cause = group_state(partition, rm_state, application, slots)
+            if state is not _S.READY:
+                return state, application if cause is None else cause
         return _S.AWAITING_GANG, gang_ahead(partition, application) or application
     if not application.propagates_demand:
         return _S.APPLICATION_INACTIVE, application.state
     return class_state(application.queue, group.pending_class)
+
+
+def slots_awaited(application: Application, group: AskGroup) -> AskGroup | None:
+    """The first slots without room, if the group is of an application whose members wait for them; else None."""
+    gang = application.gang
+    return None if gang is None or group.placeholder else next(iter(gang.slot_groups), None)
 
 
 def class_state(leaf: Queue, pending_class: PendingClass) -> tuple[PendingState, Cause]:
@@ -257,7 +269,8 @@ def _reservations(ask: Ask, most: int) -> list[Reservation]:
 
 
 class StateCount:
-    """Counts pending allocations of a partition by state, in slices."""
+    """Counts pending allocations of a partition by state, in slices: what its resource manager asked for, so no
+    slots."""
 
     def __init__(self, partition: Partition, rm_state: ResourceManagerState) -> None:
         self._partition = partition
@@ -297,7 +310,7 @@ class StateCount:
         counts[_S.AWAITING_PLACEHOLDER] += application.awaiting_placeholder
         near: dict[AskGroup, int] = {}
         for ask in {**{one.ask: None for one in application.reservations}, **self._checked.get(application, {})}:
-            if ask.group is not None:
+            if ask.group is not None and not ask.spec.slot:
                 checks = len(_checks(ask))
                 reserved = len(_reservations(ask, ask.pending - checks))
                 counts[_S.AWAITING_PREDICATE] += checks
@@ -305,5 +318,5 @@ class StateCount:
                 near[ask.group] = near.get(ask.group, 0) + checks + reserved
         for group in application.groups.values():
             rest = group.pending - near.get(group, 0)
-            if rest:
+            if rest and not (group.placeholder and application.declares_gang):
                 counts[group_state(self._partition, self._rm_state, application, group)[0]] += rest

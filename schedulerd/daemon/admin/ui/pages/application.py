@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 from starlette.exceptions import HTTPException
 
@@ -13,9 +13,11 @@ from schedulerd.core.explain.rules.reasons import explain_application
 from schedulerd.core.explain.values import ApplicationExplanation, Position, with_wall_times
 from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.checks import shown
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.gang import TaskGroup
 from schedulerd.core.state.model.rejected_application import RejectedApplication
+from schedulerd.core.views.gang_members import members_of
 from schedulerd.daemon.admin.api.finding import application_id
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.pages.application_rows import STATE_KINDS
@@ -28,6 +30,7 @@ from schedulerd.daemon.admin.ui.view import View
 from schedulerd.daemon.admin.ui.words import state_cause
 from schedulerd.observe.event_record import Event
 from schedulerd.observe.explain_sentences import application_summary, ask_details, ask_summary, pending_count
+from schedulerd.sentences import gangs
 from schedulerd.sentences.words import duration
 
 PARAMS = ("id", "from")
@@ -73,8 +76,8 @@ def _add_application(made: View, context: Context, one: Application) -> Generato
         state=one.state.value,
         state__class=f"badge {STATE_KINDS.get(one.state, '')}",
         summary=" ".join(application_summary(explained)[1:]),
-        allocated=many(len(one.allocations), "allocation"),
-        allocated_here=many(len(one.allocations), "allocation"),
+        allocated=many(len(one.allocations) - one.held_slots, "allocation"),
+        allocated_here=many(len(one.allocations) - one.held_slots, "allocation"),
         waiting_here=f"{pending_count(explained)} waiting",
         used=amounts(used.nonzero()) or "nothing",
     )
@@ -96,7 +99,7 @@ def _add_allocations(made: View, context: Context, one: Application) -> None:
     slice_ = page_of(context.params.get("from", ""), len(one.allocations), ALLOCATIONS_SHOWN)
     made.begin("allocations")
     for each in islice(list(one.allocations.values()), slice_.first, slice_.end):
-        kind = "placeholder" if each.placeholder else "real"
+        kind = "held for its gang" if each.spec.slot else "placeholder" if each.placeholder else "real"
         made.add(
             "allocations",
             row_key(each.uuid),
@@ -178,20 +181,14 @@ def _add_states(made: View, context: Context, one: Application) -> None:
 def _add_gang(made: View, one: Application) -> None:
     made.begin("groups")
     made.begin("cells")
-    groups = list(one.gang.task_groups.values()) if one.gang is not None else []
+    groups = _declared_groups(one) if one.declares_gang else _placeholder_groups(one)
     made.put(has_gang__class="" if groups else "none")
     shown_cells = 0
     for group in groups[:TASK_GROUPS_SHOWN]:
-        states = _members(group)
-        said = ", ".join(f"{number} {word}" for word, number in states.items() if number)
-        made.add(
-            "groups",
-            row_key(group.name),
-            name=group.name,
-            said=said or "no members",
-            size=amounts(group.placeholder_resources.nonzero()),
-        )
-        for word, number in states.items():
+        said = ", ".join(f"{number} {word}" for word, number in group.states.items() if number)
+        said = "; ".join(part for part in (said or "no members", group.wanted) if part)
+        made.add("groups", row_key(group.name), name=group.name, said=said, size=group.size)
+        for word, number in group.states.items():
             for member in range(min(number, CELLS_SHOWN - shown_cells)):
                 made.add(
                     "cells",
@@ -200,11 +197,41 @@ def _add_gang(made: View, one: Application) -> None:
                     cell__title=f"{group.name}: {word}",
                 )
                 shown_cells += 1
-    cells = sum(sum(_members(group).values()) for group in groups) - shown_cells
+    cells = sum(sum(group.states.values()) for group in groups) - shown_cells
     left = len(groups) - TASK_GROUPS_SHOWN
     missing = [many(left, "further task group")] if left > 0 else []
     missing += [f"{many(cells, 'member')} without a cell"] if cells else []
     made.put(gang_left_out=f"and {', '.join(missing)}" if missing else "")
+
+
+class _Group(NamedTuple):
+    """A task group as it is shown."""
+
+    name: str
+    size: str
+    """Of one member."""
+    states: dict[str, int]
+    """Members by what they are."""
+    wanted: str = ""
+    """How many it needs, and where."""
+
+
+def _placeholder_groups(one: Application) -> list[_Group]:
+    groups = one.gang.task_groups.values() if one.gang is not None else ()
+    return [_Group(group.name, amounts(group.placeholder_resources.nonzero()), _members(group)) for group in groups]
+
+
+def _declared_groups(one: Application) -> list[_Group]:
+    assert one.gang is not None
+    found = []
+    for group in members_of(one):
+        declared, known = one.gang.declared[group.name], one.gang.task_groups.get(group.name)
+        resources = declared.resources or (known.placeholder_resources if known is not None else Resources())
+        waiting = max(group.min - group.held - group.allocated, group.asked - group.held, 0)
+        states = {"running": group.allocated, "held": group.held, "waiting": waiting}
+        wanted = gangs.wanted(group.min, group.max, group.level, group.domain, required=group.required)
+        found.append(_Group(group.name, amounts(resources.nonzero()) or "any size", states, wanted))
+    return found
 
 
 def _members(group: TaskGroup) -> dict[str, int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.rejected_application import RejectedApplication
+from schedulerd.core.views.gang_progress import gang_progress
 from schedulerd.daemon.admin.ui.context import Context
 from schedulerd.daemon.admin.ui.texts import NONE, amounts, count, row_key
 from schedulerd.daemon.admin.ui.view import View
@@ -23,10 +24,13 @@ STATE_KINDS = {
 
 def add_application(made: View, context: Context, one: Application) -> None:
     """Adds a row to the list `applications`."""
-    waiting = sum(group.pending for group in one.groups.values()) + one.awaiting_placeholder
+    waiting = one.pending_of_rm
     used = one.allocated.plus(one.placeholder_allocated)
     gang = ""
-    if one.gang is not None and one.gang.task_groups:
+    if one.declares_gang:
+        found = gang_progress(one)
+        gang = f"{found.placed} of {found.wanted}"
+    elif one.gang is not None and one.gang.task_groups:
         groups = one.gang.task_groups.values()
         gang = f"{sum(group.placed for group in groups)} of {sum(group.wanted for group in groups)}"
     made.add(
@@ -39,7 +43,7 @@ def add_application(made: View, context: Context, one: Application) -> None:
         queue=one.queue.written,
         queue__href=context.links.queue(one.queue.written),
         user=one.spec.user,
-        running=count(len(one.allocations)),
+        running=count(len(one.allocations) - one.held_slots),
         waiting=count(waiting),
         waiting__class="num warn" if waiting else "num",
         gang=gang or NONE,

@@ -55,7 +55,7 @@ def view(context: Context) -> Generator[None, None, View]:
         if isinstance(one, Unclaimed):
             _add_unclaimed(made, context, one)
             continue
-        kind = "placeholder" if one.placeholder else ""
+        kind = "held for a gang" if one.spec.slot else "placeholder" if one.placeholder else ""
         made.add(
             "pods",
             row_key(one.uuid),
