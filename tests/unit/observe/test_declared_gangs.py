@@ -114,6 +114,5 @@ def test_nothing_is_told_of_slots(monkeypatch: pytest.MonkeyPatch, style: str, l
     assert heard.slots() == (0, 0)
     assert heard.reasons() == ["GangGathering", *last]
     told = [one.record for one in heard.listener.events()]
-    assert "AppReservedNode" in [one.reason for one in told if one.object_id == "gang"]
     shown = [f"{one.object_id} {one.reference_id} {one.message}" for one in told]
     assert [one for one in shown if any(word in one.lower() for word in (*SLOT_KEYS, "placeholder"))] == []
