@@ -92,11 +92,6 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
         "n is kept for it",
     ),
     (
-        Reserved(RM, P, Q, "app", "slot of k", "n", Resources(memory=1), True),
-        ("APP", "app", *NOTHING, ""),
-        "for a member of its gang: n is kept for it",
-    ),
-    (
         ReservationEnded(RM, P, Q, "app", "k", "n", True, ReservationEnd.NOT_NEEDED, 5),
         ("REQUEST", "k", *NOTHING, "app"),
         "n is no longer kept for it: not needed",
