@@ -7,13 +7,15 @@ import json
 import pytest
 
 from schedulerd.core.language.facts.fact import Allocated
+from schedulerd.core.language.facts.reservations import Reserved
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import SLOT_KEYS, TASK_GROUPS_TAG
 from schedulerd.observe.metrics import Metrics
 from tests.instants import at
 from tests.unit.core import builders
 from tests.unit.core.builders import RM, Conversation, a_conversation, a_node, an_app, an_ask, of
-from tests.unit.observe.event_talk import Listener
+from tests.unit.observe.event_talk import Listener, recorded, said
 from tests.unit.observe.scrape import samples
 
 
@@ -114,6 +116,13 @@ def test_nothing_is_told_of_slots(monkeypatch: pytest.MonkeyPatch, style: str, l
     assert heard.slots() == (0, 0)
     assert heard.reasons() == ["GangGathering", *last]
     told = [one.record for one in heard.listener.events()]
-    assert "AppReservedNode" in [one.reason for one in told if one.object_id == "gang"]
     shown = [f"{one.object_id} {one.reference_id} {one.message}" for one in told]
     assert [one for one in shown if any(word in one.lower() for word in (*SLOT_KEYS, "placeholder"))] == []
+
+
+@pytest.mark.parametrize("key", ["slot of a", "slots of w"])
+def test_what_is_about_a_slot_is_said_of_its_application(key: str) -> None:
+    [told] = recorded(Reserved(RM, "default", "root.a", "gang", key, "n", Resources(memory=1), True))
+    assert (said(told)[:2], told.message) == (("APP", "gang"), "for a member of its gang: n is kept for it")
+    assert SLOT_KEYS[0] not in str(told)
+    assert SLOT_KEYS[1] not in str(told)

@@ -274,7 +274,7 @@ class Gang:
 
     def put_first(self, slots: AskGroup) -> None:
         """One of these slots has no node: they are the ones that people are told of."""
-        if next(iter(self.slot_groups), slots) is not slots:
+        if slots in self.slot_groups and next(iter(self.slot_groups)) is not slots:
             self.slot_groups = {slots: None, **self.slot_groups}
 
     def still_to_come(self, whole: Resources) -> Resources:
