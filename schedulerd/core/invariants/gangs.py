@@ -70,18 +70,31 @@ def _declared(app: Application, gang: Gang, name: str) -> Iterator[str]:
             yield f"{name} counts {group.members} members of {group.name}, there are {members[group.name]}"
     slots = [one for one in app.asks.values() if one.spec.slot]
     waiting = sum(one.pending for one in slots)
-    if not STATES[state](app, gang, waiting, members.total()):
+    if not STATES[state](app, gang, waiting):
         yield f"{name} is {state} with {waiting} slots without room and {members.total()} members"
+    if state is GangState.GATHERING:
+        yield from _slots(gang, slots, name)
     if any(not one.spec.slot for one in app.asks.values() if one.placeholder):
         yield f"{name} declares its task groups, and has placeholders of its resource manager"
 
 
-STATES: Mapping[GangState, Callable[[Application, Gang, int, int], bool]] = {
-    GangState.FORMING: lambda app, gang, waiting, members: not waiting and not app.placeholders and not members,
-    GangState.GATHERING: lambda app, gang, waiting, members: waiting > 0 and not members,
-    GangState.COMPLETE: lambda app, gang, waiting, members: not waiting and not gang_time.is_short(app, gang),
-    GangState.SHORT: lambda app, gang, waiting, members: not waiting and gang_time.is_short(app, gang),
-    GangState.GIVEN_UP: lambda app, gang, waiting, members: not waiting and not app.placeholders,
+def _slots(gang: Gang, slots: list[Ask], name: str) -> Iterator[str]:
+    """A gang that gathers has as many slots as it needs members beside those that are there."""
+    asked = Counter[str]()
+    for one in slots:
+        asked[one.spec.task_group] += one.pending + len(one.allocations)
+    for group in gang.declared.values():
+        needed = max(0, group.min - gang.task_groups[group.name].members)
+        if asked[group.name] != needed:
+            yield f"{name} has {asked[group.name]} slots of task group {group.name} and needs {needed}"
+
+
+STATES: Mapping[GangState, Callable[[Application, Gang, int], bool]] = {
+    GangState.FORMING: lambda app, gang, waiting: not waiting and not app.placeholders,
+    GangState.GATHERING: lambda app, gang, waiting: waiting > 0 and not gang.has_started,
+    GangState.COMPLETE: lambda app, gang, waiting: not waiting and not gang_time.is_short(app, gang),
+    GangState.SHORT: lambda app, gang, waiting: not waiting and gang_time.is_short(app, gang),
+    GangState.GIVEN_UP: lambda app, gang, waiting: not waiting and not app.placeholders,
 }
 
 

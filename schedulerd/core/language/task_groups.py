@@ -9,8 +9,8 @@ Amounts are those of one member, in the units of the wire.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from schedulerd.core.language import checks, reading
@@ -54,6 +54,17 @@ class DeclaredGroup:
     def level(self) -> str:
         """The level of its topology, required or preferred; '' for none."""
         return self.required_topology or self.preferred_topology
+
+
+def differ_in_counts_only(old: Sequence[DeclaredGroup], new: Sequence[DeclaredGroup]) -> bool:
+    """Whether both declare the same task groups, but for min, max and begun, which may change on a living application
+    (SEMANTICS I26)."""
+    return _without_counts(old) == _without_counts(new)
+
+
+def _without_counts(groups: Sequence[DeclaredGroup]) -> list[tuple[DeclaredGroup, Resources | None]]:
+    same = (replace(one, min=0, max=None, begun=False) for one in sorted(groups, key=lambda one: one.name))
+    return [(one, one.resources) for one in same]
 
 
 def declared(tags: Mapping[str, str]) -> tuple[DeclaredGroup, ...]:

@@ -62,6 +62,16 @@ class NodeCandidates:
         self._nodes_with: defaultdict[Rank, list[Node]] = defaultdict(list)
         """The same nodes, by the ranks of their possible victims."""
 
+    @property
+    def has_victims(self) -> bool:
+        """Whether leaf queues with possible victims are known."""
+        return bool(self._admits)
+
+    def share(self, other: NodeCandidates) -> None:
+        """The leaf queues and ranks of possible victims are those that another search for the same application and
+        priority has found. There may be fewer by now."""
+        self._admits, self._ranks = other._admits, other._ranks
+
     def consider(self, node: Node, need: Resources) -> None:
         """Adds a node on which `need` must become free."""
         self._needs[node] = need

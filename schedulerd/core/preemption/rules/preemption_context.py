@@ -285,12 +285,24 @@ class PreemptionContext:
 
 
 def _preempts_within(application: Application, ask: Ask) -> bool:
-    """Whether the ask may preempt in its own leaf: not for a part of a gang that lacks more than this one."""
+    """Whether the ask may preempt in its own leaf: not for a part of a gang that lacks more than this one. For slots
+    victims are chosen as a whole."""
     if application.queue.properties.preemption_within_queue is not WithinQueue.PRIORITY:
         return False
     return (
         not ask.spec.placeholder
+        or ask.spec.slot
         or sum(group.pending for group in application.groups.values() if group.placeholder) <= 1
+    )
+
+
+def is_closed(application: Application, group: AskGroup) -> bool:
+    """Whether the class of the group was found blocked or unschedulable."""
+    ancestors = (application, *application.queue.path_to_root)
+    return (
+        bool(group.needs)
+        and application.propagates_demand
+        and any(group.pending_class in ancestor.pending_index.blocked_by for ancestor in ancestors)
     )
 
 

@@ -126,6 +126,7 @@ def on_placed(context: StepContext, application: Application, allocation: Alloca
 def on_resized(context: StepContext, application: Application, allocation: Allocation) -> None:
     """The allocation has other amounts (SEMANTICS I17, I25). With a larger placeholder the gang may be whole."""
     if not allocation.placeholder:
+        context.partition_of(application).note_members(application)
         return
     if application.gang_alarm is not None:
         commit.keep_promise(application)

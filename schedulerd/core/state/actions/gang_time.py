@@ -13,9 +13,14 @@ from schedulerd.core.state.alarm_events import GangDeadlockTimeout, Placeholders
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.state.model.gang import Gang
+from schedulerd.core.state.nodes.own_room import exceed_all_nodes, gangs_that_hold
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import set_priority_gang
+from schedulerd.core.state.pending.gang_order import is_ahead
 from schedulerd.core.state.step_context import StepContext
+
+AT_ONCE_NS = MILLISECOND_NS
+"""After this time a gang deadlock is resolved that is certain."""
 
 _TIMED_STATES = SCHEDULABLE_STATES | {ApplicationState.COMPLETING}
 
@@ -28,6 +33,20 @@ def begin(context: StepContext, application: Application) -> None:
     if application.state is not ApplicationState.COMPLETING:
         commit.promise(context.partition_of(application), application)
     watch(context, application)
+    if application.gang is not None and application.gang.declared:
+        _resolve_at_once(context, context.partition_of(application))
+
+
+def _resolve_at_once(context: StepContext, partition: Partition) -> None:
+    """If the gangs that hold room cannot all be complete, the first of them is checked for a deadlock at once."""
+    holding = gangs_that_hold(partition)
+    if len(holding) > 1 and exceed_all_nodes(partition, holding):
+        first = holding[0]
+        for one in holding:
+            first = one if is_ahead(one, first) else first
+        assert first.gang is not None
+        context.cluster.alarms.cancel(first.gang.deadlock_alarm)
+        watch(context, first, AT_ONCE_NS)
 
 
 def review(context: StepContext, partition: Partition) -> None:
@@ -39,8 +58,7 @@ def review(context: StepContext, partition: Partition) -> None:
         assert gang is not None
         if is_complete(application):
             gang.was_complete = True
-            if gang.state is GangState.GATHERING:
-                gang.enter(GangTrigger.COMPLETE)
+            note_complete(context, application)
             end(context, application)
         elif application.gang_alarm is None and gang.has_idle and needs_time(application):
             begin(context, application)
@@ -51,6 +69,15 @@ def review(context: StepContext, partition: Partition) -> None:
             gang.enter(GangTrigger.REPAIR)
             application.rekey()
         _watch_idle(context, application, gang)
+
+
+def note_complete(context: StepContext, application: Application) -> None:
+    """Nothing that is held or allocated is missing any longer to a gang that gathers, if so."""
+    gang = application.gang
+    if gang is not None and gang.state is GangState.GATHERING and is_complete(application):
+        gang.enter(GangTrigger.COMPLETE)
+        gang.gave_back = 0
+        tell_if_complete(context, application)  # the last member may have got its node elsewhere
 
 
 def is_short(application: Application, gang: Gang) -> bool:
@@ -121,9 +148,20 @@ def watch(context: StepContext, application: Application, patience_ns: int = 0) 
     timeouts, gang = context.cluster.timeouts, application.gang
     assert gang is not None
     if timeouts.gang_deadlock_timeout_ns:
-        patience_ns = patience_ns or min(timeouts.gang_deadlock_timeout_ns, timeout_ns(timeouts, application) // 2)
+        patience_ns = patience_ns or _patience_ns(context, application)
         alarm = context.cluster.alarms.set(context.now_ns + patience_ns, GangDeadlockTimeout(application))
         gang.deadlock_alarm = alarm
+
+
+def _patience_ns(context: StepContext, application: Application) -> int:
+    timeouts, gang = context.cluster.timeouts, application.gang
+    most_ns = min(timeouts.gang_deadlock_timeout_ns, timeout_ns(timeouts, application) // 2)
+    if gang is not None and gang.declared:
+        partition = context.partition_of(application)
+        holding = gangs_that_hold(partition)
+        if len(holding) > 1 and exceed_all_nodes(partition, holding):
+            return min(most_ns, timeouts.reservation_delay_ns) or 1
+    return most_ns
 
 
 def end(context: StepContext, application: Application) -> None:

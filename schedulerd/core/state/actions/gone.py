@@ -74,7 +74,7 @@ def _is_asked_again(application: Application) -> bool:
     """Whether slots that are lost are asked for again: until the first member is allocated."""
     gang = application.gang
     assert gang is not None
-    if gang.state is GangState.COMPLETE and not application.has_run:
+    if gang.state is GangState.COMPLETE and not gang.has_started:
         gang.enter(GangTrigger.LOSE)
     return gang.state is GangState.GATHERING
 

@@ -221,17 +221,24 @@ def hold_singly(context: StepContext, partition: Partition, application: Applica
     if chosen:
         gang.bound_ns = context.now_ns
         partition.bound_gangs[application] = None
-    gang.all_or_none = ()
-    update_pending_classes(partition, application)
-    partition.touch(application.queue)
+    gather_singly(partition, application)
     return True
 
 
+def gather_singly(partition: Partition, application: Application) -> None:
+    """The slots are held one by one from now on, on any node that takes them."""
+    assert application.gang is not None
+    application.gang.all_or_none = ()
+    update_pending_classes(partition, application)
+    partition.touch(application.queue)
+
+
 def hold_together(context: StepContext, partition: Partition, application: Application) -> bool:
-    """A reservation for a slot was in vain: the gang is tried as a whole again, in any domain, if it holds nothing."""
+    """A reservation for a slot was in vain: the gang is tried as a whole again, in any domain, if it holds nothing and
+    nothing is being preempted for it."""
     gang = application.gang
     assert gang is not None
-    if application.allocations:
+    if application.placeholders or any(one.is_entitled for one in application.reservations):
         return False
     for reservation in list(application.reservations):
         reservations.end(context, reservation, ReservationEnd.NOT_NEEDED)

@@ -19,19 +19,18 @@ from schedulerd.core.language.lifecycles import GangState, GangTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import MINUTE_NS
 from schedulerd.core.language.task_groups import SLOT_KEY_PREFIX, DeclaredGroup
-from schedulerd.core.state.actions import application_states, gone, releases, slot_room
+from schedulerd.core.state.actions import application_states, gang_time, gone, releases, slot_room
 from schedulerd.core.state.alarm_events import GangRequeued
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.gang import Gang
+from schedulerd.core.state.model.gang import UNBEGUN, Gang
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import update_groups, update_pending_classes
 from schedulerd.core.state.step_context import StepContext
 
 REQUEUE_FIRST_NS, REQUEUE_MOST_NS = MINUTE_NS, 30 * MINUTE_NS
 
-_UNBEGUN = (GangState.FORMING, GangState.GATHERING)
 _WITHOUT_PREDICATES = {PREDICATES_TAG: NO_PREDICATES}
 """The RM is asked about the member, when it takes the room of the slot."""
 
@@ -45,6 +44,7 @@ def declare(
     gang.state = GangState.FORMING
     gang.first_asked_ns = context.now_ns
     if any(one.begun for one in groups):
+        gang.has_started = True
         gang.enter(GangTrigger.RECOVER)
     else:
         review(context, partition, application)
@@ -59,13 +59,33 @@ def least(groups: Iterable[DeclaredGroup]) -> Resources:
     return total
 
 
-def review(context: StepContext, partition: Partition, application: Application) -> None:
-    """Members of the gang were asked for or withdrawn: its slots are those of the members that come first."""
+def change(
+    context: StepContext, partition: Partition, application: Application, groups: Sequence[DeclaredGroup]
+) -> None:
+    """The RM declares the same task groups with another min or max (SEMANTICS I26)."""
     gang = application.gang
-    if gang is None or gang.state not in _UNBEGUN or gang.requeue_alarm is not None:
+    if gang is None or not gang.declared:  # its RM asks for placeholders
+        return
+    gang.declared = {one.name: one for one in groups}
+    partition.note_members(application)
+    if gang.state is GangState.COMPLETE:
+        if not gang.has_started and any(gang.lacking(one) > 0 for one in groups if one.resources is not None):
+            gang.enter(GangTrigger.LOSE)
+            review(context, partition, application)
+        else:
+            give_up_needless(context, partition, application)
+    update_groups(partition, application, placeholders=False)
+
+
+def review(context: StepContext, partition: Partition, application: Application) -> None:
+    """Members of the gang were asked for or withdrawn, are there or gone: its slots are those of the members that come
+    first, beside those that are there."""
+    gang = application.gang
+    if gang is None or gang.state not in UNBEGUN or gang.requeue_alarm is not None:
         return
     is_formed = all(
-        group.resources is not None or _asked(application, name) >= group.min for name, group in gang.declared.items()
+        group.resources is not None or _asked(application, name) >= gang.missing(group)
+        for name, group in gang.declared.items()
     )
     if gang.state is GangState.FORMING:
         if not is_formed:
@@ -75,15 +95,13 @@ def review(context: StepContext, partition: Partition, application: Application)
         gang.enter(GangTrigger.UNFORM)
         gang.domains.clear()
     wanted = (
-        [slot for name, group in gang.declared.items() for slot in _slots(application, name, group)]
-        if is_formed
-        else []
+        [slot for group in gang.declared.values() for slot in _slots(application, gang, group)] if is_formed else []
     )
     keys = {slot.allocation_key for slot in wanted}
     for ask in [one for one in application.asks.values() if one.spec.slot and one.key not in keys]:
         _end(context, partition, application, ask)
     if is_formed:
-        total = Resources()
+        total = gang.held.minus(application.placeholder_allocated)  # members that are there
         for slot in wanted:
             total.add(slot.resources.items(), slot.max_allocations)
         application.gang_total = total
@@ -93,6 +111,8 @@ def review(context: StepContext, partition: Partition, application: Application)
             partition.touch(application.queue)
     for slot in wanted:
         _ask(context, partition, application, slot)
+    if is_formed and not wanted:
+        update_groups(partition, application, placeholders=False)  # they were not admitted while the gang was forming
     if application.gang_alarm is not None:  # what was promised was for the slots of before
         commit.end_promise(partition, application)
         commit.promise(partition, application)
@@ -105,7 +125,7 @@ def requeue(context: StepContext, partition: Partition, application: Application
     gang.enter(GangTrigger.REQUEUE)
     gang.domains.clear()
     delay_ns = min(REQUEUE_FIRST_NS << min(gang.requeued, 10), REQUEUE_MOST_NS)
-    gang.requeued += 1
+    gang.requeued, gang.gave_back = gang.requeued + 1, 0
     gang.requeue_alarm = context.cluster.alarms.set(context.now_ns + delay_ns, GangRequeued(application))
     _end_all(context, partition, application)
 
@@ -117,12 +137,18 @@ def on_requeued(context: StepContext, application: Application) -> None:
     review(context, context.partition_of(application), application)
 
 
-def on_member_there(context: StepContext, partition: Partition, application: Application) -> None:
-    """The RM reports an allocation of a task group: the gang has begun already."""
+def give_up_needless(context: StepContext, partition: Partition, application: Application) -> None:
+    """The RM reports a member that it got elsewhere, or the gang needs fewer: slots of a complete gang that no member
+    is needed for are given back."""
     gang = application.gang
-    if gang is not None and gang.state in _UNBEGUN:
-        gang.enter(GangTrigger.RECOVER)
-        _end_all(context, partition, application)
+    if gang is None or gang.state is not GangState.COMPLETE:
+        return
+    for group in gang.declared.values():
+        task_group = gang.task_group(group.name)
+        for slot in task_group.oldest(max(0, -gang.lacking(group))):
+            releases.request_release(
+                context, partition, slot, ReleaseCause.UNUSED, f"{slot.key} is not needed any longer"
+            )
 
 
 def drop_declaration(context: StepContext, partition: Partition, application: Application) -> None:
@@ -147,11 +173,14 @@ def _end_all(context: StepContext, partition: Partition, application: Applicatio
 def finish(context: StepContext, partition: Partition) -> None:
     """At the end of a step: slots follow the members that are asked for; those that were to be released are gone, and
     their members are allocated; and gangs that hold nothing may look in other domains."""
+    for application in partition.gangs_touched:  # before members that have just taken their slots are counted as there
+        gang_time.note_complete(context, application)
     if partition.gangs_to_review:
         to_review, partition.gangs_to_review = partition.gangs_to_review, {}
         for application in to_review:
             if partition.applications.get(application.application_id) is application:
                 review(context, partition, application)
+                gang_time.note_complete(context, application)
     while partition.slots_leaving:
         leaving, partition.slots_leaving = partition.slots_leaving, {}
         batches: dict[tuple[Application, TerminationType, str], list[Allocation]] = {}
@@ -169,26 +198,28 @@ def _asked(application: Application, name: str) -> int:
     return sum(group.pending for group in groups if group.task_group == name and not group.placeholder)
 
 
-def _slots(application: Application, name: str, group: DeclaredGroup) -> Iterator[NewAsk]:
+def _slots(application: Application, gang: Gang, group: DeclaredGroup) -> Iterator[NewAsk]:
     """The slots of a task group, as asks."""
+    name, left = group.name, gang.missing(group)
     if group.resources is not None:
+        if not left:
+            return
         yield NewAsk(
             application.application_id,
             SLOT_KEY_PREFIX + name,
             group.resources,
             application.partition_name,
-            group.min,
+            left,
             tags=_WITHOUT_PREDICATES,
             task_group=name,
             placeholder=True,
             slot=True,
         )
         return
-    left = group.min
     members = [
         ask for one in application.groups.values() if one.task_group == name and not one.placeholder for ask in one
     ]
-    for ask in islice(sorted(members, key=_order), group.min):
+    for ask in islice(sorted(members, key=_order), left):
         count = min(left, ask.pending)
         if count:
             yield replace(
@@ -210,7 +241,8 @@ def _order(ask: Ask) -> tuple[int, int, int]:
 def _ask(context: StepContext, partition: Partition, application: Application, spec: NewAsk) -> None:
     known = application.asks.get(spec.allocation_key)
     if known is not None:
-        if known.spec == spec:
+        if replace(known.spec, max_allocations=spec.max_allocations) == spec:
+            _change_count(context, partition, application, known, spec)
             return
         _end(context, partition, application, known)
     ask = Ask(spec, slot_room.request_class(partition, application, spec), partition.next_serial(), context.now_ns)
@@ -220,13 +252,36 @@ def _ask(context: StepContext, partition: Partition, application: Application, s
     context.emit(releases.ask_added(application, ask, spec.max_allocations))
 
 
+def _change_count(context: StepContext, partition: Partition, application: Application, ask: Ask, spec: NewAsk) -> None:
+    """More or fewer of equal slots are needed. What is held stays, as far as it is needed."""
+    change, ask.spec = spec.max_allocations - ask.pending - len(ask.allocations), spec
+    ask.placed = len(ask.allocations)  # those that are gone were not needed
+    if change > 0:
+        commit.demand(partition, application, ask, change)
+        context.emit(releases.ask_added(application, ask, change))
+    elif change < 0:
+        message, withdrawn = f"{-change} of {ask.key} are not needed any longer", min(ask.pending, -change)
+        if withdrawn:
+            cause = WithdrawCause.UPDATED
+            releases.withdraw_ask(context, partition, application, ask, cause, None, message, count=withdrawn)
+        newest = list(islice(reversed(ask.allocations.values()), -change - withdrawn))
+        _give_back(context, partition, application, newest, message)
+        ask.placed -= len(newest)  # so that those which are left are asked for again when they are lost
+
+
 def _end(context: StepContext, partition: Partition, application: Application, ask: Ask) -> None:
     """The slots of this ask are not needed any longer; what they hold is given back at once."""
     message = f"{ask.key} is not needed any longer"
     releases.withdraw_ask(context, partition, application, ask, WithdrawCause.UPDATED, None, message)
-    held = list(ask.allocations.values())
+    _give_back(context, partition, application, list(ask.allocations.values()), message)
+    application.asks.pop(ask.key, None)
+
+
+def _give_back(
+    context: StepContext, partition: Partition, application: Application, held: Iterable[Allocation], message: str
+) -> None:
     for allocation in held:
         releases.request_release(context, partition, allocation, ReleaseCause.UNUSED, message)
         termination, _ = partition.slots_leaving.pop(allocation)
+        allocation.ask_again_when_gone = False
         gone.finish(context, application, [allocation], termination, confirm=False, message=message)
-    application.asks.pop(ask.key, None)

@@ -13,6 +13,7 @@ from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.ledger import commit_room, placeholders
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.gang import UNBEGUN
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import dequeue, enqueue, update_groups, update_pending_classes
@@ -340,6 +341,10 @@ def _count_member(partition: Partition, allocation: Allocation, change: int) -> 
         return
     was_full = gang.is_full(name)
     gang.task_group(name).members += change
+    if gang.state in UNBEGUN:
+        partition.note_members(allocation.application)
+    elif change > 0:
+        gang.has_started = True
     if gang.is_full(name) is not was_full:
         update_groups(partition, allocation.application, placeholders=False)
 

@@ -23,6 +23,9 @@ from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import RequestClass
 
+UNBEGUN = frozenset({GangState.FORMING, GangState.GATHERING})
+"""States of a gang that declares its task groups, and that has not been complete yet."""
+
 
 class TaskGroup:
     """The interchangeable members of a gang, with counts of their placeholders."""
@@ -169,6 +172,8 @@ class Gang:
         "domains",
         "first_asked_ns",
         "fits",
+        "gave_back",
+        "has_started",
         "held",
         "idle_alarm",
         "idle_since_ns",
@@ -190,6 +195,10 @@ class Gang:
         """By task group with a required topology: the node selector of the domain that was chosen for it."""
         self.state: GangState | None = None
         """None if its RM asks for placeholders."""
+        self.has_started = False
+        """Whether a member was allocated since the gang was complete, or before it was declared."""
+        self.gave_back = 0
+        """How often it gave back what it held for another gang, since it was complete or requeued."""
         self.requeue_alarm: Alarm | None = None
         """Rings when it may gather again, after its time was over."""
         self.requeued = 0
@@ -241,6 +250,15 @@ class Gang:
     def waits(self) -> bool:
         """Whether its real asks wait: for placeholders, or for further members."""
         return self.pending > 0 or self.state is GangState.FORMING
+
+    def missing(self, group: DeclaredGroup) -> int:
+        """How many members the task group needs beside those that are there."""
+        return max(0, group.min - self.task_group(group.name).members)
+
+    def lacking(self, group: DeclaredGroup) -> int:
+        """How many members or slots the task group needs beside those that it has; negative if it has too many."""
+        of = self.task_group(group.name)
+        return group.min - of.members - of.awaiting_placeholder - of.idle
 
     def is_full(self, name: str) -> bool:
         """Whether a task group has as many members as it may have, with those that are about to take a slot."""
