@@ -11,13 +11,24 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.commands import NewApplication, NodeAction
 from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, Fact, Released, ReleaseRequested
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
 from tests.loops import each_seed
-from tests.unit.core.builders import Conversation, a_node, a_partition_spec, a_scheduler, an_app, an_ask, of
+from tests.unit.core.builders import (
+    Conversation,
+    a_node,
+    a_partition_spec,
+    a_queue_spec,
+    a_root,
+    a_scheduler,
+    an_app,
+    an_ask,
+    an_existing,
+    of,
+)
 
 STEPS = 60
 
@@ -28,15 +39,21 @@ class Gangs:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.talk = Conversation(a_scheduler())
-        self.talk.register(replace(a_partition_spec(), topology=(("rack", "r"),)))
+        guaranteed = {"memory": self.random.choice((0, 30, 100))}
+        root = a_root(a_queue_spec("a", guaranteed=guaranteed), a_queue_spec("b"))
+        self.talk.register(replace(a_partition_spec(root), topology=(("rack", "r"),)))
         self.talk.connect()
-        self.talk.apps(an_app())
+        self.talk.apps(an_app("app", "root.b"))
         self.nodes: dict[str, int] = {}
         self.rack_of: dict[str, str] = {}
         self.groups: dict[str, list[dict[str, Any]]] = {}
         self.styles: dict[str, str] = {}
         self.members: dict[str, dict[str, str]] = defaultdict(dict)
         """By gang: its keys, and their task groups."""
+        self.foreign: dict[str, dict[str, str]] = defaultdict(dict)
+        """By gang: UUIDs of members that somebody else has bound, and their task groups."""
+        self.bound_to_domain: set[str] = set()
+        """Gangs of which a member that somebody else has bound says in which rack the others have to be."""
         self.allocated: dict[str, dict[str, str]] = defaultdict(dict)
         """By application: UUIDs, and their keys."""
         self.started: set[str] = set()
@@ -73,17 +90,47 @@ class Gangs:
             for at in range(random.randint(1, 2))
         ]
         self.groups[name], self.styles[name] = groups, random.choice(("Soft", "Hard", "Requeue"))
-        self.hear(
-            self.talk.apps(
-                an_app(
-                    name,
-                    "root.a",
-                    tags={TASK_GROUPS_TAG: json.dumps(groups)},
-                    gang_style=self.styles[name],
-                    execution_timeout_ms=60_000,
-                )
-            )
-        )
+        if random.random() < 0.05 and not any("required" in one.get("topology", {}) for one in groups):
+            groups[0]["begun"] = True
+            self.started.add(name)
+        self.hear(self.talk.apps(self.declaration(name)))
+
+    def declaration(self, name: str) -> NewApplication:
+        tags = {TASK_GROUPS_TAG: json.dumps(self.groups[name])}
+        style = self.styles[name]
+        return an_app(name, "root.a", tags=tags, gang_style=style, execution_timeout_ms=60_000)
+
+    def change_counts(self) -> None:
+        """Min and max of a task group change."""
+        if self.alive():
+            name = self.random.choice(self.alive())
+            group = self.random.choice(self.groups[name])
+            group["min"] = self.random.randint(1, 4)
+            if self.random.random() < 0.5:
+                group["max"] = self.random.randint(group["min"], 6)
+            else:
+                group.pop("max", None)
+            self.hear(self.talk.apps(self.declaration(name)))
+
+    def bind_elsewhere(self) -> None:
+        """Somebody else binds a member."""
+        names, model = self.alive(), self.talk.model()
+        nodes = [node for node in sorted(self.nodes) if model.nodes[node].available["memory"] >= 10]
+        if names and nodes:
+            name, node = self.random.choice(names), self.random.choice(nodes)
+            group = self.random.choice(self.groups[name])["name"]
+            keys = [key for key, one in self.members[name].items() if one == group]
+            key = self.random.choice([*keys, self.next("f")])
+            if key not in self.allocated[name].values():
+                uuid = self.next("u")
+                self.foreign[name][uuid] = group
+                if any("required" in one.get("topology", {}) for one in self.groups[name]):
+                    self.bound_to_domain.add(name)
+                self.members[name].pop(key, None)
+                attributes = {"r": self.rack_of[node]}
+                one = an_existing(uuid, key, name, 10, task_group=group)
+                update = a_node(node, None, one, action=NodeAction.UPDATE, attributes=attributes)
+                self.hear(self.talk.nodes(update))
 
     def alive(self) -> list[str]:
         return [name for name in self.groups if name not in self.ended]
@@ -98,7 +145,8 @@ class Gangs:
             group = self.random.choice(self.groups[name])
             key = self.next("m")
             size = 10 if "resources" in group else self.random.choice((10, 10, 20))
-            asks.append(an_ask(key, size, 1, name, task_group=group["name"]))
+            may_preempt = self.random.random() < 0.9
+            asks.append(an_ask(key, size, 1, name, task_group=group["name"], allow_preempt_other=may_preempt))
             self.members[name][key] = group["name"]
         self.hear(self.talk.asks(*asks))
 
@@ -148,7 +196,8 @@ class Gangs:
         """All members of a task group that are there are in one rack, if it requires that, but for those of a gang that
         resumed without it."""
         for group in self.groups.get(fact.application_id, ()):
-            if group["name"] == fact.task_group and "required" in group.get("topology", {}):
+            is_required = group["name"] == fact.task_group and "required" in group.get("topology", {})
+            if is_required and fact.application_id not in self.bound_to_domain:
                 there = self.talk.model().applications[fact.application_id].allocations.values()
                 racks = {one.node.attributes["r"] for one in there if one.spec.task_group == fact.task_group}
                 assert len(racks) == 1 or fact.application_id in self.resumed, f"{fact} in {racks}"
@@ -163,23 +212,28 @@ class Gangs:
                     self.resumed.add(fact.application_id)
                 case ApplicationChanged(state=ApplicationState.FAILED | ApplicationState.COMPLETED):
                     self.ended.add(fact.application_id)
+                case Allocated(slot=False, recovered=True):
+                    self.allocated[fact.application_id][fact.uuid] = fact.allocation_key
                 case Allocated(slot=False):
                     new[fact.application_id].append(fact.allocation_key)
                     self.allocated[fact.application_id][fact.uuid] = fact.allocation_key
                     self.check_topology(fact)
                 case Released(slot=False):
                     self.allocated[fact.application_id].pop(fact.uuid, None)
+                    self.foreign[fact.application_id].pop(fact.uuid, None)
         for name, keys in new.items():
             if name in self.groups and name not in self.started | self.resumed:
                 self.started.add(name)
                 for group in self.groups[name]:
-                    got = sum(self.members[name].get(key) == group["name"] for key in keys)
+                    there = sum(self.members[name].get(key) == group["name"] for key in keys)
+                    foreign = sum(one == group["name"] for one in self.foreign[name].values())
                     asked_for = sum(one == group["name"] for one in self.members[name].values())
-                    assert got >= min(group["min"], asked_for), f"{name} starts with {keys}"
-                    assert "resources" in group or got >= group["min"], f"{name} starts with {keys}"
+                    assert there + foreign >= min(group["min"], asked_for + foreign), f"{name} starts with {keys}"
+                    assert "resources" in group or there + foreign >= group["min"], f"{name} starts with {keys}"
         for one in asked:
             assert not one.allocation_key.startswith("slot of"), one
             self.allocated[one.application_id].pop(one.uuid, None)
+            self.foreign[one.application_id].pop(one.uuid, None)
             self.hear(self.talk.release(application_id=one.application_id, uuid=one.uuid, termination=one.termination))
 
 
@@ -198,6 +252,8 @@ def test_gangs_start_as_a_whole(seed: int) -> None:
         *[gangs.end_some] * 6,
         gangs.remove_gang,
         *[gangs.wait] * 3,
+        gangs.bind_elsewhere,
+        gangs.change_counts,
     ]
     for _ in range(STEPS):
         gangs.random.choice(actions)()
@@ -207,12 +263,13 @@ def test_gangs_start_as_a_whole(seed: int) -> None:
     gangs.hear(gangs.talk.sleep(31 * 60 * SECOND_NS))
     gangs.schedule()
     for name in gangs.alive():
-        counts = [sum(one == group["name"] for one in gangs.members[name].values()) for group in gangs.groups[name]]
+        known = [*gangs.members[name].values(), *gangs.foreign[name].values()]
+        counts = [sum(one == group["name"] for one in known) for group in gangs.groups[name]]
         has_enough = all(
             "resources" in group or count >= group["min"]
             for group, count in zip(gangs.groups[name], counts, strict=True)
         )
-        if has_enough and any(counts):
+        if has_enough and gangs.members[name] and name not in gangs.bound_to_domain:
             assert name in gangs.started | gangs.resumed, f"{name} waits, though there is room"
     for name in gangs.alive():
         gangs.hear(gangs.talk.remove(name))

@@ -183,6 +183,18 @@ def _keep_in_domain(partition: Partition, application: Application, name: str) -
             ask.request_class = request_class(partition, application, ask.spec)
 
 
+def stay_with(partition: Partition, member: Allocation) -> None:
+    """The task group of this member is in the domain of its node, if it has to be in one and has none yet."""
+    gang, name = member.application.gang, member.spec.task_group
+    assert gang is not None
+    level = gang.declared[name].required_topology
+    attribute = partition.spec.topology_attribute(level) if level and name not in gang.domains else None
+    value = member.node.attributes.get(attribute) if attribute is not None else None
+    if attribute is not None and value is not None:
+        gang.domains[name] = selector([Expression(attribute, Operator.IN, (value,))])
+        _keep_in_domain(partition, member.application, name)
+
+
 def request_class(partition: Partition, application: Application, spec: NewAsk) -> RequestClass:
     """The request class of an ask of the application: within the domain of its task group, if that has to be in
     one."""
@@ -242,7 +254,7 @@ def hold_together(context: StepContext, partition: Partition, application: Appli
         return False
     for reservation in list(application.reservations):
         reservations.end(context, reservation, ReservationEnd.NOT_NEEDED)
-    gang.domains.clear()
+    gang.forget_domains()
     asks = [ask for ask in application.asks.values() if ask.spec.slot]
     gang.all_or_none = tuple((partition.request_class_of(ask.spec), ask.pending) for ask in asks)
     for ask in asks:
@@ -261,13 +273,15 @@ def free_from_domains(context: StepContext, partition: Partition) -> None:
     partition.domains_looked_at = partition.capacity_changes
     for application in partition.gangs_touched:
         gang = application.gang
-        if gang is not None and gang.domains and gang.all_or_none and gang.state is GangState.GATHERING:
+        if gang is None or not gang.domains or not gang.all_or_none or gang.state is not GangState.GATHERING:
+            continue
+        if gang.may_change_domain:
             hold_together(context, partition, application)
     if not is_other and not partition.freed_nodes:
         return
     for application in list(partition.bound_gangs):
         gang = application.gang
-        if gang is None or gang.state is not GangState.GATHERING or not gang.domains:
+        if gang is None or gang.state is not GangState.GATHERING or not gang.may_change_domain:
             del partition.bound_gangs[application]
         elif is_other or context.now_ns >= gang.bound_ns + context.cluster.timeouts.reservation_delay_ns:
             hold_together(context, partition, application)

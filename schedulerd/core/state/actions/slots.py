@@ -23,7 +23,7 @@ from schedulerd.core.state.actions import application_states, gang_time, gone, r
 from schedulerd.core.state.alarm_events import GangRequeued
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
-from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.state.model.gang import UNBEGUN, Gang
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import update_groups, update_pending_classes
@@ -69,11 +69,7 @@ def change(
     gang.declared = {one.name: one for one in groups}
     partition.note_members(application)
     if gang.state is GangState.COMPLETE:
-        if not gang.has_started and any(gang.lacking(one) > 0 for one in groups if one.resources is not None):
-            gang.enter(GangTrigger.LOSE)
-            review(context, partition, application)
-        else:
-            give_up_needless(context, partition, application)
+        _give_up_needless(context, partition, application, gang)
     update_groups(partition, application, placeholders=False)
 
 
@@ -81,7 +77,12 @@ def review(context: StepContext, partition: Partition, application: Application)
     """Members of the gang were asked for or withdrawn, are there or gone: its slots are those of the members that come
     first, beside those that are there."""
     gang = application.gang
-    if gang is None or gang.state not in UNBEGUN or gang.requeue_alarm is not None:
+    if gang is None or gang.requeue_alarm is not None:
+        return
+    may_lose = gang.state is GangState.COMPLETE and not gang.has_started and application.state in SCHEDULABLE_STATES
+    if may_lose and any(gang.lacking(one) > 0 for one in gang.declared.values() if one.resources is not None):
+        gang.enter(GangTrigger.LOSE)
+    if gang.state not in UNBEGUN:
         return
     is_formed = all(
         group.resources is not None or _asked(application, name) >= gang.missing(group)
@@ -93,7 +94,7 @@ def review(context: StepContext, partition: Partition, application: Application)
         gang.enter(GangTrigger.FORM)
     elif not is_formed:
         gang.enter(GangTrigger.UNFORM)
-        gang.domains.clear()
+        gang.forget_domains()
     wanted = (
         [slot for group in gang.declared.values() for slot in _slots(application, gang, group)] if is_formed else []
     )
@@ -123,7 +124,7 @@ def requeue(context: StepContext, partition: Partition, application: Application
     gang = application.gang
     assert gang is not None
     gang.enter(GangTrigger.REQUEUE)
-    gang.domains.clear()
+    gang.forget_domains()
     delay_ns = min(REQUEUE_FIRST_NS << min(gang.requeued, 10), REQUEUE_MOST_NS)
     gang.requeued, gang.gave_back = gang.requeued + 1, 0
     gang.requeue_alarm = context.cluster.alarms.set(context.now_ns + delay_ns, GangRequeued(application))
@@ -137,12 +138,17 @@ def on_requeued(context: StepContext, application: Application) -> None:
     review(context, context.partition_of(application), application)
 
 
-def give_up_needless(context: StepContext, partition: Partition, application: Application) -> None:
-    """The RM reports a member that it got elsewhere, or the gang needs fewer: slots of a complete gang that no member
-    is needed for are given back."""
-    gang = application.gang
-    if gang is None or gang.state is not GangState.COMPLETE:
-        return
+def on_member_there(context: StepContext, partition: Partition, member: Allocation) -> None:
+    """The RM reports an allocation of a task group: its domain is that of the group, and it needs no slot."""
+    application, gang = member.application, member.application.gang
+    if gang is not None and member.spec.task_group in gang.declared:
+        slot_room.stay_with(partition, member)
+        if gang.state is GangState.COMPLETE:
+            _give_up_needless(context, partition, application, gang)
+
+
+def _give_up_needless(context: StepContext, partition: Partition, application: Application, gang: Gang) -> None:
+    """Slots that a complete gang does not need any longer are given back."""
     for group in gang.declared.values():
         task_group = gang.task_group(group.name)
         for slot in task_group.oldest(max(0, -gang.lacking(group))):

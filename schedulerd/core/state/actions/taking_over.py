@@ -83,7 +83,7 @@ def take_over_one(context: StepContext, application: Application, node: Node, ex
     if is_placeholder:
         slots.drop_declaration(context, partition, application)
     elif existing.task_group:
-        slots.give_up_needless(context, partition, application)
+        slots.on_member_there(context, partition, allocation)
     for queue in application.queue.path_to_root:
         relief_time.watch(context, partition, queue)
     application_states.on_placed(context, application, allocation)

@@ -13,7 +13,6 @@ from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.ledger import commit_room, placeholders
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.gang import UNBEGUN
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import dequeue, enqueue, update_groups, update_pending_classes
@@ -58,6 +57,8 @@ def allocate(partition: Partition, application: Application, ask: Ask, node: Nod
     dequeue(partition, application, ask, 1)
     if allocation.placeholder:
         placeholders.has(partition, application, allocation, was_pending=True)
+    elif application.gang is not None:
+        application.gang.has_started = True
     rekey(application)
     return allocation
 
@@ -189,6 +190,8 @@ def allocate_swapped(partition: Partition, application: Application, ask: Ask, n
     """Allocates an ask whose placeholder is gone; the room was held for it, and it is not pending."""
     allocation = Allocation(uuid, application, ask, node, ask.spec, ask.request_class)
     _bind(partition, allocation, was_pending=False)
+    assert application.gang is not None
+    application.gang.has_started = True
     rekey(application)
     return allocation
 
@@ -341,10 +344,8 @@ def _count_member(partition: Partition, allocation: Allocation, change: int) -> 
         return
     was_full = gang.is_full(name)
     gang.task_group(name).members += change
-    if gang.state in UNBEGUN:
+    if not gang.has_started:
         partition.note_members(allocation.application)
-    elif change > 0:
-        gang.has_started = True
     if gang.is_full(name) is not was_full:
         update_groups(partition, allocation.application, placeholders=False)
 

@@ -196,7 +196,8 @@ class Gang:
         self.state: GangState | None = None
         """None if its RM asks for placeholders."""
         self.has_started = False
-        """Whether a member was allocated since the gang was complete, or before it was declared."""
+        """Whether a real ask of the application was allocated, other than by its RM alone, or ran before the gang was
+        declared: from then on slots that are lost are not asked for again."""
         self.gave_back = 0
         """How often it gave back what it held for another gang, since it was complete or requeued."""
         self.requeue_alarm: Alarm | None = None
@@ -259,6 +260,15 @@ class Gang:
         """How many members or slots the task group needs beside those that it has; negative if it has too many."""
         of = self.task_group(group.name)
         return group.min - of.members - of.awaiting_placeholder - of.idle
+
+    @property
+    def may_change_domain(self) -> bool:
+        """Whether a domain was chosen for a task group that has no member there."""
+        return any(not self.task_group(name).members for name in self.domains)
+
+    def forget_domains(self) -> None:
+        """Other domains may be chosen for task groups without members."""
+        self.domains = {name: domain for name, domain in self.domains.items() if self.task_group(name).members}
 
     def is_full(self, name: str) -> bool:
         """Whether a task group has as many members as it may have, with those that are about to take a slot."""
