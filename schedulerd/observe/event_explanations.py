@@ -50,7 +50,9 @@ def _request(fact: Any, reason: str, message: str, resources: Mapping[str, int] 
     return _about(SI.REQUEST, fact.allocation_key, reason, message, application_id, resources, application_id)
 
 
-def _application(fact: g.GangCompleted | g.GangTimedOut | g.GangGaveWay, reason: str, message: str) -> Record:
+def _application(
+    fact: g.GangCompleted | g.GangTimedOut | g.GangGaveWay | g.GangBelowMin, reason: str, message: str
+) -> Record:
     return _about(SI.APP, fact.application_id, reason, message, group=fact.queue)
 
 
@@ -114,6 +116,11 @@ def _gang_gave_way(fact: g.GangGaveWay) -> Record:
     return _application(fact, "GangGaveWay", message)
 
 
+def _gang_below_min(fact: g.GangBelowMin) -> Record:
+    end = "its application fails" if fact.fails else "it goes on without them"
+    return _application(fact, "GangBelowMin", f"{fact.reason}; {end}")
+
+
 def _swap_refused(fact: g.SwapRefused) -> Record:
     message = (
         f"{fact.reason}; it continues as an ordinary request, and {fact.placeholders} placeholders of task group "
@@ -169,6 +176,7 @@ EXPLANATIONS: Mapping[type, Callable[[Any], Record | None]] = {
     g.GangCompleted: _gang_completed,
     g.GangTimedOut: _gang_timed_out,
     g.GangGaveWay: _gang_gave_way,
+    g.GangBelowMin: _gang_below_min,
     g.SwapRefused: _swap_refused,
     r.Reserved: _reserved,
     r.ReservationEnded: _reservation_ended,

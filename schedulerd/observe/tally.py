@@ -131,6 +131,7 @@ class Tally:
             g.GangCompleted: self._gang_completed,
             g.GangTimedOut: self._gang_timed_out,
             g.GangGaveWay: self._gang_gave_way,
+            g.GangBelowMin: _nothing_to_count,
             g.SwapRefused: _nothing_to_count,
             f.Released: self._released,
             f.ReleaseIgnored: self._release_ignored,

@@ -90,7 +90,7 @@ class Gangs:
             for at in range(random.randint(1, 2))
         ]
         self.groups[name], self.styles[name] = groups, random.choice(("Soft", "Hard", "Requeue"))
-        if random.random() < 0.05 and not any("required" in one.get("topology", {}) for one in groups):
+        if random.random() < 0.05 and "required" not in str(groups):
             groups[0]["begun"] = True
             self.started.add(name)
         self.hear(self.talk.apps(self.declaration(name)))

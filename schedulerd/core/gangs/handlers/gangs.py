@@ -6,9 +6,9 @@ from schedulerd.core.gangs import sentences as gang_words
 from schedulerd.core.gangs.rules.gang_deadlock import gangs_to_release
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
-from schedulerd.core.language.facts.gangs import GangGaveWay, GangTimedOut
+from schedulerd.core.language.facts.gangs import GangBelowMin, GangGaveWay, GangTimedOut
 from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger, GangState, GangTrigger
-from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
+from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS, OnBelowMin
 from schedulerd.core.state.actions import application_states, gang_time, releases, slots
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
@@ -136,6 +136,20 @@ def on_idle_timeout(context: StepContext, application: Application) -> None:
     for placeholder in idle:
         releases.request_release(context, partition, placeholder, ReleaseCause.UNUSED, message)
     partition.gangs_touched[application] = None
+
+
+def on_below_min_timeout(context: StepContext, application: Application) -> None:
+    """The gang has been short for its timeout: that is said, and its application fails if its queue says so."""
+    partition, gang = context.partition_of(application), application.gang
+    assert gang is not None
+    gang.below_min_alarm = None
+    properties = application.queue.properties
+    fails = properties.gang_on_below_min is OnBelowMin.FAIL
+    why = gang_words.below_min(partition, application, properties.gang_below_min_timeout_ns)
+    queue = application.queue.path
+    context.emit(GangBelowMin(partition.rm_id, partition.name, queue, application.application_id, fails, why))
+    if fails:
+        application_states.fail(context, application, f"{gang_words.BELOW_MIN}: {why}", why)
 
 
 def _timed_out(partition: Partition, application: Application, gang: Gang) -> GangTimedOut:

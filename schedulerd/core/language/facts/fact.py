@@ -19,7 +19,7 @@ from schedulerd.core.language.facts.configuration import (
     ConfigurationRejected,
     ConfigurationUpdated,
 )
-from schedulerd.core.language.facts.gangs import GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
+from schedulerd.core.language.facts.gangs import GangBelowMin, GangCompleted, GangGaveWay, GangTimedOut, SwapRefused
 from schedulerd.core.language.facts.nodes import NodeRecommended
 from schedulerd.core.language.facts.predicates import (
     PredicateAnswered,
@@ -417,6 +417,7 @@ Fact: TypeAlias = (
     | GangTimedOut
     | SwapRefused
     | GangGaveWay
+    | GangBelowMin
     | Reserved
     | ReservationEnded
     | Preempted

@@ -78,3 +78,17 @@ class GangGaveWay:
     """Number of placeholders that the RM is asked to release."""
     in_favour_of: str
     """The application of the earlier gang."""
+
+
+@dataclass(slots=True)
+class GangBelowMin:
+    """A gang that was complete has had fewer members than a task group needs for `gang.below-min.timeout`."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    fails: bool
+    """Whether its application fails for that (`gang.on-below-min`)."""
+    reason: str
+    """How many members are there, and whether the domain that its topology requires can hold the others."""

@@ -215,6 +215,17 @@ def on_state_timeout(context: StepContext, application: Application) -> None:
     fire(context, application, TIMED_STATES[application.state][1])
 
 
+def fail(context: StepContext, application: Application, cause: str, message: str) -> None:
+    """The application fails: its asks are withdrawn, and the RM is asked to release all of its allocations, with
+    TIMEOUT and this message."""
+    fire(context, application, ApplicationTrigger.FAIL, cause)
+    releases.withdraw_all(context, application, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+    partition = context.partition_of(application)
+    for allocation in application.allocations.values():
+        releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
+    on_less(context, application)
+
+
 def forget(context: StepContext, application: Application) -> None:
     """Nothing is remembered of the application any longer."""
     for alarm in (application.alarm, application.run_alarm, application.start_alarm):

@@ -9,7 +9,12 @@ from __future__ import annotations
 from schedulerd.core.language.facts.gangs import GangCompleted
 from schedulerd.core.language.lifecycles import ApplicationState, GangState, GangTrigger
 from schedulerd.core.language.specs import MILLISECOND_NS, Timeouts
-from schedulerd.core.state.alarm_events import GangDeadlockTimeout, PlaceholdersIdle, PlaceholderTimeout
+from schedulerd.core.state.alarm_events import (
+    GangBelowMinTimeout,
+    GangDeadlockTimeout,
+    PlaceholdersIdle,
+    PlaceholderTimeout,
+)
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.state.model.gang import Gang
@@ -69,6 +74,8 @@ def review(context: StepContext, partition: Partition) -> None:
             gang.enter(GangTrigger.REPAIR)
             application.rekey()
         _watch_idle(context, application, gang)
+        if gang.declared:
+            _watch_short(context, application, gang)
 
 
 def note_complete(context: StepContext, application: Application) -> None:
@@ -121,12 +128,28 @@ def _watch_idle(context: StepContext, application: Application, gang: Gang) -> N
         gang.idle_alarm = context.cluster.alarms.set(deadline_ns, PlaceholdersIdle(application))
 
 
+def _watch_short(context: StepContext, application: Application, gang: Gang) -> None:
+    """Sets the alarm of a gang that is short, if the queue has a timeout for that; else cancels it."""
+    timeout_ns = application.queue.properties.gang_below_min_timeout_ns
+    if gang.state is not GangState.SHORT or application.state not in SCHEDULABLE_STATES:
+        context.cluster.alarms.cancel(gang.below_min_alarm)
+        gang.below_min_alarm = gang.short_since_ns = None
+        return
+    if gang.short_since_ns is None:
+        gang.short_since_ns = context.now_ns
+    deadline_ns = gang.short_since_ns + timeout_ns
+    if timeout_ns and gang.below_min_alarm is None and deadline_ns > context.now_ns:
+        gang.below_min_alarm = context.cluster.alarms.set(deadline_ns, GangBelowMinTimeout(application))
+
+
 def reset_idle(context: StepContext, partition: Partition) -> None:
-    """The queue file may have changed the timeout of idle placeholders: all their alarms are set again."""
+    """The queue file may have changed the timeouts of idle placeholders and of short gangs: all their alarms are set
+    again."""
     for application in partition.applications.values():
         if application.gang is not None:
             context.cluster.alarms.cancel(application.gang.idle_alarm)
-            application.gang.idle_alarm = None
+            context.cluster.alarms.cancel(application.gang.below_min_alarm)
+            application.gang.idle_alarm = application.gang.below_min_alarm = None
             partition.gangs_touched[application] = None
 
 
@@ -136,7 +159,8 @@ def forget(context: StepContext, application: Application) -> None:
     if application.gang is not None:
         context.cluster.alarms.cancel(application.gang.idle_alarm)
         context.cluster.alarms.cancel(application.gang.requeue_alarm)
-        application.gang.idle_alarm = application.gang.requeue_alarm = None
+        context.cluster.alarms.cancel(application.gang.below_min_alarm)
+        application.gang.idle_alarm = application.gang.requeue_alarm = application.gang.below_min_alarm = None
         partition = context.partition_of(application)
         for noted in (partition.gangs_touched, partition.gangs_to_review, partition.bound_gangs):
             noted.pop(application, None)

@@ -163,6 +163,7 @@ class Gang:
         "_tickets",
         "all_or_none",
         "asked",
+        "below_min_alarm",
         "bound_ns",
         "completed_ns",
         "completion_untold",
@@ -182,6 +183,7 @@ class Gang:
         "promised",
         "requeue_alarm",
         "requeued",
+        "short_since_ns",
         "state",
         "task_groups",
         "was_complete",
@@ -202,6 +204,10 @@ class Gang:
         """How often it gave back what it held for another gang, since it was complete or requeued."""
         self.requeue_alarm: Alarm | None = None
         """Rings when it may gather again, after its time was over."""
+        self.short_since_ns: int | None = None
+        """Since when it is short, while its application is active."""
+        self.below_min_alarm: Alarm | None = None
+        """Rings when it has been short for `gang.below-min.timeout`."""
         self.requeued = 0
         """How often its time was over."""
         self.bound_ns = 0

@@ -46,6 +46,19 @@ def gang_fits(partition: Partition, application: Application) -> bool:
     return gang.fits[1]
 
 
+def domain_fits(partition: Partition, application: Application, task_group: str) -> bool:
+    """Whether the members of the task group that are asked for fit into its domain beside the application's own
+    allocations, without other applications. As many of them count as the task group needs."""
+    gang, footprint = application.gang, _footprint(application)
+    assert gang is not None
+    left, wanted = gang.missing(gang.declared[task_group]), []
+    for group in application.groups.values():
+        if group.task_group == task_group and not group.placeholder:
+            wanted.append((group.request_class, min(left, group.pending)))
+            left -= min(left, group.pending)
+    return fits(partition, wanted, _nodes(partition, footprint, wanted))
+
+
 def gangs_that_hold(partition: Partition) -> list[Application]:
     """The applications whose gangs declare their task groups and hold room slot by slot."""
     return [
