@@ -12,7 +12,7 @@ from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.actions import gang_time
 from schedulerd.core.state.model.allocation import Ask
-from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application, above_min
 from schedulerd.core.state.model.gang import Gang
 from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.state.partition import Partition
@@ -68,6 +68,8 @@ def _declared(app: Application, gang: Gang, name: str) -> Iterator[str]:
     for group in gang.task_groups.values():
         if group.members != members[group.name]:
             yield f"{name} counts {group.members} members of {group.name}, there are {members[group.name]}"
+    if gang.above_min is not None and gang.above_min != above_min(app, gang):
+        yield f"{name} counts {len(gang.above_min)} members above their min, there are {len(above_min(app, gang))}"
     slots = [one for one in app.asks.values() if one.spec.slot]
     waiting = sum(one.pending for one in slots)
     if not STATES[state](app, gang, waiting):

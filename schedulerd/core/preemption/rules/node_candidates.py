@@ -16,6 +16,7 @@ from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import PartitionSpec
 from schedulerd.core.preemption.rules.victims import Cost, Rank, rank_of
 from schedulerd.core.state.model.allocation import Allocation, may_be_preempted
+from schedulerd.core.state.model.application import is_above_min
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.work_budget import WorkBudget
@@ -81,12 +82,12 @@ class NodeCandidates:
         self._budget.visits += len(allocations)
         self._admits[leaf] = admits
         kinds = {
-            (spec.originator, spec.allow_preempt_self, spec.priority): one
+            (spec.originator, spec.allow_preempt_self, spec.priority, is_above_min(one)): one
             for one in allocations
             if may_be_preempted(self._spec, one)
             for spec in (one.spec,)
         }
-        self._ranks.update(rank_of(one) for (_, _, priority), one in kinds.items() if admits(priority))
+        self._ranks.update(rank_of(one) for (_, _, priority, _), one in kinds.items() if admits(priority))
 
     def in_order(self) -> Iterator[NodeCandidate | None]:
         """The nodes by the lowest cost of a victim set up to a rank, rank by rank; None marks a possible pause.

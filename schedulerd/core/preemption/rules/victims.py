@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from schedulerd.core.language.resources import Items
 from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.application import is_above_min
 from schedulerd.core.state.model.work_budget import WorkBudget
 
 STEPS_MAX = 2_000
@@ -29,7 +30,8 @@ _WEIGHT_OF_ALL = 10**30
 """The weight of the total amount of a resource."""
 
 Rank: TypeAlias = tuple[int, int]
-"""Kind of allocation (0 ordinary, 1 opted out, 2 originator), then priority. A higher rank is more protected."""
+"""Kind of allocation (-1 member above the min of its gang, 0 ordinary, 1 opted out, 2 originator), then priority. A
+higher rank is more protected."""
 
 Cost: TypeAlias = tuple[tuple[Rank, int], ...]
 """The weight taken of each rank, most protected first; ranks of which nothing is taken are left out."""
@@ -127,9 +129,12 @@ def unit_weights(total: Mapping[str, int]) -> dict[str, int]:
 
 
 def rank_of(allocation: Allocation) -> Rank:
-    """The rank of an allocation. Originators are the most protected, then opted-out allocations."""
+    """The rank of an allocation. Originators are the most protected, then opted-out allocations. Members of a gang that
+    it does not need, because their task group has more than its min, go first."""
     spec = allocation.spec
-    return 2 if spec.originator else 0 if spec.allow_preempt_self else 1, spec.priority
+    if spec.originator or not spec.allow_preempt_self:
+        return 2 if spec.originator else 1, spec.priority
+    return -1 if is_above_min(allocation) else 0, spec.priority
 
 
 def smallest_set(

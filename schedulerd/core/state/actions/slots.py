@@ -66,7 +66,7 @@ def change(
     gang = application.gang
     if gang is None or not gang.declared:  # its RM asks for placeholders
         return
-    gang.declared = {one.name: one for one in groups}
+    gang.declared, gang.above_min = {one.name: one for one in groups}, None
     partition.note_members(application)
     if gang.state is GangState.COMPLETE:
         _give_up_needless(context, partition, application, gang)

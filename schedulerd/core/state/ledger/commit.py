@@ -344,6 +344,7 @@ def _count_member(partition: Partition, allocation: Allocation, change: int) -> 
         return
     was_full = gang.is_full(name)
     gang.task_group(name).members += change
+    gang.above_min = None
     if not gang.has_started:
         partition.note_members(allocation.application)
     if gang.is_full(name) is not was_full:

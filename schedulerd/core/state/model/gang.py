@@ -161,6 +161,7 @@ class Gang:
     __slots__ = (
         "_swaps",
         "_tickets",
+        "above_min",
         "all_or_none",
         "asked",
         "below_min_alarm",
@@ -193,6 +194,8 @@ class Gang:
         self.task_groups: dict[str, TaskGroup] = {}
         self.declared: dict[str, DeclaredGroup] = {}
         """The task groups that the application declares; empty if its RM asks for placeholders."""
+        self.above_min: dict[Allocation, None] | None = None
+        """Members above the min of their task group (`application.is_above_min`); None: not known."""
         self.domains: dict[str, str] = {}
         """By task group with a required topology: the node selector of the domain that was chosen for it."""
         self.state: GangState | None = None

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.resources import Resources
-from schedulerd.core.state.ledger.commit_room import count_leaving
+from schedulerd.core.state.ledger.commit_room import begin_release, count_leaving
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
@@ -48,11 +48,12 @@ def reserve(application: Application, resources: Resources, node: Node, times: i
 
 def leave(victim: Allocation) -> None:
     """The victim counts as being released."""
-    victim.releasing = TerminationType.PREEMPTED_BY_SCHEDULER
-    count_leaving(victim, 1)
+    begin_release(victim, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 
 def stay(victim: Allocation) -> None:
     """The victim counts as not being released any longer."""
     count_leaving(victim, -1)
     victim.releasing = None
+    if victim.application.gang is not None:
+        victim.application.gang.above_min = None

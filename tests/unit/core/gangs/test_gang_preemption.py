@@ -13,6 +13,7 @@ from tests.unit.core.builders import (
     a_queue_spec,
     a_root,
     an_app,
+    an_ask,
     an_existing,
     of,
     only,
@@ -107,3 +108,29 @@ def test_a_gang_with_a_member_that_may_not_preempt_does_not() -> None:
     talk.apps(declares({"name": "w", "min": 2}))
     talk.asks(member("a", allow_preempt_other=True), member("b"))
     assert preempted(talk.schedule() + talk.sleep(31 * SECOND_NS) + talk.schedule()) == []
+
+
+def test_members_above_min_are_preempted_first_and_the_newest_of_them_first() -> None:
+    queues = [a_queue_spec("a"), a_queue_spec("b"), a_queue_spec("c", guaranteed={"memory": 20})]
+    talk = a_conversation(root=a_root(*queues))
+    talk.apps(an_app("other", "root.b"), an_app("asker", "root.c"), declares({"name": "w", "min": 2}))
+    running = [an_existing(f"u{at}", f"m{at}", "gang", task_group="w", priority=5) for at in range(4)]
+    talk.nodes(a_node("n1", {"memory": 50}, an_existing("x", "x", "other"), *running))
+    for key, victims in (("k1", ["m3"]), ("k2", ["m2"])):
+        talk.asks(an_ask(key, 10, 1, "asker", priority=9, allow_preempt_other=True))
+        talk.schedule()
+        facts = talk.sleep(31 * SECOND_NS) + talk.schedule()
+        assert preempted(facts) == victims
+        let_go(talk, facts)
+        talk.schedule()
+
+
+def test_members_that_the_gang_needs_are_ordinary_victims() -> None:
+    queues = [a_queue_spec("a"), a_queue_spec("b"), a_queue_spec("c", guaranteed={"memory": 20})]
+    talk = a_conversation(root=a_root(*queues))
+    talk.apps(an_app("other", "root.b"), an_app("asker", "root.c"), declares({"name": "w", "min": 4}))
+    running = [an_existing(f"u{at}", f"m{at}", "gang", task_group="w", priority=5) for at in range(4)]
+    talk.nodes(a_node("n1", {"memory": 50}, an_existing("x", "x", "other"), *running))
+    talk.asks(an_ask("k1", 10, 1, "asker", priority=9, allow_preempt_other=True))
+    talk.schedule()
+    assert preempted(talk.sleep(31 * SECOND_NS) + talk.schedule()) == ["x"]
