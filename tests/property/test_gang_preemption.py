@@ -15,7 +15,7 @@ from schedulerd.core.language.facts.fact import Allocated, ReleaseRequested
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
 from schedulerd.core.state.model.allocation import Allocation
-from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.application import DISRUPTED_AS_ONE, DISRUPTION_TAG, Application
 from tests.loops import examples
 from tests.unit.core.builders import (
     Conversation,
@@ -38,8 +38,11 @@ class Cluster:
         self.guaranteed = {"a": random.choice((20, 40, 60, 100)), "b": random.choice((0, 10, 30)), "c": 0}
         queues = [a_queue_spec(name, guaranteed={"memory": most}) for name, most in self.guaranteed.items()]
         self.talk: Conversation = a_conversation(root=a_root(*queues))
+        self.as_one = [name for name in "bc" if random.random() < 0.25]
+        """Of these applications all is preempted or nothing."""
         for name in "bc":
-            self.talk.apps(an_app(name, f"root.{name}"))
+            tags = {DISRUPTION_TAG: DISRUPTED_AS_ONE} if name in self.as_one else {}
+            self.talk.apps(an_app(name, f"root.{name}", tags=tags))
         for number in range(random.randint(1, 4)):
             self._add_node(random, f"n{number}")
         self.is_of_one_size = random.random() < 0.6
@@ -89,24 +92,28 @@ class Cluster:
         slots = [ask for ask in self.gang().asks.values() if ask.spec.slot]
         return [one.request_class.resources["memory"] for one in slots for _ in range(one.pending)]
 
-    def others(self) -> list[Allocation]:
-        """What may be preempted as far as it itself says."""
-        return [
-            one
-            for one in self.talk.model().allocations.values()
-            if one.application.application_id != "gang"
-            and one.spec.allow_preempt_self
-            and one.spec.priority <= self.priority
-        ]
+    def others(self) -> list[list[Allocation]]:
+        """What may be preempted as far as it itself says: what goes together, in one list."""
+        others = [one for one in self.talk.model().allocations.values() if one.application.application_id != "gang"]
+        singles = [[one] for one in others if one.application.application_id not in self.as_one]
+        wholes = [[one for one in others if one.application.application_id == name] for name in self.as_one]
+        return [some for some in (*singles, *wholes) if some and all(map(self.may_go, some))]
+
+    def may_go(self, one: Allocation) -> bool:
+        return one.spec.allow_preempt_self and one.spec.priority <= self.priority
 
     def is_legal(self, victims: Iterable[Allocation], missing: list[int]) -> bool:
+        """A queue keeps its guarantee; but what goes as a whole may go if it was above it before."""
         queues = self.talk.model().root.children
         if queues["a"].allocated["memory"] + sum(missing) > self.guaranteed["a"]:
             return False
         gone = Counter[str]()
         for one in victims:
             gone[one.application.queue.name] += size_of(one)
-        return all(queues[name].allocated["memory"] - gone[name] >= self.guaranteed[name] for name in gone)
+        return all(
+            queues[name].allocated["memory"] - (1 if name in self.as_one else gone[name]) >= self.guaranteed[name]
+            for name in gone
+        )
 
     def is_enough(self, victims: Iterable[Allocation], missing: list[int]) -> bool:
         room = dict(self.room)
@@ -119,8 +126,10 @@ def size_of(allocation: Allocation) -> int:
     return allocation.request_class.resources["memory"]
 
 
-def subsets(things: list[Allocation]) -> Iterator[tuple[Allocation, ...]]:
-    return chain.from_iterable(combinations(things, count) for count in range(len(things) + 1))
+def subsets(things: list[list[Allocation]]) -> Iterator[list[Allocation]]:
+    for count in range(len(things) + 1):
+        for some in combinations(things, count):
+            yield list(chain.from_iterable(some))
 
 
 def has_packing(room: list[int], sizes: list[int]) -> bool:
@@ -153,10 +162,9 @@ def check(seed: int) -> str:
         return "none, but there is a set" if could else "none, as there is no set"
     assert set(victims) in map(set, legal)
     assert cluster.is_enough(victims, missing)
-    for one in victims:
-        if cluster.is_of_one_size:
-            rest = [other for other in victims if other is not one]
-            assert not cluster.is_enough(rest, missing), f"{one.key} is not needed"
+    for some in cluster.others() if cluster.is_of_one_size else ():
+        rest = [one for one in victims if one not in some]
+        assert len(rest) == len(victims) or not cluster.is_enough(rest, missing), f"{some[0].key} is not needed"
     assert len(entitled) + cluster.gang().placeholders == len(cluster.sizes)
     for request in requests:
         cluster.talk.release(application_id=request.application_id, uuid=request.uuid, termination=request.termination)

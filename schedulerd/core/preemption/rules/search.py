@@ -186,7 +186,7 @@ class Search:
     ) -> tuple[Allocation, ...]:
         need = self._with_quota(self._short(node))
         candidates = dict.fromkeys((*victims, *others))
-        return beside(self._preemption_context.may_be_preempted(candidates, need), victims, FURTHER_MAX, need)
+        return beside(self._preemption_context.may_be_preempted(candidates, need, node), victims, FURTHER_MAX, need)
 
     def _compare(self) -> Generator[None, None, None]:
         """The steps of the search, with pauses. The result is the last one found."""
@@ -307,7 +307,7 @@ class Search:
             found = self._anywhere
         else:
             need = self._with_quota(short)
-            candidates = self._preemption_context.may_be_preempted(reversed(node.allocations.values()), need)
+            candidates = self._preemption_context.may_be_preempted(reversed(node.allocations.values()), need, node)
             if up_to is not None:
                 candidates = (one for one in candidates if one.rank <= up_to)
             found = smallest_set(candidates, need, self._preemption_context.unit, self.budget)

@@ -2,7 +2,7 @@
 
 The slots are searched for one after the other (`search.py`). A victim for a later slot may free more than that slot
 needs, so that an earlier victim is not needed: those are left out here, the most protected first, until none can be.
-A slot can move for that to another node of the plan.
+A slot can move for that to another node of the plan, or to one where a victim is.
 """
 
 from __future__ import annotations
@@ -65,8 +65,10 @@ class _Whole:
         self._planned = planned
         self._nodes = [one.node for one in planned]
         names = dict.fromkeys(name for one in planned for name, _ in one.ask.request_class.items)
-        self._spare = {node: _only(names, _spare(node)) for node in self._nodes}
-        """What the slots leave of each node of the plan, of the resources that they ask for."""
+        freed = dict.fromkeys(victim.node for one in planned for victim in one.victims if victim.node.ordered)
+        self._spare = {node: _only(names, _spare(node)) for node in dict.fromkeys((*self._nodes, *freed))}
+        """What the slots leave of each node of the plan, and of those where a victim is, of the resources that they ask
+        for."""
         self._below_max: list[tuple[Queue, Resources]] = []
         """What their queues leave of their max, of these resources."""
         for queue in planned[0].application.queue.path_to_root:
@@ -80,11 +82,15 @@ class _Whole:
         def protection(victim: Allocation) -> tuple[tuple[int, int], int]:
             return rank_of(victim), sum(amount * unit.get(name, 0) for name, amount in victim.request_class.items)
 
-        victims = sorted((victim for one in self._planned for victim in one.victims), key=protection, reverse=True)
+        together: dict[Allocation | Application, list[Allocation]] = {}
+        for victim in (victim for one in self._planned for victim in one.victims):
+            is_whole = victim.application.is_disrupted_as_one
+            together.setdefault(victim.application if is_whole else victim, []).append(victim)
+        victims = sorted(together.values(), key=lambda some: max(map(protection, some)), reverse=True)
         while True:
-            left = [victim for victim in victims if not self._can_do_without(victim)]
+            left = [some for some in victims if not self._can_do_without_all(some)]
             if len(left) == len(victims):
-                return self._with(dict.fromkeys(left))
+                return self._with(dict.fromkeys(victim for some in left for victim in some))
             victims = left
 
     def _with(self, needed: dict[Allocation, None]) -> tuple[PlannedPreemption, ...]:
@@ -100,6 +106,17 @@ class _Whole:
             replace(one, node=node, victims=tuple(of_slot), further=())
             for one, node, of_slot in zip(self._planned, self._nodes, victims, strict=True)
         )
+
+    def _can_do_without_all(self, victims: Sequence[Allocation]) -> bool:
+        """Whether all slots have room if these victims stay: one, or a gang that is disrupted as a whole."""
+        if len(victims) == 1:
+            return self._can_do_without(victims[0])
+        nodes, spare = list(self._nodes), {node: Resources(left) for node, left in self._spare.items()}
+        below_max = [(queue, Resources(left)) for queue, left in self._below_max]
+        if all(map(self._can_do_without, victims)):
+            return True
+        self._nodes, self._spare, self._below_max = nodes, spare, below_max
+        return False
 
     def _can_do_without(self, victim: Allocation) -> bool:
         """Whether all slots have room if this victim stays; if so, it does."""

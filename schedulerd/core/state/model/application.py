@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 SCHEDULABLE_STATES = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING})
 """States in which asks of an application are allocated."""
 
+DISRUPTION_TAG, DISRUPTED_AS_ONE = "schedulerd.io/disruption", "gang"
+"""Tag of an application, and its value: its allocations are preempted all together or not at all."""
+
 STATE_LOG_MAX = 100
 """States remembered of one application. The oldest are dropped first, because a service may start and complete work for
 years."""
@@ -180,6 +183,15 @@ class Application(ParentEntity):
         self.priority_max: int | None = None
         """In a state-aware leaf, if an older application let it start: its higher priority counts as this one, so that
         the older one is tried first."""
+
+    @property
+    def is_disrupted_as_one(self) -> bool:
+        """Whether its allocations are preempted all together or not at all (tag `schedulerd.io/disruption`)."""
+        return bool(self.spec.tags) and self.spec.tags.get(DISRUPTION_TAG) == DISRUPTED_AS_ONE
+
+    def disrupted_together(self) -> list[Allocation]:
+        """Its allocations that are not being released."""
+        return [one for one in self.allocations.values() if one.releasing is None]
 
     def most_used(self) -> Resources:
         """For each resource the most that its allocations used at a time, placeholders included."""
