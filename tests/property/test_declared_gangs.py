@@ -12,10 +12,18 @@ from random import Random
 from typing import Any
 
 from schedulerd.core.language.commands import NewApplication, NodeAction
-from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, Fact, Released, ReleaseRequested
+from schedulerd.core.language.facts.fact import (
+    Allocated,
+    ApplicationChanged,
+    Fact,
+    ReleaseCause,
+    Released,
+    ReleaseRequested,
+)
 from schedulerd.core.language.lifecycles import ApplicationState
-from schedulerd.core.language.specs import SECOND_NS
+from schedulerd.core.language.specs import SECOND_NS, OnBelowMin
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
+from schedulerd.core.state.model.application import DISRUPTED_AS_ONE, DISRUPTION_TAG
 from tests.loops import each_seed
 from tests.unit.core.builders import (
     Conversation,
@@ -30,7 +38,7 @@ from tests.unit.core.builders import (
     of,
 )
 
-STEPS = 60
+STEPS = 80
 
 
 class Gangs:
@@ -40,7 +48,12 @@ class Gangs:
         self.random = Random(seed)
         self.talk = Conversation(a_scheduler())
         guaranteed = {"memory": self.random.choice((0, 30, 100))}
-        root = a_root(a_queue_spec("a", guaranteed=guaranteed), a_queue_spec("b"))
+        below_min = self.random.choice(list(OnBelowMin))
+        timeout_ns = self.random.choice((0, 10, 60)) * SECOND_NS
+        root = a_root(
+            a_queue_spec("a", guaranteed=guaranteed, gang_on_below_min=below_min, gang_below_min_timeout_ns=timeout_ns),
+            a_queue_spec("b", guaranteed={"memory": self.random.choice((0, 20, 50))}),
+        )
         self.talk.register(replace(a_partition_spec(root), topology=(("rack", "r"),)))
         self.talk.connect()
         self.talk.apps(an_app("app", "root.b"))
@@ -48,6 +61,8 @@ class Gangs:
         self.rack_of: dict[str, str] = {}
         self.groups: dict[str, list[dict[str, Any]]] = {}
         self.styles: dict[str, str] = {}
+        self.as_one: set[str] = set()
+        """Gangs whose members are preempted all together."""
         self.members: dict[str, dict[str, str]] = defaultdict(dict)
         """By gang: its keys, and their task groups."""
         self.foreign: dict[str, dict[str, str]] = defaultdict(dict)
@@ -90,6 +105,8 @@ class Gangs:
             for at in range(random.randint(1, 2))
         ]
         self.groups[name], self.styles[name] = groups, random.choice(("Soft", "Hard", "Requeue"))
+        if random.random() < 0.3:
+            self.as_one.add(name)
         if random.random() < 0.05 and "required" not in str(groups):
             groups[0]["begun"] = True
             self.started.add(name)
@@ -97,6 +114,8 @@ class Gangs:
 
     def declaration(self, name: str) -> NewApplication:
         tags = {TASK_GROUPS_TAG: json.dumps(self.groups[name])}
+        if name in self.as_one:
+            tags[DISRUPTION_TAG] = DISRUPTED_AS_ONE
         style = self.styles[name]
         return an_app(name, "root.a", tags=tags, gang_style=style, execution_timeout_ms=60_000)
 
@@ -170,7 +189,8 @@ class Gangs:
                 self.hear(self.talk.release_asks(application_id=name, allocation_key=key))
 
     def add_plain(self) -> None:
-        self.hear(self.talk.asks(an_ask(self.next("p"), 10, self.random.randint(1, 3))))
+        count, may_preempt = self.random.randint(1, 3), self.random.random() < 0.5
+        self.hear(self.talk.asks(an_ask(self.next("p"), 10, count, allow_preempt_other=may_preempt)))
 
     def end_some(self) -> None:
         held = [(name, uuid) for name, uuids in self.allocated.items() for uuid in uuids]
@@ -202,9 +222,17 @@ class Gangs:
                 racks = {one.node.attributes["r"] for one in there if one.spec.task_group == fact.task_group}
                 assert len(racks) == 1 or fact.application_id in self.resumed, f"{fact} in {racks}"
 
+    def check_disruption(self, asked: list[ReleaseRequested]) -> None:
+        """Whatever is preempted of a gang that is disrupted as a whole, all of it is."""
+        preempted = [one for one in asked if one.cause is ReleaseCause.PREEMPTED]
+        for name in {one.application_id for one in preempted} & self.as_one:
+            there = self.talk.model().applications[name].allocations.values()
+            assert all(one.releasing is not None for one in there if not one.spec.slot), f"{name} in part"
+
     def hear(self, facts: list[Fact]) -> None:
         """Facts of one step, or of several alarms."""
         asked = of(ReleaseRequested, facts)
+        self.check_disruption(asked)
         new: dict[str, list[str]] = defaultdict(list)
         for fact in facts:
             match fact:
@@ -248,10 +276,10 @@ def test_gangs_start_as_a_whole(seed: int) -> None:
         *[gangs.add_members] * 8,
         gangs.withdraw_member,
         gangs.change_member,
-        *[gangs.add_plain] * 2,
-        *[gangs.end_some] * 6,
+        *[gangs.add_plain] * 4,
+        *[gangs.end_some] * 4,
         gangs.remove_gang,
-        *[gangs.wait] * 3,
+        *[gangs.wait] * 6,
         gangs.bind_elsewhere,
         gangs.change_counts,
     ]

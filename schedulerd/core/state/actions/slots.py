@@ -288,6 +288,7 @@ def _give_back(
 ) -> None:
     for allocation in held:
         releases.request_release(context, partition, allocation, ReleaseCause.UNUSED, message)
-        termination, _ = partition.slots_leaving.pop(allocation)
+        del partition.slots_leaving[allocation]
         allocation.ask_again_when_gone = False
-        gone.finish(context, application, [allocation], termination, confirm=False, message=message)
+        timeout = TerminationType.TIMEOUT
+        gone.finish(context, application, [allocation], timeout, confirm=False, message=message)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
 from schedulerd.core.language.facts.preemption import PreemptionRefused
+from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.specs import SECOND_NS, WithinQueue
 from tests.unit.core.builders import (
     Conversation,
@@ -18,7 +19,7 @@ from tests.unit.core.builders import (
     of,
     only,
 )
-from tests.unit.core.gangs.test_declared_gangs import declares, held, member, told
+from tests.unit.core.gangs.test_declared_gangs import declares, held, member, state_of_gang, told
 
 
 def a_crowd(*nodes: tuple[int, tuple[int, ...]], guaranteed: int = 100, others: int = 0) -> Conversation:
@@ -134,3 +135,18 @@ def test_members_that_the_gang_needs_are_ordinary_victims() -> None:
     talk.asks(an_ask("k1", 10, 1, "asker", priority=9, allow_preempt_other=True))
     talk.schedule()
     assert preempted(talk.sleep(31 * SECOND_NS) + talk.schedule()) == ["x"]
+
+
+def test_a_complete_gang_gathers_again_if_a_slot_is_preempted_before_a_member_was_allocated() -> None:
+    queues = [a_queue_spec("a"), a_queue_spec("c", guaranteed={"memory": 10})]
+    talk = a_conversation(a_node("n1", {"memory": 20}), root=a_root(*queues))
+    talk.apps(an_app("asker", "root.c"), declares({"name": "w", "min": 2, "resources": {"memory": 10}}))
+    assert (held(talk.schedule()), state_of_gang(talk)) == (2, GangState.COMPLETE)
+    talk.asks(an_ask("k", 10, 1, "asker", allow_preempt_other=True))
+    talk.schedule()
+    assert told(talk.sleep(31 * SECOND_NS) + talk.schedule()) == ["k"], "nobody has to confirm the end of a slot"
+    assert state_of_gang(talk) is GangState.GATHERING
+    talk.asks(member("a"), member("b"))
+    assert told(talk.schedule()) == []
+    talk.nodes(a_node("n2", {"memory": 10}))
+    assert told(talk.schedule()) == ["a", "b"]
