@@ -17,6 +17,7 @@ from schedulerd.config.choices import one_of
 from schedulerd.core.language import reading
 from schedulerd.core.language.specs import (
     ApplicationOrder,
+    OnBelowMin,
     PreemptionPolicy,
     PriorityPolicy,
     QueueOrder,
@@ -77,6 +78,8 @@ PROPERTIES: Mapping[str, Property] = MappingProxyType(
         "preemption.within-queue": Property(one_of(WithinQueue), "off", "preemption_within_queue"),
         "quota.preemption.delay": Property(_duration_ns(0), "0", "quota_preemption_delay_ns"),
         "gang.placeholder.idle.timeout": Property(_duration_ns(0), "15m", "gang_placeholder_idle_timeout_ns"),
+        "gang.on-below-min": Property(one_of(OnBelowMin), "continue", "gang_on_below_min"),
+        "gang.below-min.timeout": Property(_duration_ns(0), "15m", "gang_below_min_timeout_ns"),
         "stateaware.timeout": Property(_duration_ns(1), "30s", "stateaware_timeout_ns"),
         "application.unschedasks.backoff": Property(_whole_number(0, 2**64 - 1), "0"),
         "application.unschedasks.backoff.delay": Property(_duration_ns(1), "30s"),

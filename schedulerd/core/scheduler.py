@@ -49,6 +49,7 @@ from schedulerd.core.state.alarm_events import (
     ApplicationStateTimeout,
     BacklogDue,
     EarlyItemTimeout,
+    GangBelowMinTimeout,
     GangDeadlockTimeout,
     GangRequeued,
     PlaceholdersIdle,
@@ -183,6 +184,8 @@ def _ring(context: StepContext, event: AlarmEvent) -> None:
             gangs.on_idle_timeout(context, event.application)
         case GangRequeued():
             slots.on_requeued(context, event.application)
+        case GangBelowMinTimeout():
+            gangs.on_below_min_timeout(context, event.application)
         case GangDeadlockTimeout():
             gangs.on_deadlock_timeout(context, event.application)
         case ApplicationExecutionTimeout():

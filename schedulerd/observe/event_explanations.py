@@ -57,7 +57,9 @@ def _request(fact: Any, reason: str, message: str, resources: Mapping[str, int] 
 
 
 def _application(
-    fact: g.GangCompleted | g.GangTimedOut | g.GangGaveWay | g.GangStateChanged, reason: str, message: str
+    fact: g.GangCompleted | g.GangTimedOut | g.GangGaveWay | g.GangStateChanged | g.GangBelowMin,
+    reason: str,
+    message: str,
 ) -> Record:
     return _about(SI.APP, fact.application_id, reason, message, group=fact.queue)
 
@@ -143,6 +145,11 @@ def _gang_gave_way(fact: g.GangGaveWay) -> Record:
     return _application(fact, "GangGaveWay", f"the incomplete gang has to {what}, {why}")
 
 
+def _gang_below_min(fact: g.GangBelowMin) -> Record:
+    end = "its application fails" if fact.fails else "it goes on without them"
+    return _application(fact, "GangBelowMin", f"{fact.reason}; {end}")
+
+
 def _swap_refused(fact: g.SwapRefused) -> Record:
     message = (
         f"{fact.reason}; it continues as an ordinary request, and {fact.placeholders} placeholders of task group "
@@ -199,6 +206,7 @@ EXPLANATIONS: Mapping[type, Callable[[Any], Record | None]] = {
     g.GangTimedOut: _gang_timed_out,
     g.GangGaveWay: _gang_gave_way,
     g.GangStateChanged: _gang_state_changed,
+    g.GangBelowMin: _gang_below_min,
     g.SwapRefused: _swap_refused,
     r.Reserved: _reserved,
     r.ReservationEnded: _reservation_ended,

@@ -74,6 +74,7 @@ _NEWS = {
     g.GangTimedOut: _Line(_GANG, "gang timed out", logging.INFO),
     g.GangGaveWay: _Line(_GANG, "gang gave way", logging.WARNING),
     g.GangStateChanged: _Line(_GANG, "gang changed", logging.DEBUG),
+    g.GangBelowMin: _Line(_GANG, "gang below min", logging.WARNING),
     NodeRecommended: _Line(_NODE, "node recommendation", logging.INFO),
     p.Preempted: _Line(_PREEMPTION, "preemption decided", logging.INFO),
     p.QuotaPreempted: _Line(_PREEMPTION, "quota preemption", logging.INFO),

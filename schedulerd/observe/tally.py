@@ -136,6 +136,7 @@ class Tally:
             g.GangTimedOut: self._gang_timed_out,
             g.GangGaveWay: self._gang_gave_way,
             g.GangStateChanged: self._gang_state_changed,
+            g.GangBelowMin: _nothing_to_count,
             g.SwapRefused: _nothing_to_count,
             f.Released: self._released,
             f.ReleaseIgnored: self._release_ignored,

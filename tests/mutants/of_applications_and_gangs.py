@@ -30,13 +30,14 @@ from schedulerd.core.state.model.early import EarlyItems
 from schedulerd.core.state.model.gang import TaskGroup
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending import asks as pending_asks
+from schedulerd.core.state.pending import gang_order
 from schedulerd.core.state.pending.request_class import PendingClass, RequestClass, RequestClasses
 from schedulerd.core.state.quotas import rules as quota_rules
 from schedulerd.core.state.quotas.quota_key import QuotaKey
 from schedulerd.core.state.quotas.rules import Blocked
 from schedulerd.core.views import view
 from schedulerd.core.views.values import AskView, NodeView
-from tests.mutants.changes import By, Compares, Constant, Replaced, Within, gives, left_out, nothing, while_
+from tests.mutants.changes import By, Constant, Replaced, Within, gives, left_out, nothing, while_
 from tests.mutants.finders import Simulated, TestsOf, UnitTested
 from tests.mutants.mutant import Mutant
 from tests.mutants.proofs import ANY_WORLD, GANGS, LIMITED_GANGS
@@ -284,7 +285,7 @@ MUTANTS = (
     Mutant(
         "later gangs are those that came first",
         Rule.GANG_DEADLOCK,
-        Compares(gang_deadlock.gangs_to_release, ("one", "application", "age"), "<"),
+        Replaced(gang_order.is_ahead, lambda _, one, other: one.age > other.age),
         (GANGS,),
     ),
     Mutant("nobody counts why placeholders go", Rule.GANG_COUNTS, Replaced(TaskGroup.count_release, nothing), (GANGS,)),

@@ -35,6 +35,8 @@ class Rule(Enum):
     GANG_FIRST = "real asks wait for the placeholders of their gang, and get their room"
     GANG_TIME = "a gang that is not complete in time ends as its style says"
     GANG_DEADLOCK = "in a gang deadlock later gangs give way to the first, and are asked for again"
+    DECLARED_GANGS = "a gang that declares its task groups has the slots that it needs, and is told when it is short"
+    WHOLE_GANGS = "a gang preempts as a whole, and is preempted as a whole if it says so"
     GANG_COUNTS = "a gang counts what became of its placeholders"
     # Preemption
     ENTITLEMENT = "an ask is entitled to what its queues are guaranteed and do not use, below every fence and limit"

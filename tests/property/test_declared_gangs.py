@@ -12,11 +12,18 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from schedulerd.core.language.commands import ConnectCallbacks, NodeAction
-from schedulerd.core.language.facts.fact import Allocated, ApplicationChanged, Fact, Released, ReleaseRequested
+from schedulerd.core.language.commands import ConnectCallbacks, NewApplication, NodeAction
+from schedulerd.core.language.facts.fact import (
+    Allocated,
+    ApplicationChanged,
+    Fact,
+    ReleaseCause,
+    Released,
+    ReleaseRequested,
+)
 from schedulerd.core.language.facts.scheduling_states import PendingReasonChanged, SchedulingState
 from schedulerd.core.language.lifecycles import ApplicationState, GangState, ResourceManagerState
-from schedulerd.core.language.specs import SECOND_NS
+from schedulerd.core.language.specs import SECOND_NS, OnBelowMin
 from schedulerd.core.language.task_groups import (
     SLOT_KEYS,
     TASK_GROUPS_TAG,
@@ -25,12 +32,24 @@ from schedulerd.core.language.task_groups import (
 )
 from schedulerd.core.state.actions import slot_room
 from schedulerd.core.state.model import gang as gang_model
+from schedulerd.core.state.model.application import DISRUPTED_AS_ONE, DISRUPTION_TAG
 from schedulerd.core.state.nodes import gang_plan
 from schedulerd.core.state.pending.rules.states import states_of
 from tests.loops import each_seed
-from tests.unit.core.builders import Conversation, a_node, a_partition_spec, a_scheduler, an_app, an_ask, of
+from tests.unit.core.builders import (
+    Conversation,
+    a_node,
+    a_partition_spec,
+    a_queue_spec,
+    a_root,
+    a_scheduler,
+    an_app,
+    an_ask,
+    an_existing,
+    of,
+)
 
-STEPS = 60
+STEPS = 80
 BLOCK_OF = {"a": "1", "b": "1", "c": "2", "d": "3"}
 """The block of each rack."""
 
@@ -45,16 +64,31 @@ class Gangs:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.talk = Conversation(a_scheduler())
-        self.talk.register(replace(a_partition_spec(), topology=(("block", "b"), ("rack", "r"))))
+        guaranteed = {"memory": self.random.choice((0, 30, 100))}
+        below_min = self.random.choice(list(OnBelowMin))
+        timeout_ns = self.random.choice((0, 10, 60)) * SECOND_NS
+        root = a_root(
+            a_queue_spec("a", guaranteed=guaranteed, gang_on_below_min=below_min, gang_below_min_timeout_ns=timeout_ns),
+            a_queue_spec("b", guaranteed={"memory": self.random.choice((0, 20, 50))}),
+        )
+        self.talk.register(replace(a_partition_spec(root), topology=(("block", "b"), ("rack", "r"))))
         self.talk.connect()
         self.talk.step(ConnectCallbacks(self.talk.rm_id, pending_reasons=True))
-        self.talk.apps(an_app())
+        self.talk.apps(an_app("app", "root.b"))
         self.nodes: dict[str, int] = {}
         self.rack_of: dict[str, str] = {}
         self.groups: dict[str, list[dict[str, Any]]] = {}
         self.styles: dict[str, str] = {}
+        self.as_one: set[str] = set()
+        self.whole: dict[str, str] = {}
+        """By gang: the tag of a topology for all of it."""
+        """Gangs whose members are preempted all together."""
         self.members: dict[str, dict[str, str]] = defaultdict(dict)
         """By gang: its keys, and their task groups."""
+        self.foreign: dict[str, dict[str, str]] = defaultdict(dict)
+        """By gang: UUIDs of members that somebody else has bound, and their task groups."""
+        self.bound_to_domain: set[str] = set()
+        """Gangs of which a member that somebody else has bound says in which rack the others have to be."""
         self.allocated: dict[str, dict[str, str]] = defaultdict(dict)
         """By application: UUIDs, and their keys."""
         self.started: set[str] = set()
@@ -96,22 +130,59 @@ class Gangs:
             for at in range(random.randint(1, 2))
         ]
         self.groups[name], self.styles[name] = groups, random.choice(("Soft", "Hard", "Requeue"))
-        tags = {TASK_GROUPS_TAG: json.dumps(groups)}
         if random.random() < 0.3:
-            tags[random.choice((TOPOLOGY_REQUIRED_TAG, TOPOLOGY_PREFERRED_TAG))] = "block"
-        if TOPOLOGY_REQUIRED_TAG in tags:
+            self.as_one.add(name)
+        if random.random() < 0.3:
+            self.whole[name] = random.choice((TOPOLOGY_REQUIRED_TAG, TOPOLOGY_PREFERRED_TAG))
+        if self.whole.get(name) == TOPOLOGY_REQUIRED_TAG:
             self.in_one_block.add(name)
-        self.hear(
-            self.talk.apps(
-                an_app(
-                    name,
-                    "root.a",
-                    tags=tags,
-                    gang_style=self.styles[name],
-                    execution_timeout_ms=60_000,
-                )
-            )
-        )
+        if random.random() < 0.05 and "required" not in str(groups) and name not in self.in_one_block:
+            groups[0]["begun"] = True
+            self.started.add(name)
+        self.hear(self.talk.apps(self.declaration(name)))
+
+    def declaration(self, name: str) -> NewApplication:
+        tags = {TASK_GROUPS_TAG: json.dumps(self.groups[name])}
+        if name in self.as_one:
+            tags[DISRUPTION_TAG] = DISRUPTED_AS_ONE
+        if name in self.whole:
+            tags[self.whole[name]] = "block"
+        style = self.styles[name]
+        return an_app(name, "root.a", tags=tags, gang_style=style, execution_timeout_ms=60_000)
+
+    def change_counts(self) -> None:
+        """Min and max of a task group change."""
+        if self.alive():
+            name = self.random.choice(self.alive())
+            group = self.random.choice(self.groups[name])
+            group["min"] = self.random.randint(1, 4)
+            if self.random.random() < 0.5:
+                group["max"] = self.random.randint(group["min"], 6)
+            else:
+                group.pop("max", None)
+            self.hear(self.talk.apps(self.declaration(name)))
+
+    def bind_elsewhere(self) -> None:
+        """Somebody else binds a member."""
+        names, model = self.alive(), self.talk.model()
+        nodes = [node for node in sorted(self.nodes) if model.nodes[node].available["memory"] >= 10]
+        if names and nodes:
+            name, node = self.random.choice(names), self.random.choice(nodes)
+            group = self.random.choice(self.groups[name])["name"]
+            keys = [key for key, one in self.members[name].items() if one == group]
+            key = self.random.choice([*keys, self.next("f")])
+            if key not in self.allocated[name].values():
+                uuid = self.next("u")
+                self.foreign[name][uuid] = group
+                if name in self.in_one_block or any(
+                    "required" in str(one.get("topology")) for one in self.groups[name]
+                ):
+                    self.bound_to_domain.add(name)
+                self.members[name].pop(key, None)
+                attributes = {"b": BLOCK_OF[self.rack_of[node]], "r": self.rack_of[node]}
+                one = an_existing(uuid, key, name, 10, task_group=group)
+                update = a_node(node, None, one, action=NodeAction.UPDATE, attributes=attributes)
+                self.hear(self.talk.nodes(update))
 
     def alive(self) -> list[str]:
         return [name for name in self.groups if name not in self.ended]
@@ -126,7 +197,8 @@ class Gangs:
             group = self.random.choice(self.groups[name])
             key = self.next("m")
             size = 10 if "resources" in group else self.random.choice((10, 10, 20))
-            asks.append(an_ask(key, size, 1, name, task_group=group["name"]))
+            may_preempt = self.random.random() < 0.9
+            asks.append(an_ask(key, size, 1, name, task_group=group["name"], allow_preempt_other=may_preempt))
             self.members[name][key] = group["name"]
         self.hear(self.talk.asks(*asks))
 
@@ -150,7 +222,8 @@ class Gangs:
                 self.hear(self.talk.release_asks(application_id=name, allocation_key=key))
 
     def add_plain(self) -> None:
-        self.hear(self.talk.asks(an_ask(self.next("p"), 10, self.random.randint(1, 3))))
+        count, may_preempt = self.random.randint(1, 3), self.random.random() < 0.5
+        self.hear(self.talk.asks(an_ask(self.next("p"), 10, count, allow_preempt_other=may_preempt)))
 
     def end_some(self) -> None:
         held = [(name, uuid) for name, uuids in self.allocated.items() for uuid in uuids]
@@ -175,7 +248,7 @@ class Gangs:
     def check_topology(self, fact: Allocated) -> None:
         """All members of a task group that are there are in one domain, if it requires that, and all of a gang are in
         one block, but for those of a gang that resumed without it."""
-        if fact.application_id in self.resumed or fact.application_id not in self.groups:
+        if fact.application_id in self.resumed | self.bound_to_domain or fact.application_id not in self.groups:
             return
         there = self.talk.model().applications[fact.application_id].allocations.values()
         for group in self.groups[fact.application_id]:
@@ -187,9 +260,17 @@ class Gangs:
             blocks = {one.node.attributes["b"] for one in there}
             assert len(blocks) == 1, f"{fact} in {blocks}"
 
+    def check_disruption(self, asked: list[ReleaseRequested]) -> None:
+        """Whatever is preempted of a gang that is disrupted as a whole, all of it is."""
+        preempted = [one for one in asked if one.cause is ReleaseCause.PREEMPTED]
+        for name in {one.application_id for one in preempted} & self.as_one:
+            there = self.talk.model().applications[name].allocations.values()
+            assert all(one.releasing is not None for one in there if not one.spec.slot), f"{name} in part"
+
     def hear(self, facts: list[Fact]) -> None:
         """Facts of one step, or of several alarms."""
         asked = of(ReleaseRequested, facts)
+        self.check_disruption(asked)
         new: dict[str, list[str]] = defaultdict(list)
         for fact in facts:
             match fact:
@@ -197,6 +278,8 @@ class Gangs:
                     self.resumed.add(fact.application_id)
                 case ApplicationChanged(state=ApplicationState.FAILED | ApplicationState.COMPLETED):
                     self.ended.add(fact.application_id)
+                case Allocated(slot=False, recovered=True):
+                    self.allocated[fact.application_id][fact.uuid] = fact.allocation_key
                 case Allocated(slot=False):
                     new[fact.application_id].append(fact.allocation_key)
                     self.allocated[fact.application_id][fact.uuid] = fact.allocation_key
@@ -206,17 +289,20 @@ class Gangs:
                     self.told[fact.application_id, fact.allocation_key] = fact.state, fact.scheduling_state
                 case Released(slot=False):
                     self.allocated[fact.application_id].pop(fact.uuid, None)
+                    self.foreign[fact.application_id].pop(fact.uuid, None)
         for name, keys in new.items():
             if name in self.groups and name not in self.started | self.resumed:
                 self.started.add(name)
                 for group in self.groups[name]:
-                    got = sum(self.members[name].get(key) == group["name"] for key in keys)
+                    there = sum(self.members[name].get(key) == group["name"] for key in keys)
+                    foreign = sum(one == group["name"] for one in self.foreign[name].values())
                     asked_for = sum(one == group["name"] for one in self.members[name].values())
-                    assert got >= min(group["min"], asked_for), f"{name} starts with {keys}"
-                    assert "resources" in group or got >= group["min"], f"{name} starts with {keys}"
+                    assert there + foreign >= min(group["min"], asked_for + foreign), f"{name} starts with {keys}"
+                    assert "resources" in group or there + foreign >= group["min"], f"{name} starts with {keys}"
         for one in asked:
             assert not one.allocation_key.startswith(SLOT_KEYS), one
             self.allocated[one.application_id].pop(one.uuid, None)
+            self.foreign[one.application_id].pop(one.uuid, None)
             self.hear(self.talk.release(application_id=one.application_id, uuid=one.uuid, termination=one.termination))
 
     def states(self) -> dict[tuple[str, str], str]:
@@ -268,10 +354,12 @@ def play(seed: int) -> None:
         *[gangs.add_members] * 8,
         gangs.withdraw_member,
         gangs.change_member,
-        *[gangs.add_plain] * 2,
-        *[gangs.end_some] * 6,
+        *[gangs.add_plain] * 4,
+        *[gangs.end_some] * 4,
         gangs.remove_gang,
-        *[gangs.wait] * 3,
+        *[gangs.wait] * 6,
+        gangs.bind_elsewhere,
+        gangs.change_counts,
     ]
     for _ in range(STEPS):
         gangs.random.choice(actions)()
@@ -283,12 +371,13 @@ def play(seed: int) -> None:
     gangs.hear(gangs.talk.sleep(31 * 60 * SECOND_NS))
     gangs.schedule()
     for name in gangs.alive():
-        counts = [sum(one == group["name"] for one in gangs.members[name].values()) for group in gangs.groups[name]]
+        known = [*gangs.members[name].values(), *gangs.foreign[name].values()]
+        counts = [sum(one == group["name"] for one in known) for group in gangs.groups[name]]
         has_enough = all(
             "resources" in group or count >= group["min"]
             for group, count in zip(gangs.groups[name], counts, strict=True)
         )
-        if has_enough and any(counts):
+        if has_enough and gangs.members[name] and name not in gangs.bound_to_domain:
             assert name in gangs.started | gangs.resumed, f"{name} waits, though there is room"
     for name in gangs.alive():
         gangs.hear(gangs.talk.remove(name))

@@ -8,14 +8,18 @@ from itertools import islice
 from schedulerd.amounts import amounts, part_of
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.language.specs import SECOND_NS
+from schedulerd.core.language.task_groups import DeclaredGroup
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.gang import Gang, TaskGroup
+from schedulerd.core.state.nodes.own_room import domain_fits
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.views.explanation import Explanation
 from schedulerd.core.views.state_query import StateQuery
 
 GANG_TIMEOUT = "ResourceReservationTimeout"
 """Prefix of the sentence, by which an RM can recognize this reason."""
+BELOW_MIN = "GangBelowMin"
+"""As `GANG_TIMEOUT`, for a gang that was complete and has lost members."""
 TASK_GROUPS_SAID_MAX = 3
 """Maximum number of task groups that are named; the others are counted."""
 NODES_LOOKED_AT_MAX = 1_000
@@ -62,6 +66,25 @@ def _group(partition: Partition, application: Application, group: TaskGroup, hel
     why = Explanation(partition, ResourceManagerState.RUNNING, look).waiting(application, ask)
     needs = amounts(dict(ask.request_class.items))
     return f"{has}: the next one needs {needs}" + (f": {why}" if why else ", and its turn did not come")
+
+
+def below_min(partition: Partition, application: Application, after_ns: int) -> str:
+    """Which task groups have had how many of the members that they need for `after_ns`, and which of them have a domain
+    that cannot hold the others."""
+    gang = application.gang
+    assert gang is not None
+    short = [one for one in gang.declared.values() if gang.lacking(one) > 0]
+    said = "; ".join(_below_min(partition, application, gang, one) for one in short[:TASK_GROUPS_SAID_MAX])
+    more = len(short) - TASK_GROUPS_SAID_MAX
+    rest = f"; and {more} more task groups lack members" if more > 0 else ""
+    return f"for {after_ns / SECOND_NS:g} s {said}{rest}"
+
+
+def _below_min(partition: Partition, application: Application, gang: Gang, group: DeclaredGroup) -> str:
+    has = f"task group {group.name} has had {group.min - gang.lacking(group)} of the {group.min} members that it needs"
+    if group.name not in gang.domains or domain_fits(partition, application, group.name):
+        return has
+    return f"{has}, and the {group.required_topology} that it has to be in can no longer hold them"
 
 
 def _not_asked_for(application: Application, gang: Gang) -> str:

@@ -12,7 +12,7 @@ from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.actions import gang_time
 from schedulerd.core.state.model.allocation import Ask
-from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application, above_min
 from schedulerd.core.state.model.gang import Gang
 from schedulerd.core.state.model.rejected_application import RejectedApplication
 from schedulerd.core.state.partition import Partition
@@ -71,22 +71,37 @@ def _declared(app: Application, gang: Gang, name: str) -> Iterator[str]:
     for group in gang.task_groups.values():
         if group.members != members[group.name]:
             yield f"{name} counts {group.members} members of {group.name}, there are {members[group.name]}"
+    if gang.above_min is not None and gang.above_min != above_min(app, gang):
+        yield f"{name} counts {len(gang.above_min)} members above their min, there are {len(above_min(app, gang))}"
     slots = [one for one in app.asks.values() if one.spec.slot]
     waiting = sum(one.pending for one in slots)
     if set(gang.slot_groups) != {group for group in app.groups.values() if group.placeholder}:
         yield f"{name} does not know the groups of its slots that have no room"
-    if not STATES[state](app, gang, waiting, members.total()):
+    if not STATES[state](app, gang, waiting):
         yield f"{name} is {state} with {waiting} slots without room and {members.total()} members"
+    if state is GangState.GATHERING:
+        yield from _slots(gang, slots, name)
     if any(not one.spec.slot for one in app.asks.values() if one.placeholder):
         yield f"{name} declares its task groups, and has placeholders of its resource manager"
 
 
-STATES: Mapping[GangState, Callable[[Application, Gang, int, int], bool]] = {
-    GangState.FORMING: lambda app, gang, waiting, members: not waiting and not app.placeholders and not members,
-    GangState.GATHERING: lambda app, gang, waiting, members: waiting > 0 and not members,
-    GangState.COMPLETE: lambda app, gang, waiting, members: not waiting and not gang_time.is_short(app, gang),
-    GangState.SHORT: lambda app, gang, waiting, members: not waiting and gang_time.is_short(app, gang),
-    GangState.GIVEN_UP: lambda app, gang, waiting, members: not waiting and not app.placeholders,
+def _slots(gang: Gang, slots: list[Ask], name: str) -> Iterator[str]:
+    """A gang that gathers has as many slots as it needs members beside those that are there."""
+    asked = Counter[str]()
+    for one in slots:
+        asked[one.spec.task_group] += one.pending + len(one.allocations)
+    for group in gang.declared.values():
+        needed = max(0, group.min - gang.task_groups[group.name].members)
+        if asked[group.name] != needed:
+            yield f"{name} has {asked[group.name]} slots of task group {group.name} and needs {needed}"
+
+
+STATES: Mapping[GangState, Callable[[Application, Gang, int], bool]] = {
+    GangState.FORMING: lambda app, gang, waiting: not waiting and not app.placeholders,
+    GangState.GATHERING: lambda app, gang, waiting: waiting > 0 and not gang.has_started,
+    GangState.COMPLETE: lambda app, gang, waiting: not waiting and not gang_time.is_short(app, gang),
+    GangState.SHORT: lambda app, gang, waiting: not waiting and gang_time.is_short(app, gang),
+    GangState.GIVEN_UP: lambda app, gang, waiting: not waiting and not app.placeholders,
 }
 
 
@@ -133,6 +148,9 @@ def _times(app: Application, gang: Gang, name: str) -> Iterator[str]:
     may_idle = gang.has_idle and app.state in SCHEDULABLE_STATES and is_complete
     if (gang.idle_alarm is not None) != (may_idle and is_limited) or (gang.idle_since_ns is not None) != may_idle:
         yield f"{name} has {'idle' if may_idle else 'no idle'} placeholders of a complete gang, and its alarm differs"
+    is_short = gang.state is GangState.SHORT and app.state in SCHEDULABLE_STATES
+    if (gang.short_since_ns is not None) != is_short or (gang.below_min_alarm is not None and not is_short):
+        yield f"{name} has a gang that is {gang.state} and {'not ' if is_short else ''}counted as short"
     if gang.deadlock_alarm is not None and app.gang_alarm is None:
         yield f"{name} has the alarm of a gang deadlock, but no placeholder timeout"
     if gang.promised and app.gang_alarm is None:
@@ -163,3 +181,4 @@ def alarms(partition: Partition) -> Iterator[Alarm | None]:
             yield app.gang.deadlock_alarm
             yield app.gang.idle_alarm
             yield app.gang.requeue_alarm
+            yield app.gang.below_min_alarm

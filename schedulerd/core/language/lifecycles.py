@@ -148,7 +148,8 @@ class GangState(StrEnum):
     FORMING = "forming"
     """Too few members of a task group of unknown size are asked for, or it waits to be tried again: nothing is held."""
     GATHERING = "gathering"
-    """Room is looked for: for all slots together, or held slot by slot. No member is allocated."""
+    """Room is looked for: for all slots together, or held slot by slot. No member is allocated, but somebody else may
+    have bound some, which need no slot."""
     COMPLETE = "complete"
     """Every slot has room, or had it once: members are allocated as they are asked for."""
     SHORT = "short"
@@ -163,8 +164,8 @@ class GangTrigger(StrEnum):
     FORM = "enough members are asked for"
     UNFORM = "members are withdrawn"
     COMPLETE = "every slot has room"
-    RECOVER = "members run already"
-    LOSE = "room is lost before a member was allocated"
+    RECOVER = "it was complete before it was declared"
+    LOSE = "room is missing before a member was allocated"
     FALL_SHORT = "members are gone and asked for again"
     REPAIR = "enough members run again"
     REQUEUE = "its time is over, and it is tried again later"
@@ -180,7 +181,6 @@ GANG: Mapping[GangState, Mapping[GangTrigger, GangState]] = {
         _E.UNFORM: _G.FORMING,
         _E.REQUEUE: _G.FORMING,
         _E.COMPLETE: _G.COMPLETE,
-        _E.RECOVER: _G.COMPLETE,
         _E.GIVE_UP: _G.GIVEN_UP,
     },
     _G.COMPLETE: {_E.LOSE: _G.GATHERING, _E.FALL_SHORT: _G.SHORT},

@@ -61,6 +61,13 @@ class WithinQueue(StrEnum):
     """Allocations of strictly lower priority of other applications may be preempted."""
 
 
+class OnBelowMin(StrEnum):
+    """What becomes of an application whose gang stays below the min of a task group (`gang.on-below-min`)."""
+
+    CONTINUE = "continue"
+    FAIL = "fail"
+
+
 class PreemptionPolicy(StrEnum):
     """Whether asks in a queue may preempt outside it, and whether its allocations may be preempted
     (`preemption.policy`)."""
@@ -153,6 +160,10 @@ class QueueProperties:
     stateaware_timeout_ns: int = 30 * SECOND_NS
     """Inherited: how long an application that holds nothing may be blocked before it lets the next one of a
     `stateaware` leaf start."""
+    gang_on_below_min: OnBelowMin = OnBelowMin.CONTINUE
+    """Inherited: what becomes of an application whose gang is short for `gang_below_min_timeout_ns`."""
+    gang_below_min_timeout_ns: int = 15 * MINUTE_NS
+    """Inherited; 0: for ever."""
 
     def for_child(self) -> QueueProperties:
         """The settings that a child starts with."""
@@ -167,6 +178,8 @@ class QueueProperties:
             quota_preemption_delay_ns=self.quota_preemption_delay_ns,
             gang_placeholder_idle_timeout_ns=self.gang_placeholder_idle_timeout_ns,
             stateaware_timeout_ns=self.stateaware_timeout_ns,
+            gang_on_below_min=self.gang_on_below_min,
+            gang_below_min_timeout_ns=self.gang_below_min_timeout_ns,
         )
 
 

@@ -9,7 +9,7 @@ Amounts are those of one member, in the units of the wire.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
@@ -92,6 +92,17 @@ class DeclaredGroup:
     def whole_level(self) -> str:
         """The level that all task groups have in common, required or preferred; '' for none."""
         return self.whole_required or self.whole_preferred
+
+
+def differ_in_counts_only(old: Sequence[DeclaredGroup], new: Sequence[DeclaredGroup]) -> bool:
+    """Whether both declare the same task groups, but for min, max and begun, which may change on a living application
+    (SEMANTICS I26)."""
+    return _without_counts(old) == _without_counts(new)
+
+
+def _without_counts(groups: Sequence[DeclaredGroup]) -> list[tuple[DeclaredGroup, Resources | None]]:
+    same = (replace(one, min=0, max=None, begun=False) for one in sorted(groups, key=lambda one: one.name))
+    return [(one, one.resources) for one in same]
 
 
 def declared(tags: Mapping[str, str]) -> tuple[DeclaredGroup, ...]:

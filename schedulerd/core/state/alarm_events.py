@@ -53,6 +53,13 @@ class GangRequeued:
 
 
 @dataclass(slots=True)
+class GangBelowMinTimeout:
+    """The gang of the application has been short for `gang.below-min.timeout`."""
+
+    application: Application
+
+
+@dataclass(slots=True)
 class GangDeadlockTimeout:
     """The gang is still incomplete: checks whether it is in a gang deadlock."""
 
@@ -166,6 +173,7 @@ AlarmEvent: TypeAlias = (
     | PlaceholderTimeout
     | PlaceholdersIdle
     | GangRequeued
+    | GangBelowMinTimeout
     | GangDeadlockTimeout
     | ApplicationExecutionTimeout
     | AllocationExecutionTimeout

@@ -8,6 +8,7 @@ from schedulerd.core.language.specs import (
     MINUTE_NS,
     SECOND_NS,
     ApplicationOrder,
+    OnBelowMin,
     PreemptionPolicy,
     PriorityPolicy,
     QueueOrder,
@@ -29,6 +30,8 @@ GOOD = {
     "gang.placeholder.idle.timeout": ["0", "15m"],
     "preemption.within-queue": ["off", "priority", "Priority"],
     "stateaware.timeout": ["1ms", "30s"],
+    "gang.on-below-min": ["continue", "fail"],
+    "gang.below-min.timeout": ["0", "1h"],
     "application.unschedasks.backoff": ["0", "18446744073709551615"],
     "application.unschedasks.backoff.delay": ["30s"],
 }
@@ -44,6 +47,8 @@ BAD = {
     "preemption.within-queue": (["on", "true", ""], "must be one of off, priority"),
     "gang.placeholder.idle.timeout": (["-1s"], "must be a duration of 0 or more"),
     "stateaware.timeout": (["0", "-1s"], "must be a duration of more than 0"),
+    "gang.on-below-min": (["kill", ""], "must be one of continue, fail"),
+    "gang.below-min.timeout": (["-1s"], "must be a duration of 0 or more"),
     "application.unschedasks.backoff": (["-1", "18446744073709551616"], "must be a whole number from 0"),
     "application.unschedasks.backoff.delay": (["soon", "30"], "not a duration"),
 }
@@ -108,6 +113,8 @@ EVERYTHING = {
     "gang.placeholder.idle.timeout": "3m",
     "preemption.within-queue": "priority",
     "stateaware.timeout": "4m",
+    "gang.on-below-min": "fail",
+    "gang.below-min.timeout": "6m",
 }
 HANDED_DOWN = QueueProperties(
     application_order=ApplicationOrder.STATE_AWARE,
@@ -118,6 +125,8 @@ HANDED_DOWN = QueueProperties(
     gang_placeholder_idle_timeout_ns=3 * MINUTE_NS,
     preemption_within_queue=WithinQueue.PRIORITY,
     stateaware_timeout_ns=4 * MINUTE_NS,
+    gang_on_below_min=OnBelowMin.FAIL,
+    gang_below_min_timeout_ns=6 * MINUTE_NS,
 )
 
 
@@ -134,6 +143,8 @@ def test_what_is_written_holds() -> None:
         gang_placeholder_idle_timeout_ns=3 * MINUTE_NS,
         preemption_within_queue=WithinQueue.PRIORITY,
         stateaware_timeout_ns=4 * MINUTE_NS,
+        gang_on_below_min=OnBelowMin.FAIL,
+        gang_below_min_timeout_ns=6 * MINUTE_NS,
     )
 
 

@@ -109,6 +109,8 @@ OTHER_VALUES = {
     "gang.placeholder.idle.timeout": ["5m"],
     "preemption.within-queue": ["priority"],
     "stateaware.timeout": ["1m"],
+    "gang.on-below-min": ["fail"],
+    "gang.below-min.timeout": ["1h"],
 }
 
 

@@ -82,6 +82,11 @@ EXAMPLES: list[tuple[Fact, Said, str]] = [
         for trigger in moves
     ],
     (
+        gang_facts.GangBelowMin(RM, P, Q, "app", True, "why"),
+        ("APP", "app", *NOTHING, ""),
+        "why; its application fails",
+    ),
+    (
         gang_facts.SwapRefused(RM, P, Q, "app", "k", "group", 2, "why"),
         ("REQUEST", "k", *NOTHING, "app"),
         "why; it continues as an ordinary request, and 2 placeholders of task group group are to be released",

@@ -120,18 +120,38 @@ def _unknown_level(partition: Partition, groups: Sequence[DeclaredGroup]) -> Mis
 
 
 def _is_report(application: Application, spec: NewApplication) -> bool:
-    """Whether the application is submitted again for nothing but the tags of its namespace, and that is news."""
+    """Whether the application is submitted again for nothing but the tags of its namespace, or min and max of its task
+    groups, and that is news (SEMANTICS I26)."""
     old = application.spec
-    if _without_namespace(spec) != _without_namespace(old):
+    if _without_reported(spec) != _without_reported(old):
         return False
-    return _namespace(spec) != _namespace(old) or (
-        not namespace_tags.unreadable(spec.tags) and queues.is_news(application.queue, old.tags, spec.tags)
+    before, now = _task_groups(old), _task_groups(spec)
+    if before is None or now is None or not task_groups.differ_in_counts_only(before, now):
+        return False
+    return (
+        now != before
+        or _namespace(spec) != _namespace(old)
+        or (not namespace_tags.unreadable(spec.tags) and queues.is_news(application.queue, old.tags, spec.tags))
     )
 
 
-def _without_namespace(spec: NewApplication) -> NewApplication:
-    tags = {name: text for name, text in spec.tags.items() if not namespace_tags.is_of_namespace(name)}
+def _without_reported(spec: NewApplication) -> NewApplication:
+    """Without the tags that may change; with a `placeholderAsk` those of task groups may not."""
+    is_gang = spec.placeholder_ask.is_zero()
+    tags = {
+        name: text
+        for name, text in spec.tags.items()
+        if not namespace_tags.is_of_namespace(name) and not (is_gang and name == TASK_GROUPS_TAG)
+    }
     return replace(spec, partition="", tags=tags, asked_at_ns=None)  # the tag says it exactly
+
+
+def _task_groups(spec: NewApplication) -> tuple[DeclaredGroup, ...] | None:
+    """The task groups that the application declares; None if they cannot be read."""
+    try:
+        return task_groups.declared(spec.tags) if spec.placeholder_ask.is_zero() else ()
+    except Unreadable:
+        return None
 
 
 def _namespace(spec: NewApplication) -> dict[str, str]:
@@ -141,11 +161,17 @@ def _namespace(spec: NewApplication) -> dict[str, str]:
 def _check_report(
     context: StepContext, rm: ResourceManager, partition: Partition, application: Application, spec: NewApplication
 ) -> Change:
-    """The queue of the namespace changes with its tags (SEMANTICS I26). Tags that cannot be read are rejected, or
-    ignored, as with a new application; the application goes on in either case."""
+    """The queue of the namespace changes with its tags, and the gang with its task groups (SEMANTICS I26). Tags that
+    cannot be read, and a gang that could never be complete, are rejected, or ignored, as with a new application; the
+    application goes on in either case."""
     ignored = namespace_tags.unreadable(spec.tags)
     if ignored and not is_forced(spec):
         return partial(reject, context, rm, spec, ignored[0].mistake)
+    least = slots.least(_task_groups(spec) or ())
+    if least != slots.least(_task_groups(application.spec) or ()) and not is_forced(spec):
+        mistake = _gang_mistake_in(application.queue, spec, least, f"tags[{TASK_GROUPS_TAG}]")
+        if mistake is not None:
+            return partial(reject, context, rm, spec, mistake)
     names = {one.name for one in ignored}
     tags = {name: text for name, text in spec.tags.items() if name not in names}
     return partial(_report, context, rm, partition, application, tags, ignored)
@@ -160,8 +186,11 @@ def _report(
     ignored: Sequence[UnreadableTag],
 ) -> None:
     queue, id_, old = application.queue, application.application_id, application.spec.tags
+    groups = _task_groups(application.spec)
     application.spec = replace(application.spec, tags=tags)
     queues.report(context, partition, queue, old, tags)
+    if (changed := _task_groups(application.spec)) and changed != groups:
+        slots.change(context, partition, application, changed)
     context.emit(ApplicationAccepted(rm.rm_id, partition.name, queue.path, id_))
     for one in ignored:
         reason = f"{one.mistake.reason}; the queue is as if the tag were not there"

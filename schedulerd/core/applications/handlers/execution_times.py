@@ -6,9 +6,8 @@ starts it. A recovered allocation has none, because the report of the resource m
 
 from __future__ import annotations
 
-from schedulerd.core.language.commands import TerminationType
-from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
-from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger
+from schedulerd.core.language.facts.fact import ReleaseCause
+from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.state.actions import application_states, releases
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import Application
@@ -36,9 +35,4 @@ def end_application(context: StepContext, application: Application) -> None:
         return
     timeout_ms = application.spec.execution_timeout_ms
     message = f"application {application.application_id} reached its execution timeout of {timeout_ms} ms"
-    application_states.fire(context, application, ApplicationTrigger.FAIL, f"{EXECUTION_TIMEOUT}: {message}")
-    releases.withdraw_all(context, application, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
-    partition = context.partition_of(application)
-    for allocation in application.allocations.values():
-        releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
-    application_states.on_less(context, application)
+    application_states.fail(context, application, f"{EXECUTION_TIMEOUT}: {message}", message)

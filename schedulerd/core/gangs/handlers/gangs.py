@@ -6,9 +6,9 @@ from schedulerd.core.gangs import sentences as gang_words
 from schedulerd.core.gangs.rules.gang_deadlock import gangs_to_release
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
-from schedulerd.core.language.facts.gangs import GangGaveWay, GangTimedOut
+from schedulerd.core.language.facts.gangs import GangBelowMin, GangGaveWay, GangTimedOut
 from schedulerd.core.language.lifecycles import ApplicationState, ApplicationTrigger, GangState, GangTrigger
-from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS
+from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS, OnBelowMin
 from schedulerd.core.state.actions import application_states, gang_states, gang_time, releases, slots
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
@@ -50,6 +50,7 @@ def on_deadlock_timeout(context: StepContext, application: Application) -> None:
         set_priority_gang(partition, application)
     for one in giving:
         assert one.gang is not None
+        one.gang.gave_back += 1
         placeholders = list(one.gang.idle_placeholders())
         context.emit(
             GangGaveWay(
@@ -74,21 +75,23 @@ def on_timeout(context: StepContext, application: Application) -> None:
     An application that waited for its gang fails (`Hard`), resumes without it (`Soft`), or, if it declares its task
     groups, waits and tries again (`Requeue`); also one that was Starting or
     Running because its gang was complete once, and lost placeholders before anything real was allocated. An application
-    that has run only loses its unused placeholders.
+    that has run only loses its unused placeholders, unless its gang declares its task groups and gathers: then members
+    that run were bound by somebody else.
 
     The RM is told of each placeholder's ask that it has timed out, also of one that was allocated: so it does not take
     the release of one for an ordinary loss, after which it would ask again. No room is freed before the RM confirms.
     """
-    partition = context.partition_of(application)
-    gave_up = application.state in SCHEDULABLE_STATES and not application.has_run
+    partition, gang = context.partition_of(application), application.gang
+    assert gang is not None
+    has_begun = application.has_run if gang.state is None else gang.state is not GangState.GATHERING
+    gave_up = application.state in SCHEDULABLE_STATES and not has_begun
     had_ns = gang_time.timeout_ns(context.cluster.timeouts, application)
     why = (
         gang_words.timed_out(partition, application, had_ns) if gave_up else ""
     )  # before the withdrawal, which removes the reasons
     gang_time.end(context, application)
     releases.cancel_yield(application.allocations.values())
-    style, gang = application.spec.gang_style.strip().lower(), application.gang
-    assert gang is not None
+    style = application.spec.gang_style.strip().lower()
     if gave_up and style == REQUEUE_STYLE and gang.state is GangState.GATHERING:
         context.emit(_timed_out(partition, application, gang))
         slots.requeue(context, partition, application)
@@ -134,6 +137,20 @@ def on_idle_timeout(context: StepContext, application: Application) -> None:
     for placeholder in idle:
         releases.request_release(context, partition, placeholder, ReleaseCause.UNUSED, message)
     partition.gangs_touched[application] = None
+
+
+def on_below_min_timeout(context: StepContext, application: Application) -> None:
+    """The gang has been short for its timeout: that is said, and its application fails if its queue says so."""
+    partition, gang = context.partition_of(application), application.gang
+    assert gang is not None
+    gang.below_min_alarm = None
+    properties = application.queue.properties
+    fails = properties.gang_on_below_min is OnBelowMin.FAIL
+    why = gang_words.below_min(partition, application, properties.gang_below_min_timeout_ns)
+    queue = application.queue.path
+    context.emit(GangBelowMin(partition.rm_id, partition.name, queue, application.application_id, fails, why))
+    if fails:
+        application_states.fail(context, application, f"{gang_words.BELOW_MIN}: {why}", why)
 
 
 def _timed_out(partition: Partition, application: Application, gang: Gang) -> GangTimedOut:

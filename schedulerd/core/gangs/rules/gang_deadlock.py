@@ -3,12 +3,17 @@
 Full nodes cause it. Quotas and limits do not, because only whole gangs pass the gang gate (SEMANTICS G2); but they do
 when they are lowered later, or when an RM reports gangs that are above them. Only later, incomplete gangs are released:
 the latest first, as few as are enough, and none if the earlier gang would not be complete even then.
+
+Where the RM refuses nodes for slots of a gang that declares its task groups, amounts prove nothing: then the latest
+gang is released, whether or not that helps. One that gave back twice is not asked again by a younger one that no
+priority puts before it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable
+from functools import cmp_to_key
 
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.model.allocation import Allocation
@@ -19,8 +24,12 @@ from schedulerd.core.state.nodes.packing import Bin, fits
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.asks import gang_ahead
+from schedulerd.core.state.pending.gang_order import are_equal, is_ahead
 from schedulerd.core.state.quotas.headroom import Headroom
 from schedulerd.core.state.quotas.rules import highest_blocked
+
+GIVEN_BACK_MAX = 2
+"""So often a gang gives back what it holds before gangs that are younger, and of equal priority, ask it no longer."""
 
 
 def gangs_to_release(partition: Partition, application: Application) -> list[Application] | None:
@@ -33,18 +42,17 @@ def gangs_to_release(partition: Partition, application: Application) -> list[App
     groups = [group for group in application.groups.values() if group.placeholder]
     if gang_ahead(partition, application) is not None or not groups or not application.propagates_demand:
         return None
-    if any(group.request_class.refused for group in groups) or not gang_fits(partition, application):
+    is_refused = any(group.request_class.refused for group in groups)
+    if (is_refused and not groups[0].first().spec.slot) or not gang_fits(partition, application):
         return None
+    later = _later(partition, application)
+    holding = [one for one in later if any(_idle_placeholders(one)) and not _has_given_enough(one, application)]
+    if is_refused:
+        return holding[:1] or None
     is_limited = [_is_blocked_by_rule(application, group) for group in groups]
     if not all(limited or group.pending_class.unschedulable for limited, group in zip(is_limited, groups, strict=True)):
         return [] if partition.priority_gang is application else None
-    later = sorted(
-        (one for one in partition.open_gangs if one.age > application.age),
-        key=lambda one: one.age,
-        reverse=True,
-    )
     leaving = [one for gang in later for one in gang.allocations.values() if one.ask_again_when_gone]
-    holding = [one for one in later if any(_idle_placeholders(one))]
     room = _room(partition, application) if any(is_limited) else {}
 
     def is_enough(count: int) -> bool:
@@ -55,6 +63,21 @@ def gangs_to_release(partition: Partition, application: Application) -> list[App
 
     count = bisect_left(range(len(holding) + 1), True, key=is_enough)
     return holding[:count] if count <= len(holding) else None
+
+
+def _later(partition: Partition, application: Application) -> list[Application]:
+    """The incomplete gangs that are served after this one, the last one first."""
+    later = [one for one in partition.open_gangs if one is not application and is_ahead(application, one)]
+    return sorted(later, key=cmp_to_key(_last_first))
+
+
+def _last_first(one: Application, other: Application) -> int:
+    return 1 if is_ahead(one, other) else -1
+
+
+def _has_given_enough(one: Application, application: Application) -> bool:
+    assert one.gang is not None
+    return one.gang.gave_back >= GIVEN_BACK_MAX and one.age < application.age and are_equal(one, application)
 
 
 def _idle_placeholders(application: Application) -> Iterable[Allocation]:
@@ -88,8 +111,9 @@ def _reserved_for_others(partition: Partition, application: Application, node: N
     """What is reserved on the node for applications other than this gang and later gangs, which would wait for it."""
     held = Resources()
     for one in node.reservations:
-        is_later_gang = one.application in partition.open_gangs and one.application.age > application.age
-        if one.application is not application and not is_later_gang:
+        if one.application is application:
+            continue
+        if one.application not in partition.open_gangs or not is_ahead(application, one.application):
             held.add(one.items)
     return held
 

@@ -19,7 +19,14 @@ from schedulerd.core.language.facts.configuration import (
     ConfigurationRejected,
     ConfigurationUpdated,
 )
-from schedulerd.core.language.facts.gangs import GangCompleted, GangGaveWay, GangStateChanged, GangTimedOut, SwapRefused
+from schedulerd.core.language.facts.gangs import (
+    GangBelowMin,
+    GangCompleted,
+    GangGaveWay,
+    GangStateChanged,
+    GangTimedOut,
+    SwapRefused,
+)
 from schedulerd.core.language.facts.nodes import NodeRecommended
 from schedulerd.core.language.facts.predicates import (
     PredicateAnswered,
@@ -421,6 +428,7 @@ Fact: TypeAlias = (
     | SwapRefused
     | GangGaveWay
     | GangStateChanged
+    | GangBelowMin
     | Reserved
     | ReservationEnded
     | Preempted

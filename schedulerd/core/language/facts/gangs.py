@@ -104,3 +104,17 @@ class GangStateChanged:
     """Members that the gang needs."""
     members: int
     """Members that are allocated."""
+
+
+@dataclass(slots=True)
+class GangBelowMin:
+    """A gang that was complete has had fewer members than a task group needs for `gang.below-min.timeout`."""
+
+    rm_id: str
+    partition: str
+    queue: str
+    application_id: str
+    fails: bool
+    """Whether its application fails for that (`gang.on-below-min`)."""
+    reason: str
+    """How many members are there, and whether the domain that its topology requires can hold the others."""

@@ -14,13 +14,14 @@ from schedulerd.core.language.ask_tags import ask_name
 from schedulerd.core.language.facts.preemption import PreemptionRefusal, PreemptionRefused
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import PreemptionPolicy
-from schedulerd.core.preemption.rules.preemption_context import in_use, no_right
+from schedulerd.core.preemption.handlers import gang_preemption
+from schedulerd.core.preemption.rules.preemption_context import in_use, is_closed, no_right
 from schedulerd.core.preemption.rules.search import (
     Search,
     further_for_required_node,
     victims_for_required_node,
 )
-from schedulerd.core.state.actions import predicate_checks
+from schedulerd.core.state.actions import predicate_checks, slot_room
 from schedulerd.core.state.actions.releases import release_victims
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
@@ -32,6 +33,7 @@ from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.asks import preemption_from_ns, schedule_preemption
 from schedulerd.core.state.pending.retry_timers import Refused, attempts_of
+from schedulerd.core.state.plans.assuming import assumed
 from schedulerd.core.state.plans.committing import commit_plan
 from schedulerd.core.state.plans.plan import Plan, PlannedPreemption
 from schedulerd.core.state.step_context import StepContext
@@ -84,17 +86,24 @@ def advance(context: StepContext, partition: Partition, visits_end: int) -> Prog
         if search is None or search.application is not application or not _is_wanted(context, search):
             if search is not None and search.predicate_check is not None:
                 predicate_checks.void(context, search.predicate_check)
-            search = _next_search(context, application)
+            search = _next_search(context, application, search)
             timers.set_search(search)
         if search is None:
             timers.preemptors.popleft()
             continue
         if search.predicate_check is not None:
             return Progress.NOTHING
-        if not search.run(visits_end - budget.visits):
-            return Progress.UNFINISHED
+        with assumed(partition, search.planned_before):
+            if not search.run(visits_end - budget.visits):
+                return Progress.UNFINISHED
+            plan = search.plan()
         timers.set_search(None)
-        plan = search.plan()
+        if plan is not None and search.ask.spec.slot:
+            found = gang_preemption.go_on(search, plan)
+            if isinstance(found, Search):
+                timers.set_search(found)
+                continue
+            plan = found
         if plan is not None:
             _decide(context, search, plan)
             return Progress.DECIDED
@@ -112,6 +121,8 @@ def _search(known: VictimSearch | None) -> Search | None:
 
 
 def _again(search: Search, attempt: int) -> Search:
+    if search.ask.spec.slot:
+        return gang_preemption.first_search(search.partition, search.application, attempt)
     budget, barred = search.budget, search.barred
     return Search(
         search.partition, search.application, search.group, search.ask, budget, attempt=attempt, barred=barred
@@ -119,8 +130,13 @@ def _again(search: Search, attempt: int) -> Search:
 
 
 def _decide(context: StepContext, search: Search, plan: Plan) -> None:
-    """Commits the plan, or first asks the RM if it takes part and has not agreed to these victims."""
+    """Commits the plan, or first asks the RM if it takes part and has not agreed to these victims; not about those of
+    a gang."""
     timers = search.partition.retry_timers
+    if search.ask.spec.slot:
+        slot_room.gather_singly(search.partition, search.application)
+        _commit(context, search, plan)
+        return
     (planned,) = plan.preemptions
     if not planned.victims or not search.partition.wants_preemption_predicates(planned.ask.request_class):
         _commit(context, search, plan)
@@ -182,14 +198,19 @@ def refused(context: StepContext, predicate_check: PredicateCheck, reason: str) 
         partition.retry_timers.set_search(_again(search, search.attempt))
 
 
-def _next_search(context: StepContext, application: Application) -> Search | None:
-    """A search for the first ask of the application that may preempt now. If there is none, notes when one may."""
+def _next_search(context: StepContext, application: Application, before: Search | None) -> Search | None:
+    """A search for the first ask of the application that may preempt now. If there is none, notes when one may.
+
+    `before` is the search until now, which is not wanted any longer.
+    """
     partition = context.partition_of(application)
     timers = partition.retry_timers
     if not gang_fits(partition, application):
         timers.waiting_for_change[application] = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
         return None
-    closed = [group for group in application.groups.values() if _is_closed(application, group)]
+    if gang_preemption.gathers(application):
+        return _next_gang_search(context, application, before)
+    closed = [group for group in application.groups.values() if is_closed(application, group)]
     for group in sorted(closed, key=AskGroup.key):
         refused = timers.refused.get(attempts_of(application, group.pending_class))
         for ask in islice(group.in_order(), ASKS_MAX):
@@ -204,6 +225,29 @@ def _next_search(context: StepContext, application: Application) -> Search | Non
             elif _may_preempt(context, group, ask):
                 return Search(partition, application, group, ask, timers.budget)
     return None
+
+
+def _next_gang_search(context: StepContext, application: Application, before: Search | None) -> Search | None:
+    """A search for the gang; if none is possible, notes when one may be. If what was found for some of its slots does
+    not hold any longer, only a few times."""
+    partition = context.partition_of(application)
+    timers = partition.retry_timers
+    if not gang_preemption.may_preempt(partition, application):
+        timers.waiting_for_change[application] = context.now_ns + context.cluster.timeouts.preemption_attempt_ns
+        return None
+    search = gang_preemption.first_search(partition, application)
+    if before is not None and before.planned_before and before.application is application:
+        search.attempt = before.attempt + 1
+        if search.attempt > SEARCHES_MAX:
+            _refuse(context, search)
+    refused = timers.refused.get(attempts_of(application, search.group.pending_class))
+    due_ns = gang_preemption.from_ns(partition, application)
+    if _holds(context, application, refused, search.ask):
+        return None
+    if due_ns > context.now_ns:
+        timers.attempts_due.set_earlier(application, due_ns)
+        return None
+    return search
 
 
 def _holds(context: StepContext, application: Application, refused: Refused | None, ask: Ask) -> bool:
@@ -222,16 +266,6 @@ def _holds(context: StepContext, application: Application, refused: Refused | No
     return False
 
 
-def _is_closed(application: Application, group: AskGroup) -> bool:
-    """Whether the class of the group was found blocked or unschedulable."""
-    ancestors = (application, *application.queue.path_to_root)
-    return (
-        bool(group.needs)
-        and application.propagates_demand
-        and any(group.pending_class in ancestor.pending_index.blocked_by for ancestor in ancestors)
-    )
-
-
 def _may_preempt(context: StepContext, group: AskGroup, ask: Ask) -> bool:
     """Whether the ask has a pending allocation without an entitled reservation."""
     return ask in group and ask.unchecked > ask.entitled
@@ -240,7 +274,9 @@ def _may_preempt(context: StepContext, group: AskGroup, ask: Ask) -> bool:
 def _is_wanted(context: StepContext, search: Search) -> bool:
     """Whether the ask of the search is unchanged and still waits."""
     is_same = search.ask.spec is search.spec and gang_fits(search.partition, search.application)
-    return is_same and _is_closed(search.application, search.group) and _may_preempt(context, search.group, search.ask)
+    if search.ask.spec.slot:
+        return is_same and gang_preemption.is_wanted(search)
+    return is_same and is_closed(search.application, search.group) and _may_preempt(context, search.group, search.ask)
 
 
 def for_required_node(context: StepContext, reservation: Reservation, reserved_before: Resources) -> bool:
@@ -313,7 +349,8 @@ def _refuse(context: StepContext, search: Search) -> None:
     if search.barred:
         _postpone_attempt(partition, search, until_ns, reason)
     else:
-        key = attempts_of(search.application, search.group.pending_class)
+        group = search.planned_before[0].ask.group if search.planned_before else search.group
+        key = attempts_of(search.application, (group or search.group).pending_class)
         partition.retry_timers.refused[key] = Refused(ask.spec.priority, search.moves, until_ns, reason)
     _say_refused(context, search.application, ask, refusal, reason)
 

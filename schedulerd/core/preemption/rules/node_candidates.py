@@ -16,6 +16,7 @@ from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import PartitionSpec
 from schedulerd.core.preemption.rules.victims import Cost, Rank, rank_of
 from schedulerd.core.state.model.allocation import Allocation, may_be_preempted
+from schedulerd.core.state.model.application import Application, is_above_min
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.work_budget import WorkBudget
@@ -55,12 +56,23 @@ class NodeCandidates:
         """What a node would still lack if all victims counted so far were gone."""
         self._admits: dict[Queue, Admits] = {}
         """The leaf queues with possible victims."""
+        self._ranks_of_wholes: dict[Application, Rank] = {}
         self._ranks: set[Rank] = set()
         """The ranks of possible victims, on any node."""
         self._pools: dict[Node, dict[Rank, list[Allocation]]] = {}
         """The possible victims by rank, for each node that was reached."""
         self._nodes_with: defaultdict[Rank, list[Node]] = defaultdict(list)
         """The same nodes, by the ranks of their possible victims."""
+
+    @property
+    def has_victims(self) -> bool:
+        """Whether leaf queues with possible victims are known."""
+        return bool(self._admits)
+
+    def share(self, other: NodeCandidates) -> None:
+        """The leaf queues and ranks of possible victims are those that another search for the same application and
+        priority has found. There may be fewer by now."""
+        self._admits, self._ranks = other._admits, other._ranks
 
     def consider(self, node: Node, need: Resources) -> None:
         """Adds a node on which `need` must become free."""
@@ -71,12 +83,12 @@ class NodeCandidates:
         self._budget.visits += len(allocations)
         self._admits[leaf] = admits
         kinds = {
-            (spec.originator, spec.allow_preempt_self, spec.priority): one
+            (spec.originator, spec.allow_preempt_self, spec.priority, is_above_min(one)): one
             for one in allocations
             if may_be_preempted(self._spec, one)
             for spec in (one.spec,)
         }
-        self._ranks.update(rank_of(one) for (_, _, priority), one in kinds.items() if admits(priority))
+        self._ranks.update(self._rank_of(one) for (_, _, priority, _), one in kinds.items() if admits(priority))
 
     def in_order(self) -> Iterator[NodeCandidate | None]:
         """The nodes by the lowest cost of a victim set up to a rank, rank by rank; None marks a possible pause.
@@ -123,10 +135,20 @@ class NodeCandidates:
                     leaf = allocation.application.queue
                     admits = self._admits.get(leaf) if leaf is not None else None
                     if admits is not None and admits(allocation.spec.priority):
-                        pool.setdefault(rank_of(allocation), []).append(allocation)
+                        pool.setdefault(self._rank_of(allocation), []).append(allocation)
             for rank in pool:
                 self._nodes_with[rank].append(node)
         return pool
+
+    def _rank_of(self, allocation: Allocation) -> Rank:
+        """The rank of an allocation, found once for a gang that is disrupted as a whole."""
+        application = allocation.application
+        if not application.is_disrupted_as_one:
+            return rank_of(allocation)
+        if application not in self._ranks_of_wholes:
+            self._budget.visits += len(application.allocations)
+            self._ranks_of_wholes[application] = rank_of(allocation)
+        return self._ranks_of_wholes[application]
 
     def _rest(self, node: Node) -> Resources:
         return self._rests.get(node) or self._needs[node]

@@ -15,9 +15,18 @@ from dataclasses import dataclass, field
 from schedulerd.core.language.facts.preemption import PreemptionRefusal
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import PreemptionPolicy, WithinQueue
-from schedulerd.core.preemption.rules.victims import Budget, Candidate, VictimSet, candidate, smallest_set, unit_weights
+from schedulerd.core.preemption.rules.victims import (
+    Budget,
+    Candidate,
+    VictimSet,
+    candidate,
+    smallest_set,
+    unit_weights,
+    whole_candidate,
+)
 from schedulerd.core.state.model.allocation import Allocation, Ask, may_be_preempted
 from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.work_budget import WorkBudget
 from schedulerd.core.state.partition import Partition
@@ -262,8 +271,12 @@ class PreemptionContext:
             )
         return self._budgets[queue]
 
-    def may_be_preempted(self, allocations: Iterable[Allocation], short: Resources) -> Iterator[Candidate]:
-        """Those of the allocations, in their order, that may be preempted for the resources in `short`."""
+    def may_be_preempted(
+        self, allocations: Iterable[Allocation], short: Resources, at: Node | None = None
+    ) -> Iterator[Candidate]:
+        """Those of the allocations, in their order, that may be preempted for the resources in `short`: on the node
+        `at`, or, if that is None, for what a max lacks. A gang that is disrupted as a whole comes once."""
+        seen: set[Application] = set()
         for allocation in allocations:
             self.budget.visits += 1
             if not may_be_preempted(self.partition.spec, allocation):
@@ -274,8 +287,21 @@ class PreemptionContext:
                 continue
             if self._entitled[victim_queue.common_ancestor].isdisjoint(short):
                 continue
-            if victim_queue.admits(allocation.spec.priority):
+            if application.is_disrupted_as_one:
+                if application not in seen:
+                    seen.add(application)
+                    yield from self._whole(allocation, victim_queue, at)
+            elif victim_queue.admits(allocation.spec.priority):
                 yield candidate(allocation, self.unit, victim_queue.budgets)
+
+    def _whole(self, allocation: Allocation, victim_queue: VictimQueue, at: Node | None) -> Iterator[Candidate]:
+        """The gang of the allocation, which is disrupted as a whole, if each of its members may be preempted."""
+        members = allocation.application.disrupted_together()
+        self.budget.visits += len(members)
+        if all(
+            may_be_preempted(self.partition.spec, one) and victim_queue.admits(one.spec.priority) for one in members
+        ):
+            yield whole_candidate(allocation, members, self.unit, victim_queue.budgets, at)
 
     def victims_among(self, allocations: Iterable[Allocation]) -> VictimSet | None:
         """The victim set among these allocations if only a max lacks room, and no node does, so victims may run
@@ -285,12 +311,24 @@ class PreemptionContext:
 
 
 def _preempts_within(application: Application, ask: Ask) -> bool:
-    """Whether the ask may preempt in its own leaf: not for a part of a gang that lacks more than this one."""
+    """Whether the ask may preempt in its own leaf: not for a part of a gang that lacks more than this one. For slots
+    victims are chosen as a whole."""
     if application.queue.properties.preemption_within_queue is not WithinQueue.PRIORITY:
         return False
     return (
         not ask.spec.placeholder
+        or ask.spec.slot
         or sum(group.pending for group in application.groups.values() if group.placeholder) <= 1
+    )
+
+
+def is_closed(application: Application, group: AskGroup) -> bool:
+    """Whether the class of the group was found blocked or unschedulable."""
+    ancestors = (application, *application.queue.path_to_root)
+    return (
+        bool(group.needs)
+        and application.propagates_demand
+        and any(group.pending_class in ancestor.pending_index.blocked_by for ancestor in ancestors)
     )
 
 

@@ -3,6 +3,10 @@
 The victims run on the node that the ask will get. If only a max on the path lacks room and not the node, they may run
 anywhere below the queue with that max. The search visits many nodes, so it runs in slices. It only reads, and its
 result is judged again before it is used.
+
+For a gang that gathers there is a search for each slot without room, one after the other, while what was found for the
+slots before it is assumed (`plans.assuming`). So each is judged with all that the gang gets up to it, and if one finds
+nothing, nothing is preempted for any. `whole_gang.py` puts the results together.
 """
 
 from __future__ import annotations
@@ -77,7 +81,11 @@ class Search:
         *,
         attempt: int = 1,
         barred: Mapping[Node, str] | None = None,
+        planned_before: tuple[PlannedPreemption, ...] = (),
+        follows: Search | None = None,
     ) -> None:
+        """`planned_before` is what the search that it `follows` and those before that have found for other slots of the
+        gang; it must be assumed."""
         self.application = application
         self.partition = partition
         self.queue: Queue = application.queue
@@ -94,8 +102,12 @@ class Search:
         self.predicate_check: PredicateCheck | None = None
         """The open predicate check of the victims found."""
         self.agreed: tuple[Node, VictimsAnswer] | None = None
+        self.planned_before = planned_before
         self.budget = budget or WorkBudget()
         self._preemption_context = PreemptionContext(partition, application, group, ask, self.budget)
+        self._node_candidates = NodeCandidates(partition.spec, self._preemption_context.unit, self.budget)
+        if follows is not None and follows.ask.spec.priority == ask.spec.priority:
+            self._node_candidates.share(follows._node_candidates)
         self._found: _Found | None = None
         self._anywhere: VictimSet | None = None
         """The victims if only a max lacks room, and no node does: the same for each such node."""
@@ -121,6 +133,12 @@ class Search:
         if self._found is None:
             self.refusal = PreemptionRefusal.NO_NODE
         return True
+
+    def is_on(self, planned: PlannedPreemption) -> None:
+        """The result is to be on the node of this plan, which was found before: `plan` judges it again."""
+        self.end()
+        node = planned.node
+        self._found = _Found((), 0, node.score, node.node_id, node, planned.victims)
 
     def plan(self) -> Plan | None:
         """The preemption that was found, judged again with the current state; None if there is none or it no longer
@@ -168,16 +186,17 @@ class Search:
     ) -> tuple[Allocation, ...]:
         need = self._with_quota(self._short(node))
         candidates = dict.fromkeys((*victims, *others))
-        return beside(self._preemption_context.may_be_preempted(candidates, need), victims, FURTHER_MAX, need)
+        return beside(self._preemption_context.may_be_preempted(candidates, need, node), victims, FURTHER_MAX, need)
 
     def _compare(self) -> Generator[None, None, None]:
         """The steps of the search, with pauses. The result is the last one found."""
-        node_candidates = NodeCandidates(self.partition.spec, self._preemption_context.unit, self.budget)
+        node_candidates = self._node_candidates
         if self._preemption_context.lacking:
             yield from self._look_anywhere()
         if (yield from self._look_for_room(node_candidates)):
             return
-        yield from self._gather(node_candidates)
+        if not node_candidates.has_victims:
+            yield from self._gather(node_candidates)
         looks = 0
         for node_candidate in node_candidates.in_order():
             if node_candidate is not None:
@@ -234,7 +253,22 @@ class Search:
         return self.partition.objection_without(self.ask.request_class, node, ()) is None and self._fits_beside(node)
 
     def _may_take(self, node: Node) -> bool:
-        return node not in self.barred and node.ordered and node.is_reservable
+        is_open = node not in self.barred and node.ordered and node.is_reservable
+        return is_open and (not self.planned_before or self._admits_one_more(node))
+
+    def _admits_one_more(self, node: Node) -> bool:
+        """Whether an affinity lets in one more beside the slots that are planned before."""
+        request_class, constraints = self.ask.request_class, self.partition.constraints
+        limited = constraints.room(request_class, node) if request_class.constraint is not None else None
+        if limited is None:
+            return True
+        group, most = limited
+        planned = (constraints.room(one.ask.request_class, one.node) for one in self._equal_before())
+        return sum(one is not None and one[0] == group for one in planned) < most
+
+    def _equal_before(self) -> Iterator[PlannedPreemption]:
+        constraint = self.ask.request_class.constraint
+        return (one for one in self.planned_before if one.ask.request_class.constraint == constraint)
 
     def _fits_beside(self, node: Node) -> bool:
         """Whether no own allocations have to go first: there is no reservation before they are gone (SEMANTICS I9)."""
@@ -273,15 +307,22 @@ class Search:
             found = self._anywhere
         else:
             need = self._with_quota(short)
-            candidates = self._preemption_context.may_be_preempted(reversed(node.allocations.values()), need)
+            candidates = self._preemption_context.may_be_preempted(reversed(node.allocations.values()), need, node)
             if up_to is not None:
                 candidates = (one for one in candidates if one.rank <= up_to)
             found = smallest_set(candidates, need, self._preemption_context.unit, self.budget)
-        if found is not None and not found.victims and not self._preemption_context.has_guarantee:
-            return None  # a higher priority alone is no right to room that is about to be free
+        is_only_by_priority = not self._preemption_context.has_guarantee
+        if found is not None and not found.victims and is_only_by_priority and not self._may_take_free_room(node):
+            return None
         if found is None or self.partition.objection_without(self.ask.request_class, node, found.victims) is not None:
             return None
         return found if self._fits_beside(node) and not self._was_refused(node, found) else None
+
+    def _may_take_free_room(self, node: Node) -> bool:
+        """Whether an ask that has a right by its priority only may have this room without victims: for a slot of a gang
+        anything that nobody else has reserved. For others a higher priority alone is no right to room that is about to
+        be free."""
+        return self.ask.spec.slot and self._gets_room(node)
 
     def _was_refused(self, node: Node, found: VictimSet) -> bool:
         """Whether the RM refused the ask on this node, and no PREEMPT call would ask about it again."""

@@ -14,8 +14,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
 
-from schedulerd.core.language.resources import Items
+from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.state.model.allocation import Allocation
+from schedulerd.core.state.model.application import is_above_min
+from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.work_budget import WorkBudget
 
 STEPS_MAX = 2_000
@@ -29,7 +31,8 @@ _WEIGHT_OF_ALL = 10**30
 """The weight of the total amount of a resource."""
 
 Rank: TypeAlias = tuple[int, int]
-"""Kind of allocation (0 ordinary, 1 opted out, 2 originator), then priority. A higher rank is more protected."""
+"""Kind of allocation (-1 member above the min of its gang, 0 ordinary, 1 opted out, 2 originator), then priority. A
+higher rank is more protected."""
 
 Cost: TypeAlias = tuple[tuple[Rank, int], ...]
 """The weight taken of each rank, most protected first; ranks of which nothing is taken are left out."""
@@ -75,6 +78,14 @@ class Budget:
                 times = max(times or 0, (above - 1) // amounts[name] if above > 0 else 0)
         return times
 
+    def admits_whole(self, items: Items, short: Collection[str]) -> bool:
+        """Whether a gang that uses `items` together, and is disrupted as a whole, may be taken: the queue must be above
+        its guarantee before, and may be below it after that."""
+        named = [name for name, _ in items if name in self.left]
+        if any(self.left[name] <= 0 for name in named if name in short):
+            return False
+        return not named or any(self.left[name] > 0 for name in named)
+
     def take(self, items: Items, times: int) -> None:
         is_named = False
         for name, amount in items:
@@ -95,6 +106,16 @@ class Budget:
         return next(kept, named[0][0])
 
 
+class Whole(NamedTuple):
+    """A gang that is disrupted as a whole."""
+
+    members: tuple[Allocation, ...]
+    items: Items
+    """What they use together."""
+    frees: Resources
+    """What those of them free that are where room is needed."""
+
+
 class Candidate(NamedTuple):
     """A possible victim, with the budgets of its queues."""
 
@@ -102,6 +123,8 @@ class Candidate(NamedTuple):
     rank: Rank
     weight: int
     budgets: tuple[Budget, ...]
+    whole: Whole | None = None
+    """The gang that is disrupted as a whole if this one is; then rank and weight are those of all of it."""
 
 
 class VictimSet(NamedTuple):
@@ -121,15 +144,45 @@ def candidate(allocation: Allocation, unit: Mapping[str, int], budgets: tuple[Bu
     return Candidate(allocation, rank_of(allocation), weight, budgets)
 
 
+def whole_candidate(
+    allocation: Allocation,
+    members: Sequence[Allocation],
+    unit: Mapping[str, int],
+    budgets: tuple[Budget, ...],
+    at: Node | None,
+) -> Candidate:
+    """The gang of the allocation, which is disrupted as a whole, as a candidate for room on the node `at`, or for what
+    a max lacks (None)."""
+    total, frees = Resources(), Resources()
+    for one in members:
+        total.add(one.request_class.items)
+        if at is None or one.node is at:
+            frees.add(one.request_class.items)
+    weight = sum([amount * unit.get(name, 0) for name, amount in total.items()])
+    whole = Whole(tuple(members), total.canonical(), frees)
+    return Candidate(allocation, rank_of(allocation), weight, budgets, whole)
+
+
 def unit_weights(total: Mapping[str, int]) -> dict[str, int]:
     """The weight of one unit of each resource, so that the totals of all resources weigh the same."""
     return {name: _WEIGHT_OF_ALL // amount for name, amount in total.items() if amount > 0}
 
 
 def rank_of(allocation: Allocation) -> Rank:
-    """The rank of an allocation. Originators are the most protected, then opted-out allocations."""
+    """The rank of an allocation. Originators are the most protected, then opted-out allocations. Members of a gang that
+    it does not need, because their task group has more than its min, go first. All members of a gang that is disrupted
+    as a whole have the highest rank of them."""
+    application = allocation.application
+    if application.is_disrupted_as_one:
+        return max((_own_rank(one) for one in application.disrupted_together()), default=_own_rank(allocation))
+    return _own_rank(allocation)
+
+
+def _own_rank(allocation: Allocation) -> Rank:
     spec = allocation.spec
-    return 2 if spec.originator else 0 if spec.allow_preempt_self else 1, spec.priority
+    if spec.originator or not spec.allow_preempt_self:
+        return 2 if spec.originator else 1, spec.priority
+    return -1 if is_above_min(allocation) else 0, spec.priority
 
 
 def smallest_set(
@@ -163,7 +216,7 @@ def beside(
         if one.allocation in ended:
             for budget in one.budgets:
                 budget.take(one.allocation.request_class.items, 1)
-        else:
+        elif one.whole is None:
             rest.append(one)
     found: list[Allocation] = []
     for one in sorted(rest, key=lambda one: one.rank):
@@ -199,9 +252,23 @@ class _Kind:
     members: list[Allocation] = field(default_factory=list)
     ages: list[int] = field(default_factory=list)
     """Position of each member among all candidates; 0 is the youngest."""
+    whole: Whole | None = None
+    """The gang that goes as a whole; then it is the only member."""
+
+    def taken(self, count: int) -> Sequence[Allocation]:
+        """The victims if so many members are taken."""
+        return self.members[:count] if self.whole is None or not count else self.whole.members
+
+    def is_exhausted(self, short: Collection[str]) -> bool:
+        """Whether the budgets allow to take no more of it."""
+        if self.whole is not None:
+            return not all(budget.admits_whole(self.items, short) for budget in self.budgets)
+        return any(budget.times(self.items, short) == 0 for budget in self.budgets)
 
     def most(self, short: Collection[str]) -> int:
         """How many members the budgets allow to take."""
+        if self.whole is not None:
+            return int(not self.is_exhausted(short))
         most = len(self.members)
         for budget in self.budgets:
             times = budget.times(self.items, short)
@@ -214,7 +281,12 @@ def _kinds(candidates: Iterable[Candidate], need: Mapping[str, int]) -> list[_Ki
     """The kinds of the candidates that free something needed: most protected first, and within a rank the heaviest
     first."""
     kinds: dict[tuple[Rank, Items, tuple[Budget, ...]], _Kind] = {}
-    for age, (allocation, rank, weight, budgets) in enumerate(candidates):
+    wholes: list[_Kind] = []
+    for age, (allocation, rank, weight, budgets, whole) in enumerate(candidates):
+        if whole is not None:
+            frees = tuple([whole.frees[name] for name in need])
+            wholes.append(_Kind(rank, whole.items, frees, weight, budgets, [allocation], [age], whole))
+            continue
         items = allocation.request_class.items
         kind = kinds.get((rank, items, budgets))
         if kind is None:
@@ -223,7 +295,7 @@ def _kinds(candidates: Iterable[Candidate], need: Mapping[str, int]) -> list[_Ki
             kind = kinds[rank, items, budgets] = _Kind(rank, items, frees, weight, budgets)
         kind.members.append(allocation)
         kind.ages.append(age)
-    useful = [kind for kind in kinds.values() if any(kind.frees)]
+    useful = [kind for kind in (*kinds.values(), *wholes) if any(kind.frees)]
     return sorted(useful, key=lambda kind: (kind.rank, kind.weight), reverse=True)
 
 
@@ -236,7 +308,7 @@ class _Found(NamedTuple):
 
     def victims(self) -> tuple[Allocation, ...]:
         """The victims, least protected first."""
-        return tuple(reversed([one for kind, count in self.taken for one in kind.members[:count]]))
+        return tuple(reversed([one for kind, count in self.taken for one in kind.taken(count)]))
 
 
 class _Search:
@@ -312,7 +384,7 @@ class _Search:
         for kind in reversed(self.kinds):
             taken = 0
             while taken < len(kind.members) and self._helps(kind):
-                if any(budget.times(kind.items, self.short) == 0 for budget in kind.budgets):
+                if kind.is_exhausted(self.short):
                     break
                 self._take(kind, 1)
                 taken += 1
@@ -359,7 +431,7 @@ class _Search:
     def _note(self, cost: Cost) -> None:
         taken = [(kind, count) for kind, count in self._taken if count]
         ages = sorted((age for kind, count in taken for age in kind.ages[:count]), reverse=True)
-        found = _Found(cost, len(ages), ages, taken)
+        found = _Found(cost, sum(len(kind.taken(count)) for kind, count in taken), ages, taken)
         if self.best is None or found[:3] < self.best[:3]:
             self.best = found
 

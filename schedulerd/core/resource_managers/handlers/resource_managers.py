@@ -105,6 +105,7 @@ def _drop(context: StepContext, rm: ResourceManager) -> None:
                 alarms.cancel(application.gang.deadlock_alarm)
                 alarms.cancel(application.gang.idle_alarm)
                 alarms.cancel(application.gang.requeue_alarm)
+                alarms.cancel(application.gang.below_min_alarm)
         for allocation in partition.allocations.values():
             alarms.cancel(allocation.alarm)
     dismantling = context.cluster.dismantling

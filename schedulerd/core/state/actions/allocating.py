@@ -10,6 +10,7 @@ from schedulerd.core.state.alarm_events import AllocationExecutionTimeout
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.gang import UNBEGUN
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.step_context import StepContext
@@ -32,7 +33,8 @@ def tell(context: StepContext, partition: Partition, allocation: Allocation) -> 
         application_states.on_placed(context, application, allocation)
     if ask.spec.execution_timeout_ms > 0:
         begin_execution_time(context, allocation)
-    if application.gang is not None and application.gang.declared and not allocation.placeholder:
+    gang = application.gang
+    if gang is not None and gang.declared and gang.state not in UNBEGUN and not allocation.placeholder:
         gang_domains.stay(partition, application, allocation)
     context.emit(allocated(allocation, ask.asked_at_ns))
 

@@ -126,6 +126,7 @@ def on_placed(context: StepContext, application: Application, allocation: Alloca
 def on_resized(context: StepContext, application: Application, allocation: Allocation) -> None:
     """The allocation has other amounts (SEMANTICS I17, I25). With a larger placeholder the gang may be whole."""
     if not allocation.placeholder:
+        context.partition_of(application).note_members(application)
         return
     if application.gang_alarm is not None:
         commit.keep_promise(application)
@@ -212,6 +213,17 @@ def on_state_timeout(context: StepContext, application: Application) -> None:
             releases.request_release(context, partition, allocation, ReleaseCause.UNUSED, message)
         return
     fire(context, application, TIMED_STATES[application.state][1])
+
+
+def fail(context: StepContext, application: Application, cause: str, message: str) -> None:
+    """The application fails: its asks are withdrawn, and the RM is asked to release all of its allocations, with
+    TIMEOUT and this message."""
+    fire(context, application, ApplicationTrigger.FAIL, cause)
+    releases.withdraw_all(context, application, WithdrawCause.TIMEOUT, TerminationType.TIMEOUT, message)
+    partition = context.partition_of(application)
+    for allocation in application.allocations.values():
+        releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
+    on_less(context, application)
 
 
 def forget(context: StepContext, application: Application) -> None:

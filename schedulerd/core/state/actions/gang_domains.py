@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from schedulerd.core.language.commands import Expression, NewAsk, Operator, PlacementConstraint
-from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import Application
@@ -27,18 +26,18 @@ def bind(partition: Partition, application: Application, domains: Mapping[str, S
 
 
 def unbind(partition: Partition, application: Application) -> None:
-    """Its task groups may be in any domain."""
+    """Its task groups without members may be in any domain."""
     assert application.gang is not None
-    names = [*application.gang.domains]
-    application.gang.domains.clear()
-    _move(partition, application, names)
+    before = application.gang.domains
+    application.gang.forget_domains()
+    _move(partition, application, before.keys() - application.gang.domains.keys())
 
 
 def stay(partition: Partition, application: Application, member: Allocation) -> None:
     """A member was allocated, or is there as the RM reports: a task group that is not bound yet is where it is. So the
     domain of a gang survives a registration."""
     gang, name = application.gang, member.spec.task_group
-    if gang is None or name not in gang.declared or gang.state not in (GangState.COMPLETE, GangState.SHORT):
+    if gang is None or name not in gang.declared:
         return
     group = gang.declared[name]
     known = gang.domains.get(name)

@@ -10,13 +10,23 @@ from schedulerd.core.language.facts.gangs import GangCompleted
 from schedulerd.core.language.lifecycles import ApplicationState, GangState, GangTrigger
 from schedulerd.core.language.specs import MILLISECOND_NS, Timeouts
 from schedulerd.core.state.actions import gang_states
-from schedulerd.core.state.alarm_events import GangDeadlockTimeout, PlaceholdersIdle, PlaceholderTimeout
+from schedulerd.core.state.alarm_events import (
+    GangBelowMinTimeout,
+    GangDeadlockTimeout,
+    PlaceholdersIdle,
+    PlaceholderTimeout,
+)
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.state.model.gang import Gang
+from schedulerd.core.state.nodes.own_room import exceed_all_nodes, gangs_that_hold
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import set_priority_gang
+from schedulerd.core.state.pending.gang_order import is_ahead
 from schedulerd.core.state.step_context import StepContext
+
+AT_ONCE_NS = MILLISECOND_NS
+"""After this time a gang deadlock is resolved that is certain."""
 
 _TIMED_STATES = SCHEDULABLE_STATES | {ApplicationState.COMPLETING}
 
@@ -29,6 +39,20 @@ def begin(context: StepContext, application: Application) -> None:
     if application.state is not ApplicationState.COMPLETING:
         commit.promise(context.partition_of(application), application)
     watch(context, application)
+    if application.gang is not None and application.gang.declared:
+        _resolve_at_once(context, context.partition_of(application))
+
+
+def _resolve_at_once(context: StepContext, partition: Partition) -> None:
+    """If the gangs that hold room cannot all be complete, the first of them is checked for a deadlock at once."""
+    holding = gangs_that_hold(partition)
+    if len(holding) > 1 and exceed_all_nodes(partition, holding):
+        first = holding[0]
+        for one in holding:
+            first = one if is_ahead(one, first) else first
+        assert first.gang is not None
+        context.cluster.alarms.cancel(first.gang.deadlock_alarm)
+        watch(context, first, AT_ONCE_NS)
 
 
 def review(context: StepContext, partition: Partition) -> None:
@@ -40,8 +64,7 @@ def review(context: StepContext, partition: Partition) -> None:
         assert gang is not None
         if is_complete(application):
             gang.was_complete = True
-            if gang.state is GangState.GATHERING:
-                gang_states.enter(context, application, GangTrigger.COMPLETE)
+            note_complete(context, application)
             end(context, application)
         elif application.gang_alarm is None and gang.has_idle and needs_time(application):
             begin(context, application)
@@ -52,6 +75,17 @@ def review(context: StepContext, partition: Partition) -> None:
             gang_states.enter(context, application, GangTrigger.REPAIR)
             application.rekey()
         _watch_idle(context, application, gang)
+        if gang.declared:
+            _watch_short(context, application, gang)
+
+
+def note_complete(context: StepContext, application: Application) -> None:
+    """Nothing that is held or allocated is missing any longer to a gang that gathers, if so."""
+    gang = application.gang
+    if gang is not None and gang.state is GangState.GATHERING and is_complete(application):
+        gang_states.enter(context, application, GangTrigger.COMPLETE)
+        gang.gave_back = 0
+        tell_if_complete(context, application)  # the last member may have got its node elsewhere
 
 
 def is_short(application: Application, gang: Gang) -> bool:
@@ -95,12 +129,28 @@ def _watch_idle(context: StepContext, application: Application, gang: Gang) -> N
         gang.idle_alarm = context.cluster.alarms.set(deadline_ns, PlaceholdersIdle(application))
 
 
+def _watch_short(context: StepContext, application: Application, gang: Gang) -> None:
+    """Sets the alarm of a gang that is short, if the queue has a timeout for that; else cancels it."""
+    timeout_ns = application.queue.properties.gang_below_min_timeout_ns
+    if gang.state is not GangState.SHORT or application.state not in SCHEDULABLE_STATES:
+        context.cluster.alarms.cancel(gang.below_min_alarm)
+        gang.below_min_alarm = gang.short_since_ns = None
+        return
+    if gang.short_since_ns is None:
+        gang.short_since_ns = context.now_ns
+    deadline_ns = gang.short_since_ns + timeout_ns
+    if timeout_ns and gang.below_min_alarm is None and deadline_ns > context.now_ns:
+        gang.below_min_alarm = context.cluster.alarms.set(deadline_ns, GangBelowMinTimeout(application))
+
+
 def reset_idle(context: StepContext, partition: Partition) -> None:
-    """The queue file may have changed the timeout of idle placeholders: all their alarms are set again."""
+    """The queue file may have changed the timeouts of idle placeholders and of short gangs: all their alarms are set
+    again."""
     for application in partition.applications.values():
         if application.gang is not None:
             context.cluster.alarms.cancel(application.gang.idle_alarm)
-            application.gang.idle_alarm = None
+            context.cluster.alarms.cancel(application.gang.below_min_alarm)
+            application.gang.idle_alarm = application.gang.below_min_alarm = None
             partition.gangs_touched[application] = None
 
 
@@ -110,7 +160,8 @@ def forget(context: StepContext, application: Application) -> None:
     if application.gang is not None:
         context.cluster.alarms.cancel(application.gang.idle_alarm)
         context.cluster.alarms.cancel(application.gang.requeue_alarm)
-        application.gang.idle_alarm = application.gang.requeue_alarm = None
+        context.cluster.alarms.cancel(application.gang.below_min_alarm)
+        application.gang.idle_alarm = application.gang.requeue_alarm = application.gang.below_min_alarm = None
         partition = context.partition_of(application)
         for noted in (partition.gangs_touched, partition.gangs_to_review, partition.bound_gangs):
             noted.pop(application, None)
@@ -123,9 +174,20 @@ def watch(context: StepContext, application: Application, patience_ns: int = 0) 
     timeouts, gang = context.cluster.timeouts, application.gang
     assert gang is not None
     if timeouts.gang_deadlock_timeout_ns:
-        patience_ns = patience_ns or min(timeouts.gang_deadlock_timeout_ns, timeout_ns(timeouts, application) // 2)
+        patience_ns = patience_ns or _patience_ns(context, application)
         alarm = context.cluster.alarms.set(context.now_ns + patience_ns, GangDeadlockTimeout(application))
         gang.deadlock_alarm = alarm
+
+
+def _patience_ns(context: StepContext, application: Application) -> int:
+    timeouts, gang = context.cluster.timeouts, application.gang
+    most_ns = min(timeouts.gang_deadlock_timeout_ns, timeout_ns(timeouts, application) // 2)
+    if gang is not None and gang.declared:
+        partition = context.partition_of(application)
+        holding = gangs_that_hold(partition)
+        if len(holding) > 1 and exceed_all_nodes(partition, holding):
+            return min(most_ns, timeouts.reservation_delay_ns) or 1
+    return most_ns
 
 
 def end(context: StepContext, application: Application) -> None:

@@ -42,11 +42,8 @@ def finish(
     swapped: list[Fact] = []
     partition = context.partition_of(application)
     for allocation in gone:
-        is_given_back = (allocation.ask_again_when_gone and termination is allocation.releasing) or (
-            allocation.spec.slot and allocation.releasing is None and _is_asked_again(context, application)
-        )
         if (
-            is_given_back
+            _is_given_back(context, application, allocation, termination)
             and application.state in SCHEDULABLE_STATES
             and commit.make_pending_again(partition, allocation)
         ):
@@ -70,11 +67,21 @@ def finish(
     context.facts.extend(swapped)
 
 
-def _is_asked_again(context: StepContext, application: Application) -> bool:
-    """Whether slots that are lost are asked for again: until the first member is allocated."""
+def _is_given_back(
+    context: StepContext, application: Application, allocation: Allocation, termination: TerminationType
+) -> bool:
+    """Whether the allocation is pending again: a placeholder that was released for another gang, or preempted before
+    its own gang ran; and a slot also if it is lost, until the first member is allocated. A complete gang gathers again
+    then."""
+    is_as_asked = termination is allocation.releasing
+    if not allocation.spec.slot:
+        return allocation.ask_again_when_gone and is_as_asked
+    is_taken = allocation.ask_again_when_gone or termination is TerminationType.PREEMPTED_BY_SCHEDULER
+    if allocation.releasing is not None and not (is_as_asked and is_taken):
+        return False
     gang = application.gang
     assert gang is not None
-    if gang.state is GangState.COMPLETE and not application.has_run:
+    if gang.state is GangState.COMPLETE and not gang.has_started:
         gang_states.enter(context, application, GangTrigger.LOSE)
     return gang.state is GangState.GATHERING
 

@@ -346,9 +346,7 @@ def _begin_single(
     if domains:
         gang.bound_ns = context.now_ns
         partition.bound_gangs[application] = None
-    gang.all_or_none, gang.found_room = (), 0
-    update_pending_classes(partition, application)
-    partition.touch(application.queue)
+    gather_singly(partition, application)
 
 
 def void_checks(context: StepContext, application: Application) -> None:
@@ -358,11 +356,20 @@ def void_checks(context: StepContext, application: Application) -> None:
             predicate_checks.void_all(context, ask.predicate_history.predicate_checks)
 
 
+def gather_singly(partition: Partition, application: Application) -> None:
+    """The slots are held one by one from now on, on any node that takes them."""
+    assert application.gang is not None
+    application.gang.all_or_none, application.gang.found_room = (), 0
+    update_pending_classes(partition, application)
+    partition.touch(application.queue)
+
+
 def hold_together(context: StepContext, partition: Partition, application: Application) -> bool:
-    """A reservation for a slot was in vain: the gang is tried as a whole again, in any domain, if it holds nothing."""
+    """A reservation for a slot was in vain: the gang is tried as a whole again, in any domain, if it holds nothing and
+    nothing is being preempted for it."""
     gang = application.gang
     assert gang is not None
-    if application.allocations:
+    if application.placeholders or any(one.is_entitled for one in application.reservations):
         return False
     for reservation in list(application.reservations):
         reservations.end(context, reservation, ReservationEnd.NOT_NEEDED)
@@ -385,13 +392,15 @@ def free_from_domains(context: StepContext, partition: Partition) -> None:
     partition.domains_looked_at = partition.capacity_changes
     for application in partition.gangs_touched:
         gang = application.gang
-        if gang is not None and gang.domains and gang.all_or_none and gang.state is GangState.GATHERING:
+        if gang is None or not gang.domains or not gang.all_or_none or gang.state is not GangState.GATHERING:
+            continue
+        if gang.may_change_domain:
             hold_together(context, partition, application)
     if not is_other and not partition.freed_nodes:
         return
     for application in list(partition.bound_gangs):
         gang = application.gang
-        if gang is None or gang.state is not GangState.GATHERING or not gang.domains:
+        if gang is None or gang.state is not GangState.GATHERING or not gang.may_change_domain:
             del partition.bound_gangs[application]
         elif is_other or context.now_ns >= gang.bound_ns + context.cluster.timeouts.reservation_delay_ns:
             hold_together(context, partition, application)

@@ -20,19 +20,26 @@ from schedulerd.core.language.lifecycles import GangState, GangTrigger
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import MINUTE_NS
 from schedulerd.core.language.task_groups import GROUP_SLOT, MEMBER_SLOT, DeclaredGroup
-from schedulerd.core.state.actions import application_states, gang_domains, gang_states, gone, releases, slot_room
+from schedulerd.core.state.actions import (
+    application_states,
+    gang_domains,
+    gang_states,
+    gang_time,
+    gone,
+    releases,
+    slot_room,
+)
 from schedulerd.core.state.alarm_events import GangRequeued
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
-from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.gang import Gang
+from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
+from schedulerd.core.state.model.gang import UNBEGUN, Gang
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import update_groups, update_pending_classes
 from schedulerd.core.state.step_context import StepContext
 
 REQUEUE_FIRST_NS, REQUEUE_MOST_NS = MINUTE_NS, 30 * MINUTE_NS
 
-_UNBEGUN = (GangState.FORMING, GangState.GATHERING)
 _WITHOUT_PREDICATES = {PREDICATES_TAG: NO_PREDICATES}
 """The RM is not told of holds: it is asked about the member, when it takes the room of the slot."""
 
@@ -46,6 +53,7 @@ def declare(
     gang.first_asked_ns = context.now_ns
     gang_states.declare(context, application)
     if any(one.begun for one in groups):
+        gang.has_started = True
         gang_states.enter(context, application, GangTrigger.RECOVER)
     else:
         review(context, partition, application)
@@ -60,13 +68,34 @@ def least(groups: Iterable[DeclaredGroup]) -> Resources:
     return total
 
 
-def review(context: StepContext, partition: Partition, application: Application) -> None:
-    """Members of the gang were asked for or withdrawn: its slots are those of the members that come first."""
+def change(
+    context: StepContext, partition: Partition, application: Application, groups: Sequence[DeclaredGroup]
+) -> None:
+    """The RM declares the same task groups with another min or max (SEMANTICS I26)."""
     gang = application.gang
-    if gang is None or gang.state not in _UNBEGUN or gang.requeue_alarm is not None:
+    if gang is None or not gang.declared:  # its RM asks for placeholders
+        return
+    gang.declared, gang.above_min = {one.name: one for one in groups}, None
+    partition.note_members(application)
+    if gang.state is GangState.COMPLETE:
+        _give_up_needless(context, partition, application, gang)
+    update_groups(partition, application, placeholders=False)
+
+
+def review(context: StepContext, partition: Partition, application: Application) -> None:
+    """Members of the gang were asked for or withdrawn, are there or gone: its slots are those of the members that come
+    first, beside those that are there."""
+    gang = application.gang
+    if gang is None or gang.requeue_alarm is not None:
+        return
+    may_lose = gang.state is GangState.COMPLETE and not gang.has_started and application.state in SCHEDULABLE_STATES
+    if may_lose and any(gang.lacking(one) > 0 for one in gang.declared.values() if one.resources is not None):
+        gang_states.enter(context, application, GangTrigger.LOSE)
+    if gang.state not in UNBEGUN:
         return
     is_formed = all(
-        group.resources is not None or _asked(application, name) >= group.min for name, group in gang.declared.items()
+        group.resources is not None or _asked(application, name) >= gang.missing(group)
+        for name, group in gang.declared.items()
     )
     if gang.state is GangState.FORMING:
         if not is_formed:
@@ -74,13 +103,13 @@ def review(context: StepContext, partition: Partition, application: Application)
         gang_states.enter(context, application, GangTrigger.FORM)
     elif not is_formed:
         gang_states.enter(context, application, GangTrigger.UNFORM)
-        gang.domains.clear()
+        gang.forget_domains()
     wanted = _wanted(partition, application) if is_formed else []
     keys = {slot.allocation_key for slot in wanted}
     for ask in [one for one in application.asks.values() if one.spec.slot and one.key not in keys]:
         _end(context, partition, application, ask)
     if is_formed:
-        total = Resources()
+        total = gang.held.minus(application.placeholder_allocated)  # members that are there
         for slot in wanted:
             total.add(slot.resources.items(), slot.max_allocations)
         application.gang_total = total
@@ -92,6 +121,8 @@ def review(context: StepContext, partition: Partition, application: Application)
             partition.touch(application.queue)
     for slot in wanted:
         _ask(context, partition, application, slot)
+    if is_formed and not wanted:
+        update_groups(partition, application, placeholders=False)  # they were not admitted while the gang was forming
     if application.gang_alarm is not None:  # what was promised was for the slots of before
         commit.end_promise(partition, application)
         commit.promise(partition, application)
@@ -120,9 +151,9 @@ def requeue(context: StepContext, partition: Partition, application: Application
     gang = application.gang
     assert gang is not None
     gang_states.enter(context, application, GangTrigger.REQUEUE)
-    gang.domains.clear()
+    gang.forget_domains()
     delay_ns = min(REQUEUE_FIRST_NS << min(gang.requeued, 10), REQUEUE_MOST_NS)
-    gang.requeued += 1
+    gang.requeued, gang.gave_back = gang.requeued + 1, 0
     gang.each_has_slot = False
     gang.requeue_alarm = context.cluster.alarms.set(context.now_ns + delay_ns, GangRequeued(application))
     _end_all(context, partition, application)
@@ -135,12 +166,23 @@ def on_requeued(context: StepContext, application: Application) -> None:
     review(context, context.partition_of(application), application)
 
 
-def on_member_there(context: StepContext, partition: Partition, application: Application) -> None:
-    """The RM reports an allocation of a task group: the gang has begun already."""
-    gang = application.gang
-    if gang is not None and gang.state in _UNBEGUN:
-        gang_states.enter(context, application, GangTrigger.RECOVER)
-        _end_all(context, partition, application)
+def on_member_there(context: StepContext, partition: Partition, member: Allocation) -> None:
+    """The RM reports an allocation of a task group: its domain is that of the group, and it needs no slot."""
+    application, gang = member.application, member.application.gang
+    if gang is not None and member.spec.task_group in gang.declared:
+        gang_domains.stay(partition, application, member)
+        if gang.state is GangState.COMPLETE:
+            _give_up_needless(context, partition, application, gang)
+
+
+def _give_up_needless(context: StepContext, partition: Partition, application: Application, gang: Gang) -> None:
+    """Slots that a complete gang does not need any longer are given back."""
+    for group in gang.declared.values():
+        task_group = gang.task_group(group.name)
+        for slot in task_group.oldest(max(0, -gang.lacking(group))):
+            releases.request_release(
+                context, partition, slot, ReleaseCause.UNUSED, f"{slot.key} is not needed any longer"
+            )
 
 
 def drop_declaration(context: StepContext, partition: Partition, application: Application) -> None:
@@ -194,11 +236,14 @@ def review_all(partition: Partition) -> None:
 def finish(context: StepContext, partition: Partition) -> None:
     """At the end of a step: slots follow the members that are asked for; those that were to be released are gone, and
     their members are allocated; and gangs that hold nothing may look in other domains."""
+    for application in partition.gangs_touched:  # before members that have just taken their slots are counted as there
+        gang_time.note_complete(context, application)
     if partition.gangs_to_review:
         to_review, partition.gangs_to_review = partition.gangs_to_review, {}
         for application in to_review:
             if partition.applications.get(application.application_id) is application:
                 review(context, partition, application)
+                gang_time.note_complete(context, application)
     while partition.slots_leaving:
         leaving, partition.slots_leaving = partition.slots_leaving, {}
         batches: dict[tuple[Application, TerminationType, str], list[Allocation]] = {}
@@ -222,28 +267,29 @@ def _wanted(partition: Partition, application: Application) -> list[NewAsk]:
     assert gang is not None
     return [
         slot
-        for name, group in gang.declared.items()
+        for group in gang.declared.values()
         for slot in (
-            _slots(partition, application, name, group)
+            _slots(partition, application, gang, group)
             if gang.each_has_slot or group.resources is not None
-            else _slots_by_class(partition, application, name, group)
+            else _slots_by_class(partition, application, gang, group)
         )
     ]
 
 
 def _slots_by_class(
-    partition: Partition, application: Application, name: str, group: DeclaredGroup
+    partition: Partition, application: Application, gang: Gang, group: DeclaredGroup
 ) -> Iterator[NewAsk]:
     """One ask for all members of a request class, with the tags of the first: while nothing is held, and for a gang
     that is large. It keeps its key while there are members of the class."""
+    name, needed = group.name, gang.missing(group)
     groups = [one for one in application.groups.values() if one.task_group == name and not one.placeholder]
-    if sum(one.pending for one in groups) == group.min:
+    if sum(one.pending for one in groups) == needed:
         counts = {one: one.pending for one in groups}
     elif len(groups) == 1:
-        counts = {groups[0]: group.min}
+        counts = {groups[0]: needed}
     else:
         counts = {}
-        left = group.min
+        left = needed
         for ask in sorted((ask for one in groups for ask in one), key=_order):
             if left and ask.group is not None:
                 counts[ask.group] = counts.get(ask.group, 0) + min(left, ask.pending)
@@ -274,15 +320,18 @@ def _predicate_tags(partition: Partition) -> Mapping[str, str]:
     return {} if partition.callbacks.holds else _WITHOUT_PREDICATES
 
 
-def _slots(partition: Partition, application: Application, name: str, group: DeclaredGroup) -> Iterator[NewAsk]:
+def _slots(partition: Partition, application: Application, gang: Gang, group: DeclaredGroup) -> Iterator[NewAsk]:
     """The slots of a task group, as asks: one for each member, or for all if members have a known size."""
+    name, left = group.name, gang.missing(group)
     if group.resources is not None:
+        if not left:
+            return
         yield NewAsk(
             application.application_id,
             GROUP_SLOT + name,
             group.resources,
             application.partition_name,
-            group.min,
+            left,
             group.priority,
             tags={**group.tags, **_predicate_tags(partition)},
             task_group=name,
@@ -292,11 +341,10 @@ def _slots(partition: Partition, application: Application, name: str, group: Dec
             slot=True,
         )
         return
-    left = group.min
     members = [
         ask for one in application.groups.values() if one.task_group == name and not one.placeholder for ask in one
     ]
-    for ask in islice(sorted(members, key=_order), group.min):
+    for ask in islice(sorted(members, key=_order), left):
         count = min(left, ask.pending)
         if count:
             yield replace(_slot_of(partition, ask, count), allocation_key=MEMBER_SLOT + ask.key)
@@ -310,10 +358,8 @@ def _order(ask: Ask) -> tuple[int, int, int]:
 def _ask(context: StepContext, partition: Partition, application: Application, spec: NewAsk) -> None:
     known = application.asks.get(spec.allocation_key)
     if known is not None:
-        if known.spec == spec:
-            return
-        if known.spec == replace(spec, max_allocations=known.spec.max_allocations):
-            _resize(context, partition, application, known, spec)
+        if replace(known.spec, max_allocations=spec.max_allocations) == spec:
+            _change_count(context, partition, application, known, spec)
             return
         _end(context, partition, application, known)
     ask = Ask(spec, gang_domains.request_class(partition, application, spec), partition.next_serial(), context.now_ns)
@@ -323,19 +369,21 @@ def _ask(context: StepContext, partition: Partition, application: Application, s
     context.emit(releases.ask_added(application, ask, spec.max_allocations))
 
 
-def _resize(context: StepContext, partition: Partition, application: Application, ask: Ask, spec: NewAsk) -> None:
-    """More slots of this ask are needed, or fewer: those go first that hold nothing, then the latest."""
-    more, ask.spec = spec.max_allocations - ask.spec.max_allocations, spec
-    if more > 0:
-        commit.demand(partition, application, ask, more)
-        context.emit(releases.ask_added(application, ask, more))
-        return
-    message = f"{-more} of {ask.key} are not needed any longer"
-    fewer = min(-more, ask.pending)
-    releases.withdraw_ask(context, partition, application, ask, WithdrawCause.UPDATED, None, message, count=fewer)
-    _give_back(
-        context, partition, application, list(ask.allocations.values())[len(ask.allocations) + more + fewer :], message
-    )
+def _change_count(context: StepContext, partition: Partition, application: Application, ask: Ask, spec: NewAsk) -> None:
+    """More or fewer of equal slots are needed. What is held stays, as far as it is needed."""
+    change, ask.spec = spec.max_allocations - ask.pending - len(ask.allocations), spec
+    ask.placed = len(ask.allocations)  # those that are gone were not needed
+    if change > 0:
+        commit.demand(partition, application, ask, change)
+        context.emit(releases.ask_added(application, ask, change))
+    elif change < 0:
+        message, withdrawn = f"{-change} of {ask.key} are not needed any longer", min(ask.pending, -change)
+        if withdrawn:
+            cause = WithdrawCause.UPDATED
+            releases.withdraw_ask(context, partition, application, ask, cause, None, message, count=withdrawn)
+        newest = list(islice(reversed(ask.allocations.values()), -change - withdrawn))
+        _give_back(context, partition, application, newest, message)
+        ask.placed -= len(newest)  # so that those which are left are asked for again when they are lost
 
 
 def _end(context: StepContext, partition: Partition, application: Application, ask: Ask) -> None:
@@ -347,9 +395,11 @@ def _end(context: StepContext, partition: Partition, application: Application, a
 
 
 def _give_back(
-    context: StepContext, partition: Partition, application: Application, held: Sequence[Allocation], message: str
+    context: StepContext, partition: Partition, application: Application, held: Iterable[Allocation], message: str
 ) -> None:
     for allocation in held:
         releases.request_release(context, partition, allocation, ReleaseCause.UNUSED, message)
-        termination, _ = partition.slots_leaving.pop(allocation)
-        gone.finish(context, application, [allocation], termination, confirm=False, message=message)
+        del partition.slots_leaving[allocation]
+        allocation.ask_again_when_gone = False
+        timeout = TerminationType.TIMEOUT
+        gone.finish(context, application, [allocation], timeout, confirm=False, message=message)

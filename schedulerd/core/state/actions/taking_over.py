@@ -9,7 +9,6 @@ from schedulerd.core.language.commands import ExistingAllocation, NewAsk
 from schedulerd.core.language.facts.fact import RejectCode, WithdrawCause
 from schedulerd.core.state.actions import (
     application_states,
-    gang_domains,
     releases,
     relief_time,
     slots,
@@ -84,8 +83,7 @@ def take_over_one(context: StepContext, application: Application, node: Node, ex
     if is_placeholder:
         slots.drop_declaration(context, partition, application)
     elif existing.task_group:
-        slots.on_member_there(context, partition, application)
-        gang_domains.stay(partition, application, allocation)
+        slots.on_member_there(context, partition, allocation)
     for queue in application.queue.path_to_root:
         relief_time.watch(context, partition, queue)
     application_states.on_placed(context, application, allocation)

@@ -58,6 +58,8 @@ def allocate(partition: Partition, application: Application, ask: Ask, node: Nod
     dequeue(partition, application, ask, 1)
     if allocation.placeholder:
         placeholders.has(partition, application, allocation, was_pending=True)
+    elif application.gang is not None:
+        application.gang.has_started = True
     rekey(application)
     return allocation
 
@@ -209,6 +211,8 @@ def allocate_swapped(partition: Partition, application: Application, ask: Ask, n
     """Allocates an ask whose placeholder is gone; the room was held for it, and it is not pending."""
     allocation = Allocation(uuid, application, ask, node, ask.spec, ask.request_class)
     _bind(partition, allocation, was_pending=False)
+    assert application.gang is not None
+    application.gang.has_started = True
     rekey(application)
     return allocation
 
@@ -363,6 +367,9 @@ def _count_member(partition: Partition, gang: Gang, allocation: Allocation, chan
         return
     was_full = gang.is_full(name)
     gang.task_group(name).members += change
+    gang.above_min = None
+    if not gang.has_started:
+        partition.note_members(allocation.application)
     if gang.is_full(name) is not was_full:
         update_groups(partition, allocation.application, placeholders=False)
 

@@ -141,6 +141,8 @@ def begin_release(allocation: Allocation, termination: TerminationType) -> None:
     """The RM was asked to release the allocation. Except in a swap, its room counts as `leaving` on node and queues."""
     allocation.releasing = termination
     count_leaving(allocation, 1)
+    if allocation.application.gang is not None:
+        allocation.application.gang.above_min = None
 
 
 def end_release(partition: Partition, allocation: Allocation) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.language.alarms import Alarm
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 SCHEDULABLE_STATES = frozenset({ApplicationState.ACCEPTED, ApplicationState.STARTING, ApplicationState.RUNNING})
 """States in which asks of an application are allocated."""
 
+DISRUPTION_TAG, DISRUPTED_AS_ONE = "schedulerd.io/disruption", "gang"
+"""Tag of an application, and its value: its allocations are preempted all together or not at all."""
+
 STATE_LOG_MAX = 100
 """States remembered of one application. The oldest are dropped first, because a service may start and complete work for
 years."""
@@ -35,6 +38,30 @@ years."""
 
 Age: TypeAlias = tuple[int, str]
 """Since when an application is there, in the time of the steps, and its id. The smaller of two is the older one."""
+
+
+def is_above_min(allocation: Allocation) -> bool:
+    """Whether it is a member of a gang that declares its task groups, and one of the newest of its task group, which
+    has so many more than its min. Those that are being released do not count."""
+    application, gang = allocation.application, allocation.application.gang
+    if gang is None or allocation.spec.task_group not in gang.declared or allocation.placeholder:
+        return False
+    if gang.above_min is None:
+        gang.above_min = above_min(application, gang)
+    return allocation in gang.above_min
+
+
+def above_min(application: Application, gang: Gang) -> dict[Allocation, None]:
+    """The newest members of each task group beyond its min, without those that are being released."""
+    members = [one for one in application.allocations.values() if not one.placeholder and one.releasing is None]
+    counts = Counter(one.spec.task_group for one in members)
+    found: dict[Allocation, None] = {}
+    for one in reversed(members):
+        group = gang.declared.get(one.spec.task_group)
+        if group is not None and counts[group.name] > group.min:
+            counts[group.name] -= 1
+            found[one] = None
+    return found
 
 
 class Application(ParentEntity):
@@ -156,6 +183,15 @@ class Application(ParentEntity):
         self.priority_max: int | None = None
         """In a state-aware leaf, if an older application let it start: its higher priority counts as this one, so that
         the older one is tried first."""
+
+    @property
+    def is_disrupted_as_one(self) -> bool:
+        """Whether its allocations are preempted all together or not at all (tag `schedulerd.io/disruption`)."""
+        return bool(self.spec.tags) and self.spec.tags.get(DISRUPTION_TAG) == DISRUPTED_AS_ONE
+
+    def disrupted_together(self) -> list[Allocation]:
+        """Its allocations that are not being released."""
+        return [one for one in self.allocations.values() if one.releasing is None]
 
     def most_used(self) -> Resources:
         """For each resource the most that its allocations used at a time, placeholders included."""

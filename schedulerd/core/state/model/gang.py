@@ -26,6 +26,8 @@ from schedulerd.core.state.pending.request_class import RequestClass
 
 if TYPE_CHECKING:
     from schedulerd.core.state.nodes.gang_plan import GangPlan
+UNBEGUN = frozenset({GangState.FORMING, GangState.GATHERING})
+"""States of a gang that declares its task groups, and that has not been complete yet."""
 
 
 class TaskGroup:
@@ -162,8 +164,10 @@ class Gang:
     __slots__ = (
         "_swaps",
         "_tickets",
+        "above_min",
         "all_or_none",
         "asked",
+        "below_min_alarm",
         "bound_ns",
         "completed_ns",
         "completion_untold",
@@ -175,6 +179,8 @@ class Gang:
         "first_asked_ns",
         "fits",
         "found_room",
+        "gave_back",
+        "has_started",
         "held",
         "idle_alarm",
         "idle_since_ns",
@@ -184,6 +190,7 @@ class Gang:
         "promised",
         "requeue_alarm",
         "requeued",
+        "short_since_ns",
         "slot_groups",
         "state",
         "task_groups",
@@ -199,10 +206,21 @@ class Gang:
         self.each_has_slot = False
         """Whether each member has a slot of its own, with its tags; else all members of a request class share one
         ask."""
+        self.above_min: dict[Allocation, None] | None = None
+        """Members above the min of their task group (`application.is_above_min`); None: not known."""
         self.state: GangState | None = None
         """None if its RM asks for placeholders."""
+        self.has_started = False
+        """Whether a real ask of the application was allocated, other than by its RM alone, or ran before the gang was
+        declared: from then on slots that are lost are not asked for again."""
+        self.gave_back = 0
+        """How often it gave back what it held for another gang, since it was complete or requeued."""
         self.requeue_alarm: Alarm | None = None
         """Rings when it may gather again, after its time was over."""
+        self.short_since_ns: int | None = None
+        """Since when it is short, while its application is active."""
+        self.below_min_alarm: Alarm | None = None
+        """Rings when it has been short for `gang.below-min.timeout`."""
         self.requeued = 0
         """How often its time was over."""
         self.plan: GangPlan | None = None
@@ -263,6 +281,24 @@ class Gang:
     def is_large(self) -> bool:
         """Whether it needs too many members to allocate them in one step."""
         return sum(one.min for one in self.declared.values()) > TOGETHER_MAX
+
+    def missing(self, group: DeclaredGroup) -> int:
+        """How many members the task group needs beside those that are there."""
+        return max(0, group.min - self.task_group(group.name).members)
+
+    def lacking(self, group: DeclaredGroup) -> int:
+        """How many members or slots the task group needs beside those that it has; negative if it has too many."""
+        of = self.task_group(group.name)
+        return group.min - of.members - of.awaiting_placeholder - of.idle
+
+    @property
+    def may_change_domain(self) -> bool:
+        """Whether a domain was chosen for a task group that has no member there."""
+        return any(not self.task_group(name).members for name in self.domains)
+
+    def forget_domains(self) -> None:
+        """Other domains may be chosen for task groups without members."""
+        self.domains = {name: domain for name, domain in self.domains.items() if self.task_group(name).members}
 
     def is_full(self, name: str) -> bool:
         """Whether a task group has as many members as it may have, with those that are about to take a slot."""

@@ -5,8 +5,10 @@ Otherwise it waits for new nodes, and a reservation would keep other asks out an
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.model.footprint import Footprint
 from schedulerd.core.state.nodes.packing import Bin, fits
@@ -42,6 +44,41 @@ def gang_fits(partition: Partition, application: Application) -> bool:
         partition.retry_timers.budget.visits += len(bins)
         gang.fits = version, fits(partition, wanted, bins)
     return gang.fits[1]
+
+
+def domain_fits(partition: Partition, application: Application, task_group: str) -> bool:
+    """Whether the members of the task group that are asked for fit into its domain beside the application's own
+    allocations, without other applications. As many of them count as the task group needs."""
+    gang, footprint = application.gang, _footprint(application)
+    assert gang is not None
+    left, wanted = gang.missing(gang.declared[task_group]), []
+    for group in application.groups.values():
+        if group.task_group == task_group and not group.placeholder:
+            wanted.append((group.request_class, min(left, group.pending)))
+            left -= min(left, group.pending)
+    return fits(partition, wanted, _nodes(partition, footprint, wanted))
+
+
+def gangs_that_hold(partition: Partition) -> list[Application]:
+    """The applications whose gangs declare their task groups and hold room slot by slot."""
+    return [
+        one
+        for one in partition.open_gangs
+        if one.gang is not None and one.gang.state is GangState.GATHERING and one.placeholders
+    ]
+
+
+def exceed_all_nodes(partition: Partition, applications: Iterable[Application]) -> bool:
+    """Whether these gangs need more room together than there is on all schedulable nodes: they cannot all be
+    complete."""
+    left = Resources()
+    for size, count in partition.sizes().items():
+        left.add(size, count)
+    for one in applications:
+        assert one.gang is not None
+        left.subtract(one.gang.asked.items())
+        left.subtract(one.placeholder_allocated.items())
+    return any(amount < 0 for amount in left.values())
 
 
 def _footprint(application: Application) -> Footprint:

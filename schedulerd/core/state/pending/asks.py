@@ -16,6 +16,7 @@ from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
+from schedulerd.core.state.pending.gang_order import is_ahead
 from schedulerd.core.state.pending.parent_entity import Block, ParentEntity
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import PendingClass, RequestClass
@@ -235,7 +236,7 @@ def admits_group(partition: Partition, application: Application, group: AskGroup
 def gang_ahead(partition: Partition, application: Application) -> Application | None:
     """The application with the priority gang, if the placeholders of this application must wait for it; else None."""
     first = partition.priority_gang
-    return first if first is not None and first.age < application.age else None
+    return first if first is not None and first is not application and is_ahead(first, application) else None
 
 
 def update_groups(partition: Partition, application: Application, *, placeholders: bool) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.core.language.alarms import Alarm
+from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import WithinQueue
 from schedulerd.core.state.model.dismantle import clear_stepwise
@@ -241,7 +242,10 @@ class RetryTimers:
 
 def attempts_of(application: Application, pending_class: PendingClass) -> tuple[Queue | Application, PendingClass]:
     """Of which asks a failed preemption attempt speaks: of all asks of the class in the leaf queue. Where asks preempt
-    others in their own leaf, of those of the application alone: its own allocations are no victims."""
-    queue = application.queue
-    is_within = queue.properties.preemption_within_queue is WithinQueue.PRIORITY
-    return application if is_within else queue, pending_class
+    others in their own leaf, of those of the application alone: its own allocations are no victims. So also if it has a
+    gang that gathers, for which victims are chosen as a whole."""
+    queue, gang = application.queue, application.gang
+    is_own = queue.properties.preemption_within_queue is WithinQueue.PRIORITY or (
+        gang is not None and gang.state is GangState.GATHERING
+    )
+    return application if is_own else queue, pending_class

@@ -26,7 +26,6 @@ from tests.unit.core.builders import (
     a_scheduler,
     an_app,
     an_ask,
-    an_existing,
     of,
     only,
     states,
@@ -77,20 +76,6 @@ def test_slots_of_known_size_hold_room_before_members_are_asked_for() -> None:
     assert told(talk.schedule()) == ["x"]
     talk.asks(member("a"), member("b"), member("c"), member("d"))
     assert told(talk.schedule()) == ["a", "b", "c"]
-
-
-def test_a_gang_that_runs_already_holds_nothing() -> None:
-    """After a registration the RM reports the application and what runs of it, in any order."""
-    talk = a_conversation()
-    talk.apps(declares({"name": "w", "min": 3, "resources": {"memory": 10}}))
-    running = [an_existing(f"u{at}", f"m{at}", "gang", task_group="w") for at in range(2)]
-    talk.nodes(a_node("n1", {"memory": 100}, *running))
-    assert held(talk.schedule()) == 0
-    assert state_of_gang(talk) is GangState.COMPLETE
-    talk.asks(member("m3"))
-    assert state_of_gang(talk) is GangState.SHORT
-    assert told(talk.schedule()) == ["m3"]
-    assert state_of_gang(talk) is GangState.COMPLETE
 
 
 def test_a_gang_that_has_begun_is_not_gathered_again() -> None:
