@@ -6,6 +6,7 @@ anything.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import islice
@@ -145,12 +146,11 @@ def _still_holds(partition: Partition, application: Application, plan: GangPlan)
         if group not in waiting or group.pending != len(nodes):
             return False
         constraint, domain = group.request_class.constraint, plan.domains.get(group.task_group, ())
-        for node in nodes:
-            if node not in taken:
-                expressions = (*(constraint.node if constraint is not None else ()), *domain)
-                if not node.ordered or first_unmet(expressions, node.attribute) is not None:
-                    return False
-            taken.setdefault(node, Resources()).add(group.request_class.items)
+        expressions = (*(constraint.node if constraint is not None else ()), *domain)
+        for node, count in Counter(nodes).items():
+            if not node.ordered or (expressions and first_unmet(expressions, node.attribute) is not None):
+                return False
+            taken.setdefault(node, Resources()).add(group.request_class.items, count)
     return all(node.free.lacks(amounts.items()) is None for node, amounts in taken.items())
 
 
@@ -261,8 +261,10 @@ def _members(partition: Partition, application: Application, waiting: Sequence[A
     found: _Members = []
     for slots in waiting:
         group = by_demand.get((slots.task_group, _demand(slots.request_class)))
-        members = list(islice(_each(group), slots.pending)) if group is not None else []
-        if group is None or len(members) < slots.pending:
+        if group is None or group.pending < slots.pending:
+            return None
+        members = list(islice(_each(group, is_whole=group.pending == slots.pending), slots.pending))
+        if len(members) < slots.pending:
             return None
         found.append((group, members))
     return found
@@ -273,9 +275,9 @@ def _demand(request_class: RequestClass) -> tuple[object, ...]:
     return request_class.items, request_class.required_node, request_class.constraint
 
 
-def _each(group: AskGroup) -> Iterator[Ask]:
-    """Each pending allocation of a group, by its ask."""
-    for ask in group.in_order():
+def _each(group: AskGroup, *, is_whole: bool) -> Iterator[Ask]:
+    """Each pending allocation of a group of which all are wanted, or the first, by its ask."""
+    for ask in group if is_whole else group.in_order():
         for _ in range(ask.unchecked):
             yield ask
 
