@@ -22,8 +22,9 @@ from schedulerd.core.state.constraints.expressions import first_unmet
 from schedulerd.core.state.ledger import commit, commit_together
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.gang import GangPlan
 from schedulerd.core.state.model.node import Node
-from schedulerd.core.state.nodes.gang_plan import GangPlan, Planner
+from schedulerd.core.state.nodes.gang_plan import Planner
 from schedulerd.core.state.nodes.placing import PlannedPlacing, RoughPlacing
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.language.commands import Expression, Operator
+from schedulerd.core.state.model.gang import GangPlan
 from schedulerd.core.state.nodes.packing import Bin, packed, rank
 
 if TYPE_CHECKING:
@@ -35,18 +36,6 @@ COUNTED_MAX = 2_500
 
 Where: TypeAlias = "tuple[tuple[str, str], ...]"
 """Attributes, and the value that the nodes must have of each."""
-
-
-class GangPlan(NamedTuple):
-    nodes: list[tuple[AskGroup, list[Node]]]
-    """The nodes for the pending slots of each group."""
-    domains: dict[str, tuple[Expression, ...]]
-    """By task group: the domain that a required level was decided to be."""
-
-    @property
-    def size(self) -> int:
-        """How many slots get a node."""
-        return sum(len(nodes) for _, nodes in self.nodes)
 
 
 class Planner:
@@ -73,7 +62,9 @@ class Planner:
         for name, groups in self._groups.items():
             for attribute in self._attributes(name):
                 for group in groups:
-                    index = self._partition.rooms.of(self._partition, attribute, group.request_class, if_empty=if_empty)
+                    index = self._partition.rooms.of(
+                        self._partition.nodes.values(), attribute, group.request_class, if_empty=if_empty
+                    )
                     self.visits += index.refresh(COUNTED_MAX)
                     if index.changed:
                         return False
@@ -234,7 +225,7 @@ class Planner:
 
     def _index(self, attribute: str, request_class: RequestClass, *, if_empty: bool = False) -> RoomIndex:
         """The index, up to date: what changed since `is_ready` is what was chosen meanwhile."""
-        index = self._partition.rooms.of(self._partition, attribute, request_class, if_empty=if_empty)
+        index = self._partition.rooms.of(self._partition.nodes.values(), attribute, request_class, if_empty=if_empty)
         self.visits += index.refresh(len(index.changed))
         return index
 
