@@ -230,7 +230,6 @@ def _carry_out(
         members = _members(partition, application, [group for group, _ in plan.nodes])
         if members is not None:
             _allocate_members(context, partition, application, plan, members)
-            gang_domains.bind(partition, application, plan.domains)
             return
         ask_each(context, partition, application)
         new_uuid = context.cluster.new_uuid
@@ -297,6 +296,7 @@ def _allocate_members(
     for ask in [one for one in application.asks.values() if one.spec.slot]:
         releases.withdraw_ask(context, partition, application, ask, WithdrawCause.UPDATED, None, message)
         del application.asks[ask.key]
+    gang_domains.bind(partition, application, plan.domains)
     for allocation in made:
         allocating.tell(context, partition, allocation)
     gang_time.tell_if_complete(context, application, len(made))

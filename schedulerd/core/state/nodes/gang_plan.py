@@ -74,7 +74,7 @@ class Planner:
         """None: there is no room."""
         names = sorted(self._groups, key=lambda name: not self._gang.declared[name].required_topology)
         first = self._gang.declared[names[0]] if names else None
-        if first is not None and first.whole_level and names[0] not in self._gang.domains:
+        if first is not None and first.whole_level and not self._is_bound(names[0], first.whole_level):
             return self._plan if self._place_whole(names, first) else None
         return self._plan if all(self._place(name, ()) for name in names) else None
 
@@ -105,7 +105,7 @@ class Planner:
         """Finds nodes for the slots of a task group, all of them among those of `where`."""
         group, groups = self._gang.declared[name], self._groups[name]
         attribute = self._partition.spec.topology_attribute(group.level) if group.level else None
-        if name in self._gang.domains:
+        if group.level and self._is_bound(name, group.level):
             return self._fill(groups, where)
         if attribute is None:  # without a level, or a new queue file does not have it
             return not group.required_topology and self._fill(groups, where)
@@ -117,8 +117,17 @@ class Planner:
         return not group.required_topology and self._spread(groups, attribute, where)
 
     def _bind(self, name: str, attribute: str, value: str) -> None:
-        known = self._plan.domains.get(name, ())
+        known = self._plan.domains.get(name) or self._bound_to(name)
         self._plan.domains[name] = (*known, Expression(attribute, Operator.IN, (value,)))
+
+    def _bound_to(self, name: str) -> tuple[Expression, ...]:
+        domain = self._gang.domains.get(name)
+        return () if domain is None else domain.node
+
+    def _is_bound(self, name: str, level: str) -> bool:
+        """Whether the domain of this level is decided for the task group."""
+        attribute, bound = self._partition.spec.topology_attribute(level), self._bound_to(name)
+        return bool(bound) and (attribute is None or any(one.key == attribute for one in bound))
 
     def _fill(self, groups: Sequence[AskGroup], where: Where) -> bool:
         """Finds nodes for all slots of these groups; if there is no room for all, for none. Of several sizes, a second
@@ -230,10 +239,10 @@ class Planner:
         return index
 
     def _attributes(self, name: str) -> list[str]:
-        """The attributes of the levels that matter for a task group without a domain."""
+        """The attributes of the levels for which the task group has no domain yet."""
         group = self._gang.declared[name]
-        levels = [] if name in self._gang.domains else [group.whole_level, group.level]
-        found = [self._partition.spec.topology_attribute(level) for level in levels if level]
+        levels = [one for one in (group.whole_level, group.level) if one and not self._is_bound(name, one)]
+        found = [self._partition.spec.topology_attribute(level) for level in levels]
         return [one for one in found if one is not None]
 
     def domains_if_empty(self) -> dict[str, tuple[Expression, ...]] | None:
@@ -241,16 +250,16 @@ class Planner:
         that could have all of them if nothing ran there, and has room for most of them now. None if there is none."""
         found: dict[str, tuple[Expression, ...]] = {}
         left: dict[Node, Resources] = {}
-        names = [name for name in self._groups if name not in self._gang.domains]
+        names = [*self._groups]
         whole = self._gang.declared[names[0]].whole_required if names else ""
-        if whole:
+        if whole and not self._is_bound(names[0], whole):
             chosen = self._if_empty([group for name in names for group in self._groups[name]], whole, (), {})
             if chosen is None:
                 return None
             found = dict.fromkeys(names, (chosen,))
         for name in names:
-            level, within = self._gang.declared[name].required_topology, found.get(name, ())
-            if level:
+            level, within = self._gang.declared[name].required_topology, found.get(name) or self._bound_to(name)
+            if level and not self._is_bound(name, level):
                 chosen = self._if_empty(self._groups[name], level, within, left)
                 if chosen is None:
                     return None
