@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from schedulerd.core.language.commands import Expression, NewAsk, Operator, PlacementConstraint
+from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.application import Application
@@ -26,18 +27,25 @@ def bind(partition: Partition, application: Application, domains: Mapping[str, S
 
 
 def unbind(partition: Partition, application: Application) -> None:
-    """Its task groups without members may be in any domain."""
-    assert application.gang is not None
-    before = application.gang.domains
-    application.gang.forget_domains()
-    _move(partition, application, before.keys() - application.gang.domains.keys())
+    """Its task groups may be in other domains from now on, but for those that have members, and for the domain that all
+    have in common with these."""
+    gang = application.gang
+    assert gang is not None
+    kept = {name: domain for name, domain in gang.domains.items() if gang.task_group(name).members}
+    names = [name for name in gang.domains if name not in kept]
+    levels = {partition.spec.topology_attribute(one.whole_required) for one in gang.declared.values()}
+    common = next((one for domain in kept.values() for one in domain.node if one.key in levels), None)
+    gang.domains = kept
+    if common is not None:
+        gang.domains = {**kept, **dict.fromkeys(names, PlacementConstraint((common,)))}
+    _move(partition, application, names)
 
 
 def stay(partition: Partition, application: Application, member: Allocation) -> None:
     """A member was allocated, or is there as the RM reports: a task group that is not bound yet is where it is. So the
     domain of a gang survives a registration."""
     gang, name = application.gang, member.spec.task_group
-    if gang is None or name not in gang.declared:
+    if gang is None or name not in gang.declared or gang.state is GangState.GIVEN_UP:
         return
     group = gang.declared[name]
     known = gang.domains.get(name)

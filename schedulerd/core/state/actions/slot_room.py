@@ -6,6 +6,7 @@ anything.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import islice
@@ -29,8 +30,9 @@ from schedulerd.core.state.constraints.expressions import first_unmet
 from schedulerd.core.state.ledger import commit, commit_together
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.gang import GangPlan
 from schedulerd.core.state.model.node import Node
-from schedulerd.core.state.nodes.gang_plan import GangPlan, Planner
+from schedulerd.core.state.nodes.gang_plan import Planner
 from schedulerd.core.state.nodes.placing import PlannedPlacing, RoughPlacing
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
@@ -157,12 +159,11 @@ def _still_holds(partition: Partition, application: Application, plan: GangPlan)
         if group not in waiting or group.pending != len(nodes):
             return False
         constraint, domain = group.request_class.constraint, plan.domains.get(group.task_group, ())
-        for node in nodes:
-            if node not in taken:
-                expressions = (*(constraint.node if constraint is not None else ()), *domain)
-                if not node.ordered or first_unmet(expressions, node.attribute) is not None:
-                    return False
-            taken.setdefault(node, Resources()).add(group.request_class.items)
+        expressions = (*(constraint.node if constraint is not None else ()), *domain)
+        for node, count in Counter(nodes).items():
+            if not node.ordered or (expressions and first_unmet(expressions, node.attribute) is not None):
+                return False
+            taken.setdefault(node, Resources()).add(group.request_class.items, count)
     return all(node.free.lacks(amounts.items()) is None for node, amounts in taken.items())
 
 
@@ -241,7 +242,6 @@ def _carry_out(
         members = _members(partition, application, [group for group, _ in plan.nodes])
         if members is not None:
             _allocate_members(context, partition, application, plan, members)
-            gang_domains.bind(partition, application, plan.domains)
             return
         ask_each(context, partition, application)
         new_uuid = context.cluster.new_uuid
@@ -273,8 +273,10 @@ def _members(partition: Partition, application: Application, waiting: Sequence[A
     found: _Members = []
     for slots in waiting:
         group = by_demand.get((slots.task_group, _demand(slots.request_class)))
-        members = list(islice(_each(group), slots.pending)) if group is not None else []
-        if group is None or len(members) < slots.pending:
+        if group is None or group.pending < slots.pending:
+            return None
+        members = list(islice(_each(group, is_whole=group.pending == slots.pending), slots.pending))
+        if len(members) < slots.pending:
             return None
         found.append((group, members))
     return found
@@ -285,9 +287,9 @@ def _demand(request_class: RequestClass) -> tuple[object, ...]:
     return request_class.items, request_class.required_node, request_class.constraint
 
 
-def _each(group: AskGroup) -> Iterator[Ask]:
-    """Each pending allocation of a group, by its ask."""
-    for ask in group.in_order():
+def _each(group: AskGroup, *, is_whole: bool) -> Iterator[Ask]:
+    """Each pending allocation of a group of which all are wanted, or the first, by its ask."""
+    for ask in group if is_whole else group.in_order():
         for _ in range(ask.unchecked):
             yield ask
 
@@ -306,6 +308,7 @@ def _allocate_members(
     for ask in [one for one in application.asks.values() if one.spec.slot]:
         releases.withdraw_ask(context, partition, application, ask, WithdrawCause.UPDATED, None, message)
         del application.asks[ask.key]
+    gang_domains.bind(partition, application, plan.domains)
     for allocation in made:
         allocating.tell(context, partition, allocation)
     gang_time.tell_if_complete(context, application, len(made))

@@ -103,7 +103,7 @@ def review(context: StepContext, partition: Partition, application: Application)
         gang_states.enter(context, application, GangTrigger.FORM)
     elif not is_formed:
         gang_states.enter(context, application, GangTrigger.UNFORM)
-        gang.forget_domains()
+        gang_domains.unbind(partition, application)
     wanted = _wanted(partition, application) if is_formed else []
     keys = {slot.allocation_key for slot in wanted}
     for ask in [one for one in application.asks.values() if one.spec.slot and one.key not in keys]:
@@ -137,9 +137,10 @@ def ask_each(context: StepContext, partition: Partition, application: Applicatio
         return
     gang.each_has_slot = True
     before = [one for one in application.asks.values() if one.spec.slot]
+    since_ns = min((one.asked_at_ns for one in before), default=context.now_ns)
     wanted = _wanted(partition, application)
     for slot in wanted:
-        _ask(context, partition, application, slot)
+        _ask(context, partition, application, slot, since_ns)
     keys = {slot.allocation_key for slot in wanted}
     for ask in before:  # later, so that the gang does not seem to be complete meanwhile
         if ask.key not in keys:
@@ -151,7 +152,7 @@ def requeue(context: StepContext, partition: Partition, application: Application
     gang = application.gang
     assert gang is not None
     gang_states.enter(context, application, GangTrigger.REQUEUE)
-    gang.forget_domains()
+    gang_domains.unbind(partition, application)
     delay_ns = min(REQUEUE_FIRST_NS << min(gang.requeued, 10), REQUEUE_MOST_NS)
     gang.requeued, gang.gave_back = gang.requeued + 1, 0
     gang.each_has_slot = False
@@ -355,14 +356,18 @@ def _order(ask: Ask) -> tuple[int, int, int]:
     return -ask.spec.priority, ask.asked_at_ns, ask.serial
 
 
-def _ask(context: StepContext, partition: Partition, application: Application, spec: NewAsk) -> None:
+def _ask(
+    context: StepContext, partition: Partition, application: Application, spec: NewAsk, since_ns: int | None = None
+) -> None:
+    """`since_ns`: since when the slot was asked for as one of others, which is its age."""
     known = application.asks.get(spec.allocation_key)
     if known is not None:
         if replace(known.spec, max_allocations=spec.max_allocations) == spec:
             _change_count(context, partition, application, known, spec)
             return
         _end(context, partition, application, known)
-    ask = Ask(spec, gang_domains.request_class(partition, application, spec), partition.next_serial(), context.now_ns)
+    asked_at_ns = context.now_ns if since_ns is None else since_ns
+    ask = Ask(spec, gang_domains.request_class(partition, application, spec), partition.next_serial(), asked_at_ns)
     application.asks[spec.allocation_key] = ask
     application_states.on_ask(context, application, placeholder=True)
     commit.demand(partition, application, ask, spec.max_allocations)

@@ -24,11 +24,12 @@ def allocate(
     """The same as `commit.allocate` for one pending allocation of each of these asks, which are members of a gang and
     of one group, on its node. Ledgers are changed once, and each node is moved once."""
     request_class, allocations = group.request_class, []
+    of_application, of_partition = application.allocations, partition.allocations
     for ask, node in planned:
-        allocation = Allocation(new_uuid(), application, ask, node, ask.spec, request_class)
+        uuid = new_uuid()
+        allocation = Allocation(uuid, application, ask, node, ask.spec, request_class)
         ask.placed += 1
-        ask.allocations[allocation.uuid] = application.allocations[allocation.uuid] = allocation
-        partition.allocations[allocation.uuid] = node.allocations[allocation.uuid] = allocation
+        ask.allocations[uuid] = of_application[uuid] = of_partition[uuid] = node.allocations[uuid] = allocation
         allocations.append(allocation)
     commit.begin_use(partition, application, allocations)
     items = request_class.items

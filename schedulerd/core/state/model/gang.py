@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heappop, heappush
 from itertools import chain, islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.core.language.alarms import Alarm
-from schedulerd.core.language.commands import PlacementConstraint
+from schedulerd.core.language.commands import Expression, PlacementConstraint
 from schedulerd.core.language.facts.fact import ReleaseCause
 from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Items, Resources
@@ -25,7 +25,8 @@ from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import RequestClass
 
 if TYPE_CHECKING:
-    from schedulerd.core.state.nodes.gang_plan import GangPlan
+    from schedulerd.core.state.model.node import Node
+
 UNBEGUN = frozenset({GangState.FORMING, GangState.GATHERING})
 """States of a gang that declares its task groups, and that has not been complete yet."""
 
@@ -156,6 +157,20 @@ class TaskGroup:
         for placeholders in self._idle.values():
             yield from clear_stepwise(placeholders)
         yield from clear_stepwise(self._idle, self.waiting)
+
+
+class GangPlan(NamedTuple):
+    """Nodes for all slots of a gang that have no room (`nodes.gang_plan`)."""
+
+    nodes: list[tuple[AskGroup, list[Node]]]
+    """The nodes for the pending slots of each group."""
+    domains: dict[str, tuple[Expression, ...]]
+    """By task group: the domain that a required level was decided to be."""
+
+    @property
+    def size(self) -> int:
+        """How many slots get a node."""
+        return sum(len(nodes) for _, nodes in self.nodes)
 
 
 class Gang:

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import nsmallest
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.language.commands import Expression, Operator
+from schedulerd.core.state.model.gang import GangPlan
 from schedulerd.core.state.nodes.packing import Bin, packed, rank
 
 if TYPE_CHECKING:
@@ -35,18 +36,6 @@ COUNTED_MAX = 2_500
 
 Where: TypeAlias = "tuple[tuple[str, str], ...]"
 """Attributes, and the value that the nodes must have of each."""
-
-
-class GangPlan(NamedTuple):
-    nodes: list[tuple[AskGroup, list[Node]]]
-    """The nodes for the pending slots of each group."""
-    domains: dict[str, tuple[Expression, ...]]
-    """By task group: the domain that a required level was decided to be."""
-
-    @property
-    def size(self) -> int:
-        """How many slots get a node."""
-        return sum(len(nodes) for _, nodes in self.nodes)
 
 
 class Planner:
@@ -77,7 +66,9 @@ class Planner:
         for name, groups in self._groups.items():
             for attribute in self._attributes(name):
                 for group in groups:
-                    index = self._partition.rooms.of(self._partition, attribute, group.request_class, if_empty=if_empty)
+                    index = self._partition.rooms.of(
+                        self._partition.nodes.values(), attribute, group.request_class, if_empty=if_empty
+                    )
                     self.visits += index.refresh(COUNTED_MAX)
                     if index.changed:
                         return False
@@ -87,7 +78,7 @@ class Planner:
         """None: there is no room."""
         names = sorted(self._groups, key=lambda name: not self._gang.declared[name].required_topology)
         first = self._gang.declared[names[0]] if names else None
-        if first is not None and first.whole_level and names[0] not in self._gang.domains:
+        if first is not None and first.whole_level and not self._is_bound(names[0], first.whole_level):
             return self._plan if self._place_whole(names, first) else None
         return self._plan if all(self._place(name, ()) for name in names) else None
 
@@ -118,7 +109,7 @@ class Planner:
         """Finds nodes for the slots of a task group, all of them among those of `where`."""
         group, groups = self._gang.declared[name], self._groups[name]
         attribute = self._partition.spec.topology_attribute(group.level) if group.level else None
-        if name in self._gang.domains:
+        if group.level and self._is_bound(name, group.level):
             return self._fill(groups, where)
         if attribute is None:  # without a level, or a new queue file does not have it
             return not group.required_topology and self._fill(groups, where)
@@ -130,8 +121,17 @@ class Planner:
         return not group.required_topology and self._spread(groups, attribute, where)
 
     def _bind(self, name: str, attribute: str, value: str) -> None:
-        known = self._plan.domains.get(name, ())
+        known = self._plan.domains.get(name) or self._bound_to(name)
         self._plan.domains[name] = (*known, Expression(attribute, Operator.IN, (value,)))
+
+    def _bound_to(self, name: str) -> tuple[Expression, ...]:
+        domain = self._gang.domains.get(name)
+        return () if domain is None else domain.node
+
+    def _is_bound(self, name: str, level: str) -> bool:
+        """Whether the domain of this level is decided for the task group."""
+        attribute, bound = self._partition.spec.topology_attribute(level), self._bound_to(name)
+        return bool(bound) and (attribute is None or any(one.key == attribute for one in bound))
 
     def _fill(self, groups: Sequence[AskGroup], where: Where) -> bool:
         """Finds nodes for all slots of these groups; if there is no room for all, for none. Of several sizes, a second
@@ -250,15 +250,15 @@ class Planner:
 
     def _index(self, attribute: str, request_class: RequestClass, *, if_empty: bool = False) -> RoomIndex:
         """The index, up to date: what changed since `is_ready` is what was chosen meanwhile."""
-        index = self._partition.rooms.of(self._partition, attribute, request_class, if_empty=if_empty)
+        index = self._partition.rooms.of(self._partition.nodes.values(), attribute, request_class, if_empty=if_empty)
         self.visits += index.refresh(len(index.changed))
         return index
 
     def _attributes(self, name: str) -> list[str]:
-        """The attributes of the levels that matter for a task group without a domain."""
+        """The attributes of the levels for which the task group has no domain yet."""
         group = self._gang.declared[name]
-        levels = [] if name in self._gang.domains else [group.whole_level, group.level]
-        found = [self._partition.spec.topology_attribute(level) for level in levels if level]
+        levels = [one for one in (group.whole_level, group.level) if one and not self._is_bound(name, one)]
+        found = [self._partition.spec.topology_attribute(level) for level in levels]
         return [one for one in found if one is not None]
 
     def domains_if_empty(self) -> dict[str, tuple[Expression, ...]] | None:
@@ -266,16 +266,16 @@ class Planner:
         that could have all of them if nothing ran there, and has room for most of them now. None if there is none."""
         found: dict[str, tuple[Expression, ...]] = {}
         left: dict[Node, Resources] = {}
-        names = [name for name in self._groups if name not in self._gang.domains]
+        names = [*self._groups]
         whole = self._gang.declared[names[0]].whole_required if names else ""
-        if whole:
+        if whole and not self._is_bound(names[0], whole):
             chosen = self._if_empty([group for name in names for group in self._groups[name]], whole, (), {})
             if chosen is None:
                 return None
             found = dict.fromkeys(names, (chosen,))
         for name in names:
-            level, within = self._gang.declared[name].required_topology, found.get(name, ())
-            if level:
+            level, within = self._gang.declared[name].required_topology, found.get(name) or self._bound_to(name)
+            if level and not self._is_bound(name, level):
                 chosen = self._if_empty(self._groups[name], level, within, left)
                 if chosen is None:
                     return None

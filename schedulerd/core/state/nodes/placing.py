@@ -145,7 +145,7 @@ class RoughPlacing(PlannedPlacing):
 
 
 def _fits(request_class: RequestClass, free: Resources) -> bool:
-    return all(amount <= free[name] for name, amount in request_class.items)
+    return free.lacks(request_class.items) is None
 
 
 def _takes(request_class: RequestClass, node: Node, free: Resources) -> bool:

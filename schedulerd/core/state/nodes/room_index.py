@@ -7,7 +7,7 @@ question costs as much as there were changes: full nodes are in no index.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.state.constraints.expressions import first_unmet
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from schedulerd.core.language.commands import Expression
     from schedulerd.core.language.resources import Items
     from schedulerd.core.state.model.node import Node
-    from schedulerd.core.state.partition import Partition
     from schedulerd.core.state.pending.request_class import RequestClass
 
 INDEXES_MAX = 32
@@ -112,15 +111,15 @@ class RoomIndexes:
         """`RoomIndex.changed` of each: the node order enters the nodes that change."""
 
     def of(
-        self, partition: Partition, attribute: str, request_class: RequestClass, *, if_empty: bool = False
+        self, nodes: Iterable[Node], attribute: str, request_class: RequestClass, *, if_empty: bool = False
     ) -> RoomIndex:
-        """The index; of a new one all nodes are yet to be counted."""
+        """The index; of a new one all these nodes are yet to be counted."""
         constraint = request_class.constraint
         key = attribute, request_class.items, constraint.node if constraint is not None else (), if_empty
         index = self._known.get(key)
         if index is None:
             index = self._known[key] = RoomIndex(attribute, request_class, if_empty=if_empty)
-            index.changed.update(dict.fromkeys(partition.nodes.values()))
+            index.changed.update(dict.fromkeys(nodes))
             if len(self._known) > INDEXES_MAX:
                 del self._known[min(self._known, key=lambda one: self._known[one].asked)]
             self.notes[:] = [one.changed for one in self._known.values()]

@@ -163,6 +163,18 @@ class AskGroup(SchedulingEntity):
         if len(self._heap) > 2 * len(self._entries) + _SLACK:
             self._compact()
 
+    def keep_only(self, ask: Ask) -> None:
+        """All others have nothing pending any more."""
+        for other in self:
+            if other is not ask:
+                other.group = None
+        entry = self._entries[ask.key]
+        self._entries = {ask.key: entry}
+        self._not_ready = {key: None for key in self._not_ready if key == ask.key}
+        self.has_ready = not self._not_ready
+        self.preempting_asks = int(ask.spec.allow_preempt_other)
+        self._heap = [] if self._not_ready else [entry]
+
     def _drop_forgotten(self) -> None:
         heap, entries = self._heap, self._entries
         while heap and entries.get(heap[0][3].key) is not heap[0]:

@@ -64,8 +64,11 @@ def dequeue_several(partition: Partition, application: Application, group: AskGr
         ask.pending -= count
         if not ask.pending:
             leaving.append(ask)
-    for ask in leaving[:-1]:
-        group.dequeue(ask)
+    if len(leaving) == len(group):
+        group.keep_only(leaving[-1])
+    else:
+        for ask in leaving[:-1]:
+            group.dequeue(ask)
     for ask in leaving[-1:]:
         _leave_group(partition, application, ask, group)
 

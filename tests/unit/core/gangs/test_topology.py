@@ -241,3 +241,39 @@ def test_members_of_several_sizes_are_packed_in_one_domain() -> None:
     facts = talk.schedule()
     assert [one.allocation_key for one in of(Allocated, facts)] == ["x", "y", "z"]
     assert where(talk) == ["b1-r1"] * 3, "in rack b2-r1 each size alone has room"
+
+
+def test_a_gang_that_is_formed_again_looks_in_all_domains() -> None:
+    """It was bound to a rack, to hold its slots one by one there, and lost a member meanwhile."""
+    talk = blocks(("b1-r1", 20), ("b2-r1", 20))
+    talk.apps(an_app())
+    talk.asks(an_ask("x", 20), an_ask("y", 20))
+    there = {one.node_id: one.uuid for one in of(Allocated, talk.schedule())}
+    talk.apps(declares({"name": "w", "min": 2, "topology": {"required": "rack"}}))
+    talk.asks(member("a"), member("b"))
+    talk.schedule()
+    talk.sleep(5 * SECOND_NS)
+    talk.schedule()
+    gang = talk.model().applications["gang"].gang
+    assert gang is not None
+    (bound,) = gang.domains.values()
+    talk.release_asks(application_id="gang", allocation_key="b")
+    talk.asks(member("c"))
+    other = "n1" if bound.node[0].values == ("b1-r1",) else "n0"
+    talk.release(uuid=there[other])
+    assert told(talk.schedule()) == ["a", "c"]
+
+
+def test_slots_are_as_old_as_the_gang_has_waited() -> None:
+    talk = blocks(("b1-r1", 20))
+    talk.apps(an_app())
+    talk.asks(an_ask("x", 20))
+    talk.schedule()
+    talk.apps(declares({"name": "w", "min": 2}))
+    talk.asks(member("a"), member("b"))
+    talk.schedule()
+    since_ns = talk.now_ns
+    talk.sleep(5 * SECOND_NS)
+    talk.schedule()
+    slots = [one for one in talk.model().applications["gang"].asks.values() if one.spec.slot]
+    assert [(one.spec.max_allocations, one.asked_at_ns) for one in slots] == [(1, since_ns)] * 2

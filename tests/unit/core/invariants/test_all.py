@@ -103,7 +103,7 @@ def test_an_index_of_room_that_is_wrong_is_noticed() -> None:
     talk.connect()
     talk.nodes(*[a_node(f"n{at}", {"memory": 10 * at}, attributes={"r": "a"}) for at in (3, 1)])
     partition = talk.model()
-    index = partition.rooms.of(partition, "r", partition.request_class_of(an_ask("k", 10)))
+    index = partition.rooms.of(partition.nodes.values(), "r", partition.request_class_of(an_ask("k", 10)))
     index.refresh(10)
     assert violations(talk.scheduler) == []
     index.domains["a"].nodes[partition.nodes["n3"]] -= 1
