@@ -283,6 +283,8 @@ def _slots_by_class(
     """One ask for all members of a request class, with the tags of the first: while nothing is held, and for a gang
     that is large. It keeps its key while there are members of the class."""
     name, needed = group.name, gang.missing(group)
+    if not needed:
+        return
     groups = [one for one in application.groups.values() if one.task_group == name and not one.placeholder]
     if sum(one.pending for one in groups) == needed:
         counts = {one: one.pending for one in groups}
