@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
+from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster import effects as e
+from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import app, node, placed
 from tests.kubernetes.cluster.gang_play import (
     accepted,
@@ -43,13 +44,18 @@ def test_a_new_shim_deletes_a_placeholder_pod_for_a_member_that_was_bound_meanwh
     assert whole(report.applications[0]) == 1
 
 
-@pytest.mark.parametrize("kind", ["always"])
-def test_a_pod_of_another_user_takes_no_placeholder(kind: str) -> None:
+def of_user(pod: Pod, user: str, second: int) -> Pod:
+    annotations = {**(pod.metadata.annotations or {}), "schedulerd.io/user.info": f'{{"user": "{user}"}}'}
+    created = f"2026-01-01T00:00:{second:02}Z"
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations, creation_timestamp=created))
+
+
+def test_a_pod_of_another_user_takes_no_placeholder() -> None:
     """It is created with its node, and names application and task group: it is in the application to be counted."""
     play = started()
-    effects = play.put(*(of_user(member(name, placeholders=kind), "ann", 0) for name in ("w0", "w1")))
+    effects = play.put(*(of_user(member(name), "ann", 0) for name in ("w0", "w1")))
     accepted(play, effects)
-    play.put(placed(of_user(member("other", placeholders=kind), "bob", 1), "n"))
+    play.put(placed(of_user(member("other"), "bob", 1), "n"))
     application = play.cluster.model.applications[app("a")]
     assert "other" in application.pods
     assert application.gang is not None
