@@ -118,6 +118,10 @@ class Cluster:
         """What is known of the pod, as sentences; '' if nothing is."""
         return about_pod(self.model, namespace, name)
 
+    def task_groups(self, application_id: ApplicationId) -> str:
+        """The task groups of its gang, for whose members the daemon holds room, as a tag; empty without such a gang."""
+        return life.task_groups(self.model, application_id)
+
     def gang_time(self, application_id: ApplicationId) -> GangTime | None:
         """When the time of its gang has begun; None if there is nothing to be said of it."""
         return life.gang_time(self.model, application_id)

@@ -1,4 +1,5 @@
-"""Applications follow the annotations of their namespace: the daemon is told of them again, with other tags."""
+"""Applications follow the annotations of their namespace, and their PodGroup: the daemon is told of them again, with
+other tags."""
 
 from __future__ import annotations
 
@@ -48,9 +49,15 @@ def joined(model: Model, application: Application, own: OwnPod, *, is_first: boo
 
 
 def has_other_tags(model: Model, application: Application) -> bool:
-    """The namespace says something else than when the daemon was told of the application."""
+    """The namespace, or what declares its gang, says something else than the daemon was told of the application."""
+    return application.added is not None and _now(model, application, application.added) != application.added
+
+
+def _now(model: Model, application: Application, old: AddApplication) -> AddApplication:
+    """What the daemon would be told of the application now."""
     found = model.namespaces.get(application.namespace, NO_TAGS)
-    return application.added is not None and found.tags != _tags_of(application.added)
+    tags = {name: text for name, text in old.tags.items() if not name.startswith(_TAG_PREFIX)}
+    return replace(old, tags={**tags, **found.tags, **door.gang_tags(application)})
 
 
 def follow(model: Model, application: Application) -> None:
@@ -60,9 +67,7 @@ def follow(model: Model, application: Application) -> None:
         return
     if not application.pods or not has_other_tags(model, application):
         return
-    found = model.namespaces.get(application.namespace, NO_TAGS)
-    tags = {name: text for name, text in old.tags.items() if not name.startswith(_TAG_PREFIX)}
-    changed = replace(old, tags={**tags, **found.tags})
+    changed = _now(model, application, old)
     if changed == application.taken:  # to tell what the daemon has already would be an id that is in use
         application.added = changed
         return
@@ -82,7 +87,3 @@ def change_answered(model: Model, application: Application, problem: str = "") -
 
 def _warn(model: Model, own: OwnPod, problem: str) -> None:
     model.record(own, "NamespaceAnnotation", "Scheduling", f"namespace: {problem}", is_warning=True)
-
-
-def _tags_of(added: AddApplication) -> dict[str, str]:
-    return {name: text for name, text in added.tags.items() if name.startswith(_TAG_PREFIX)}

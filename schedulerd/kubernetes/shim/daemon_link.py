@@ -44,6 +44,7 @@ from schedulerd.kubernetes.cluster.events import (
     RoomHeld,
 )
 from schedulerd.kubernetes.cluster.gangs.declared import pattern_key
+from schedulerd.kubernetes.cluster.gangs.model import TASK_GROUPS_TAG
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.shim.answers_awaited import AnswersAwaited
 from schedulerd.kubernetes.shim.application_ids import from_daemon, in_words
@@ -194,8 +195,12 @@ class DaemonLink(ResourceManager):
         self._handle([ReportBegun(tuple(map(self._id, applications)), tuple(nodes))])
 
     def report_application(self, added: si_pb2.AddApplicationRequest) -> None:
-        """A gang gets what is left of its time, not all of it again."""
-        known = self._cluster.gang_time(self._id(added.applicationID))
+        """A gang gets what is left of its time, not all of it again; and one that has begun is not held room for as if
+        it were new."""
+        application_id = self._id(added.applicationID)
+        if declared := self._cluster.task_groups(application_id):
+            added.tags[TASK_GROUPS_TAG] = declared
+        known = self._cluster.gang_time(application_id)
         if known is None:
             return
         if known.began_ns is not None:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster import asking
 from schedulerd.kubernetes.cluster.effects import AddApplication
 from schedulerd.kubernetes.cluster.gangs import placeholder_pods
-from schedulerd.kubernetes.cluster.gangs.model import ALL_MEMBERS, Gang, Group, KnownGroup
+from schedulerd.kubernetes.cluster.gangs.model import ALL_MEMBERS, TASK_GROUPS_TAG, Gang, Group, KnownGroup
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import PlaceholderKind, TaskGroup, task_group_name
@@ -23,8 +23,6 @@ from schedulerd.kubernetes.metadata.pods import may_be_preempted, may_preempt, r
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates.held_room import counts_as
-
-TASK_GROUPS_TAG = "schedulerd.io/task-groups"
 
 
 def needs_placeholders(model: Model, application: Application, gang: Gang, real: list[OwnPod]) -> bool:
@@ -72,6 +70,7 @@ def pattern_key(application_id: ApplicationId, group: str) -> str:
 
 def forget(model: Model, gang: Gang) -> None:
     """The gang is over, or formed anew."""
+    gang.tag = ""
     for group in gang.groups.values():
         if group.pattern is not None:
             model.stop_using_class(group.pattern)
@@ -82,13 +81,18 @@ def forget(model: Model, gang: Gang) -> None:
 
 def with_groups(model: Model, gang: Gang, added: AddApplication) -> AddApplication:
     """The application as it is added."""
-    text = msgspec.json.encode([_said(model, gang, group) for group in gang.groups.values()]).decode()
+    gang.tag = tag(model, gang)
     return replace(
         added,
-        tags={**added.tags, **gang.annotations, TASK_GROUPS_TAG: text},
+        tags={**added.tags, **gang.annotations, TASK_GROUPS_TAG: gang.tag},
         gang_style=gang.style.value,
         gang_timeout_s=gang.timeout_s,
     )
+
+
+def tag(model: Model, gang: Gang) -> str:
+    """The task groups as the daemon reads them (`docs/gangs.md`)."""
+    return msgspec.json.encode([_said(model, gang, group) for group in gang.groups.values()]).decode()
 
 
 def _said(model: Model, gang: Gang, group: Group) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster.effects import AddApplication
 from schedulerd.kubernetes.cluster.gangs import declaration, earlier_run, late_declaration, membership
-from schedulerd.kubernetes.cluster.gangs.model import Gang
+from schedulerd.kubernetes.cluster.gangs.model import TASK_GROUPS_TAG, Gang
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.metadata.gangs import declares_task_groups, is_placeholder, task_group_name
 from schedulerd.kubernetes.metadata.pods import PodMetadata
@@ -150,6 +150,12 @@ def first_pod(application: Application) -> OwnPod:
 def with_gang(model: Model, application: Application, added: AddApplication) -> AddApplication:
     """The application as it is added, with what is still to be held for its gang and what it has already."""
     return added if application.gang is None else membership.with_gang(model, application.gang, added)
+
+
+def gang_tags(application: Application) -> dict[str, str]:
+    """The task groups of its gang, as a tag, if the daemon is to hold their room without placeholder pods."""
+    gang = application.gang
+    return {} if gang is None or not gang.tag else {TASK_GROUPS_TAG: gang.tag}
 
 
 def _forget(application: Application, own: OwnPod) -> None:

@@ -6,11 +6,20 @@ a batch, or of a start, before it is declared.
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import applications, asking, conditions, failing
+from schedulerd.kubernetes.cluster import applications, asking, conditions, failing, namespace_following
 from schedulerd.kubernetes.cluster.effects import ReleaseAsk
-from schedulerd.kubernetes.cluster.gangs import earlier_run, late_declaration, membership, slots, surplus, waiting
+from schedulerd.kubernetes.cluster.gangs import (
+    declaration,
+    declared,
+    earlier_run,
+    late_declaration,
+    membership,
+    slots,
+    surplus,
+    waiting,
+)
 from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, GangTime, GroupKey
+from schedulerd.kubernetes.cluster.gangs.model import ALL_MEMBERS, Gang, GangStage, GangTime, GroupKey, KnownGroup
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model
 from schedulerd.kubernetes.cluster.pod_lifecycle import UNALLOCATED, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -147,8 +156,28 @@ def group_changed(model: Model, key: GroupKey) -> None:
             asking.consider(model, own)
     for application in model.applications.values():
         gang = application.gang
-        if gang is not None and gang.key is not None and gang.stage is GangStage.FORMING:
+        if gang is None or gang.key is None:
+            continue
+        if gang.stage is GangStage.FORMING:
             model.gangs_due[application.id] = None
+        elif gang.tag and (known := declaration.known_group(model, gang.key)) is not None:
+            _min_changed(model, application, gang, known)
+
+
+def _min_changed(model: Model, application: Application, gang: Gang, known: KnownGroup) -> None:
+    """The PodGroup needs another number of members than when the gang was formed."""
+    group = gang.groups[ALL_MEMBERS]
+    if group.members != known.min_member and known.min_member > 0:
+        group.members = known.min_member
+        gang.tag = declared.tag(model, gang)
+        namespace_following.follow(model, application)
+
+
+def task_groups(model: Model, application_id: ApplicationId) -> str:
+    """What a new daemon has to know of the gang; empty if that is nothing."""
+    application = model.applications.get(application_id)
+    gang = application.gang if application is not None else None
+    return declared.tag(model, gang) if gang is not None and gang.tag else ""
 
 
 def gang_time(model: Model, application_id: ApplicationId) -> GangTime | None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from schedulerd.kubernetes.cluster.model import OwnPod
 
 
+TASK_GROUPS_TAG = "schedulerd.io/task-groups"
+"""Of an application: the task groups of its gang, for which the daemon holds room."""
 ALL_MEMBERS = "members"
 """The task group of all pods of a PodGroup."""
 
@@ -201,6 +203,8 @@ class Gang:
     stage: GangStage = GangStage.FORMING
     has_placeholders: bool = False
     """Placeholder pods hold its room; otherwise the daemon does, which is told the task groups."""
+    tag: str = ""
+    """What it declares to the daemon, as the value of the tag; empty with placeholders, or before it is formed."""
     originator: OwnPod | None = None
     groups: dict[str, Group] = field(default_factory=dict)
     slots: dict[str, Slot] = field(default_factory=dict)
