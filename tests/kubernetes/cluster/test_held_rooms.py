@@ -167,7 +167,7 @@ def test_of_two_gangs_that_hold_a_part_each_the_later_one_gives_way() -> None:
     assert [one.pod.uid for one in of(effects, e.DeletePod)] == [second[0]]
     play.gone(play.cluster.model.pods[second[0]].pod)
     assert play.why(first[1], "m") is None
-    assert [ask.key for ask in of(effects, e.Ask)] == ["tg-b"], "it is made again a while later"
+    assert [ask.key.endswith("stand-in") for ask in of(effects, e.Ask)] == [True], "it is made again a while later"
 
 
 def test_gangs_that_nobody_can_help_do_not_keep_others_from_being_helped() -> None:
