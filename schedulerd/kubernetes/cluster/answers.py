@@ -16,6 +16,7 @@ from schedulerd.kubernetes.cluster.events import (
 )
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import life, slots
+from schedulerd.kubernetes.cluster.gangs.lifecycle import GangStage
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import UNALLOCATED, PodState, PodTrigger
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
@@ -92,7 +93,7 @@ def report_begun(model: Model, event: ReportBegun) -> None:
 def resynced(model: Model) -> None:
     """The daemon was told everything anew: an application without pods has nothing that would end it there."""
     for application in model.applications.values():
-        if application.gang is not None and application.gang.is_abandoned:
+        if application.gang is not None and application.gang.stage is GangStage.ABANDONED:
             application.has_started = False  # only placeholders are left, and they do not end it there
     for application in [one for one in model.applications.values() if not one.pods]:
         if application.state is ApplicationState.ACCEPTED:

@@ -2,6 +2,7 @@
 
 | module | is |
 |---|---|
+| `lifecycle` | the stages of a gang, as a table |
 | `model` | a gang, its task groups, and a slot for each placeholder |
 | `declaration` | which gang a pod declares or belongs to |
 | `late_declaration` | pods wait for the one that declares the task groups of their application |
@@ -17,11 +18,4 @@
 | `life` | the stages of a gang, to its end |
 | `answers` | the daemon has placed the first placeholder, or the time of the gang is over |
 | `waiting` | whether a gang waits for pods |
-
-| stage | real pods | left by |
-|---|---|---|
-| FORMING | are held; the application is not added | enough pods exist |
-| RESERVING | are held, until placeholder pods are asked for | every one is, or the gang is given up |
-| OPEN | are asked for; the daemon lets them wait for their gang | the gang is given up, or the last pod leaves |
-| OVER | are asked for like any others | a new pod after all others have left |
 """

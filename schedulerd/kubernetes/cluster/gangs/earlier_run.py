@@ -14,7 +14,8 @@ from collections.abc import Iterable
 from itertools import islice
 
 from schedulerd.kubernetes.cluster import conditions
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage
+from schedulerd.kubernetes.cluster.gangs.lifecycle import GangStage
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.cluster.timers import Due
@@ -34,7 +35,7 @@ def is_over(application: Application) -> bool:
     gang = application.gang
     if gang is None or application.has_real_pods:
         return False
-    return gang.has_run or gang.was_complete or (gang.stage is GangStage.OVER and not gang.is_abandoned)
+    return gang.has_run or gang.stage is GangStage.OVER
 
 
 def refusal(model: Model, application: Application, own: OwnPod) -> Waiting | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import applications, asking, joining
 from schedulerd.kubernetes.cluster.gangs import declared, held_rooms, membership, surplus
 from schedulerd.kubernetes.cluster.gangs.declaration import FORMING_REASON, known_group, why_unknown
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, KnownGroup, SlotState
+from schedulerd.kubernetes.cluster.gangs.lifecycle import GangProgress, GangStage, GangTrigger
+from schedulerd.kubernetes.cluster.gangs.model import Gang, Group, KnownGroup, SlotState
 from schedulerd.kubernetes.cluster.gangs.placeholder_pods import name as placeholder_name
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.metadata.gangs import task_group_name
@@ -26,7 +27,9 @@ def form(model: Model, application: Application, gang: Gang) -> GangStage | None
     gang.originator = _originator(model, application, gang, real)
     declared.forget(model, gang)
     gang.groups = {one.name: Group(one.name, one.members, one.resources, one) for one in gang.declared}
-    gang.has_run, gang.was_complete = bool(bound), any(_is_placed_here(own) for own in bound)
+    if bound:
+        is_ours = any(_is_placed_here(own) for own in bound)
+        gang.reach(GangProgress.WAS_COMPLETE if is_ours else GangProgress.RUNS)
     held_rooms.find_oldest(gang, real)
     gang.clear_slots()
     gang.has_placeholders = declared.needs_placeholders(model, application, gang, real)
@@ -35,7 +38,7 @@ def form(model: Model, application: Application, gang: Gang) -> GangStage | None
     else:
         found = []
         declared.find_groups(model, application, gang, real, known)
-        gang.stage = GangStage.OPEN
+        gang.enter(GangTrigger.OPEN)
     if application.state is ApplicationState.FORMING:
         applications.submit(model, application)
     for own in found:
@@ -56,7 +59,7 @@ def _is_whole(model: Model, gang: Gang, real: list[OwnPod], known: KnownGroup | 
 def _with_placeholders(model: Model, application: Application, gang: Gang, bound: list[OwnPod]) -> list[OwnPod]:
     """Makes a slot for each member. Returns the placeholder pods that are there already."""
     _make_slots(application, gang)
-    gang.stage = GangStage.RESERVING
+    gang.enter(GangTrigger.RESERVE)
     found = membership.adopt_found(model, application)
     if gang.was_complete:
         # Its placeholders were there once: what is gone since is not made again.
@@ -67,7 +70,8 @@ def _with_placeholders(model: Model, application: Application, gang: Gang, bound
         gang.placed[own.uid] = None
     surplus.give_up_surplus(model, application, gang)
     if all(slot.state is SlotState.SPENT for slot in gang.slots.values()):
-        gang.stage, gang.has_run, gang.was_complete = GangStage.OVER, True, True
+        gang.enter(GangTrigger.END)
+        gang.reach(GangProgress.WAS_COMPLETE)
     gang.first_placed_s = min((seconds for own in found if (seconds := _bound_seconds(own))), default=0)
     return found
 

@@ -16,7 +16,8 @@ from collections.abc import Iterable
 from schedulerd.kubernetes.cluster.effects import DeletePod
 from schedulerd.kubernetes.cluster.gangs import slots
 from schedulerd.kubernetes.cluster.gangs.declaration import age
-from schedulerd.kubernetes.cluster.gangs.model import GangAge, GangStage, SlotState
+from schedulerd.kubernetes.cluster.gangs.lifecycle import GangStage
+from schedulerd.kubernetes.cluster.gangs.model import GangAge, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS

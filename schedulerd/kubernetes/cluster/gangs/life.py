@@ -19,7 +19,8 @@ from schedulerd.kubernetes.cluster.gangs import (
     waiting,
 )
 from schedulerd.kubernetes.cluster.gangs.forming import form, real_pods
-from schedulerd.kubernetes.cluster.gangs.model import ALL_MEMBERS, Gang, GangStage, GangTime, GroupKey, KnownGroup
+from schedulerd.kubernetes.cluster.gangs.lifecycle import GangProgress, GangStage, GangTrigger
+from schedulerd.kubernetes.cluster.gangs.model import ALL_MEMBERS, Gang, GangTime, GroupKey, KnownGroup
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model
 from schedulerd.kubernetes.cluster.pod_lifecycle import UNALLOCATED, PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -87,7 +88,8 @@ def updated(model: Model, application: Application, state: str, message: str) ->
     if gang is None:
         return
     if state in _RUN_STATES:
-        gang.has_run, gang.has_failed_pods = True, False
+        gang.reach(GangProgress.RUNS)
+        gang.has_failed_pods = False
         model.gangs_due[application.id] = None  # it may be complete
     elif state in _GIVEN_UP and not gang.has_run:
         _end(model, application, gang, message or f"the application is {state}")
@@ -123,7 +125,7 @@ def start_over(model: Model, application: Application) -> None:
         return
     slots.clear(model, application, gang)
     gang.clear_slots()
-    gang.stage, gang.has_run, gang.was_complete = GangStage.FORMING, False, False
+    gang.enter(GangTrigger.START_OVER)
     gang.short_since_ns, gang.first_placed_ns, gang.first_placed_s, gang.said = None, None, 0, ""
     model.gangs_due[application.id] = None
 
@@ -197,12 +199,11 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
     has_pods = application.has_real_pods
     if gang.has_placeholders and gang.stage in (GangStage.RESERVING, GangStage.OPEN) and not has_pods:
         slots.clear(model, application, gang)
-        gang.stage, gang.is_abandoned = GangStage.OVER, True
-    if gang.stage is GangStage.OVER:
-        if not has_pods or not gang.is_abandoned:
-            return
-        gang.stage, gang.is_abandoned = GangStage.FORMING, False
-        gang.has_run, gang.was_complete = False, False
+        gang.enter(GangTrigger.ABANDON)
+    if gang.stage is GangStage.OVER or (gang.stage is GangStage.ABANDONED and not has_pods):
+        return
+    if gang.stage is GangStage.ABANDONED:
+        gang.enter(GangTrigger.START_OVER)
     if gang.stage is GangStage.FORMING:
         if model.now_ns < gang.not_before_ns:
             return
@@ -210,19 +211,21 @@ def _review(model: Model, application: Application, gang: Gang) -> None:
         if stage is None:
             return
         if stage is not GangStage.RESERVING:
-            _open(model, application, gang, stage)
+            _ask_for_pods(model, application, gang)
     if _is_too_late(model, gang):
         _give_up(model, application, gang)
         return
     if gang.has_placeholders and not gang.is_past:
         surplus.give_up_surplus(model, application, gang)
-        gang.was_complete = gang.was_complete or (gang.has_run and membership.all_hold_room(gang))
+        if gang.progress is GangProgress.RUNS and membership.all_hold_room(gang):
+            gang.reach(GangProgress.WAS_COMPLETE)
         slots.place(model, application, gang)
         slots.end_stand_ins(model, application, gang)
     if gang.stage is GangStage.OPEN and not gang.to_come:
         gang.short_since_ns = None
     if gang.stage is GangStage.RESERVING and not gang.to_come:
-        _open(model, application, gang, GangStage.OPEN)
+        gang.enter(GangTrigger.OPEN)
+        _ask_for_pods(model, application, gang)
 
 
 def _is_too_late(model: Model, gang: Gang) -> bool:
@@ -257,12 +260,13 @@ def _end(model: Model, application: Application, gang: Gang, message: str) -> No
     if gang.originator is not None:
         model.record(gang.originator, "GangSchedulingFailed", "Scheduling", message, is_warning=True)
     slots.clear(model, application, gang)
-    _open(model, application, gang, GangStage.OVER)
+    gang.enter(GangTrigger.END)
+    _ask_for_pods(model, application, gang)
 
 
-def _open(model: Model, application: Application, gang: Gang, stage: GangStage) -> None:
-    """Real pods are asked for."""
-    gang.stage, gang.short_since_ns = stage, None
+def _ask_for_pods(model: Model, application: Application, gang: Gang) -> None:
+    """Real pods need not be held any longer."""
+    gang.short_since_ns = None
     for own in real_pods(application):
         if own.state is PodState.HELD and membership.may_ask(gang):
             asking.consider(model, own)

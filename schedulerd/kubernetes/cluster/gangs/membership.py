@@ -7,7 +7,8 @@ from msgspec.structs import replace
 from schedulerd.kubernetes.cluster.effects import AddApplication, ReleaseAsk
 from schedulerd.kubernetes.cluster.events import Cause
 from schedulerd.kubernetes.cluster.gangs import declaration, declared, held_rooms, waiting
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, GangStage, Slot, SlotState
+from schedulerd.kubernetes.cluster.gangs.lifecycle import GangStage
+from schedulerd.kubernetes.cluster.gangs.model import Gang, GangSource, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import Told
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -83,13 +84,13 @@ def joined(model: Model, application: Application, own: OwnPod) -> None:
         model.record(own, "GangAnnotation", "Scheduling", note, is_warning=True)
     waiting.joined(model, gang, own)
     held_rooms.member_joined(model, gang, own)
-    if gang.stage is GangStage.FORMING or gang.is_abandoned:
+    if gang.stage in (GangStage.FORMING, GangStage.ABANDONED):
         model.gangs_due[application.id] = None
 
 
 def _has_all_members(application: Application, gang: Gang) -> bool:
     """No room is held, or will be, for another member."""
-    if gang.source is not GangSource.ANNOTATIONS or gang.is_abandoned:
+    if gang.source is not GangSource.ANNOTATIONS or gang.stage is GangStage.ABANDONED:
         return False
     if gang.has_placeholders:
         return gang.is_past or (gang.has_run and not any(group.left for group in gang.groups.values()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
+from schedulerd.kubernetes.cluster.gangs.lifecycle import GangProgress, GangStage, GangTrigger, move
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import GangStyle, PlaceholderKind, TaskGroup
 from schedulerd.kubernetes.reasons.waiting import Waiting
@@ -63,13 +64,6 @@ class GangTime(NamedTuple):
     """By the clock of the cluster; None if it began before the start."""
     began_s: int
     """As wall time."""
-
-
-class GangStage(Enum):
-    FORMING = "forming"
-    RESERVING = "reserving"
-    OPEN = "open"
-    OVER = "over"
 
 
 class SlotState(Enum):
@@ -215,17 +209,11 @@ class Gang:
     """Slots with an ask that stands in for them."""
     placed: dict[str, None] = field(default_factory=dict)
     """Uids of members that count as placed already, or had a node when the gang was formed."""
-    has_counted: bool = False
-    """A member was counted as placed in this step: there may be too many placeholders."""
     kept_rooms: dict[tuple[str, str], dict[str, None]] = field(default_factory=dict)
     """By task group and node: uids of placeholders that are gone, and whose members are not placed yet."""
     shown: Waiting | None = None
     """What all its pods show that have no node."""
-    has_run: bool = False
-    """Its application has run: the gang was complete, or somebody else has bound one of its real pods."""
-    was_complete: bool = False
-    """All its placeholders held room at once, or the daemon has placed a real pod. Until then, one that is preempted or
-    gives way is made again."""
+    progress: GangProgress = GangProgress.WAITS
     has_failed_pods: bool = False
     """Hard: happens once."""
     refusal_told: str = ""
@@ -236,8 +224,6 @@ class Gang:
     """When the daemon has placed its first placeholder: its time begins."""
     first_placed_s: int = 0
     """The same as wall time, in seconds since the epoch, of a placeholder that was found bound at a start."""
-    is_abandoned: bool = False
-    """All its real pods had left; a new one forms it anew."""
     said: str = ""
     """Why it is not formed, as the last event says."""
     shortfall: str | None = None
@@ -259,7 +245,25 @@ class Gang:
         """Equal for gangs that were declared alike."""
         return self.source, self.kind, self.style, self.timeout_s, self.declared
 
+    def enter(self, trigger: GangTrigger) -> None:
+        """Moves the gang to its next stage. Raises IllegalMove if the table has no such move."""
+        self.stage = move(self.stage, trigger)
+        if trigger is GangTrigger.START_OVER:
+            self.progress = GangProgress.WAITS
+
+    def reach(self, progress: GangProgress) -> None:
+        """It has come as far as this, or further."""
+        self.progress = max(self.progress, progress)
+
+    @property
+    def has_run(self) -> bool:
+        return self.progress is not GangProgress.WAITS
+
+    @property
+    def was_complete(self) -> bool:
+        return self.progress is GangProgress.WAS_COMPLETE
+
     @property
     def is_past(self) -> bool:
         """No placeholder is made for it any longer."""
-        return self.stage is GangStage.OVER
+        return self.stage in (GangStage.OVER, GangStage.ABANDONED)

@@ -18,8 +18,9 @@ from schedulerd.kubernetes.cluster.effects import (
 )
 from schedulerd.kubernetes.cluster.events import CreateEnded, CreateResult
 from schedulerd.kubernetes.cluster.gangs import placeholder_pods
+from schedulerd.kubernetes.cluster.gangs.lifecycle import GangStage
 from schedulerd.kubernetes.cluster.gangs.membership import back_off, is_made_again, rename, timeout_ns
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Slot, SlotState
+from schedulerd.kubernetes.cluster.gangs.model import Gang, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState, PodTrigger
 from schedulerd.kubernetes.cluster.settings import SECOND_NS

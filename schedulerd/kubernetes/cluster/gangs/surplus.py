@@ -13,6 +13,7 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import joining
 from schedulerd.kubernetes.cluster.asking import task_group_of
 from schedulerd.kubernetes.cluster.gangs import slots
+from schedulerd.kubernetes.cluster.gangs.lifecycle import GangProgress
 from schedulerd.kubernetes.cluster.gangs.membership import is_made_again
 from schedulerd.kubernetes.cluster.gangs.model import Gang, Slot, SlotState
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
@@ -22,7 +23,7 @@ def allocated(model: Model, own: OwnPod) -> None:
     """The daemon has placed the pod: mostly by a swap, and then no placeholder is left over."""
     gang = own.application.gang if own.application is not None else None
     if gang is not None and not own.is_placeholder:
-        gang.was_complete = True  # real pods wait for that
+        gang.reach(GangProgress.WAS_COMPLETE)  # real pods wait for that
     if own.application is not None and gang is not None and _is_new(gang, own):
         _count(model, own.application, gang, own)
         _count_in(gang, own.task_group)
@@ -40,9 +41,6 @@ def runs_elsewhere(model: Model, own: OwnPod) -> None:
 
 def give_up_surplus(model: Model, application: Application, gang: Gang) -> None:
     """Once for all members that were counted in this step: there may be thousands."""
-    if not gang.has_counted:
-        return
-    gang.has_counted = False
     surplus = [group for group in gang.groups.values() if group.left + group.placed > group.slots]
     left = _left(gang) if surplus else {}
     for group in surplus:
@@ -59,7 +57,6 @@ def _is_new(gang: Gang, own: OwnPod) -> bool:
 
 def _count(model: Model, application: Application, gang: Gang, own: OwnPod) -> None:
     gang.placed[own.uid] = None
-    gang.has_counted = True
     model.gangs_due[application.id] = None
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from schedulerd.amounts import amounts
 from schedulerd.kubernetes.cluster import conditions
-from schedulerd.kubernetes.cluster.gangs.model import Gang, GangStage, Group, SlotState
+from schedulerd.kubernetes.cluster.gangs.lifecycle import GangStage
+from schedulerd.kubernetes.cluster.gangs.model import Gang, Group, SlotState
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
@@ -17,7 +18,7 @@ from schedulerd.kubernetes.resources import PODS
 def of_gang(application: Application) -> Waiting | None:
     """None: nothing is known, or the gang holds back nobody."""
     gang = application.gang
-    if gang is None or gang.stage is GangStage.OVER or application.state is ApplicationState.WAITING:
+    if gang is None or gang.is_past or application.state is ApplicationState.WAITING:
         return None
     if gang.stage is GangStage.FORMING:
         return held(gang.said, SKIPPED) if gang.said else None
