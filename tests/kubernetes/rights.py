@@ -21,7 +21,10 @@ Access = tuple[str, str, str, str, str]
 """Who sends, what it needs a right for, and in which namespace."""
 
 SCHEDULING_GROUPS = frozenset(
-    (verb, "scheduling.k8s.io", resource) for verb in ("list", "watch") for resource in ("podgroups", "workloads")
+    [
+        *((verb, "scheduling.k8s.io", kind) for verb in ("list", "watch") for kind in ("podgroups", "workloads")),
+        ("patch", "scheduling.k8s.io", "podgroups/status"),
+    ]
 )
 """What the chart adds with `gangs.schedulingGroups`, which the manifests leave off."""
 

@@ -221,7 +221,7 @@ def ask_of(model: Model, own: OwnPod, resources: Amounts, *, is_resize: bool = F
         own.application.id,
         own.uid,
         resources,
-        pod.spec.priority or 0,
+        door.priority(model, own),
         _own_tags(pod) if is_resize else _tags(model, own),
         may_be_preempted(pod, model.priority_classes.get(pod.spec.priority_class_name)),
         may_preempt(pod),

@@ -18,6 +18,7 @@ from itertools import islice
 
 from schedulerd.kubernetes.cluster.effects import PatchPodCondition
 from schedulerd.kubernetes.cluster.events import ConditionLost, PendingReasonTold
+from schedulerd.kubernetes.cluster.gangs import group_status
 from schedulerd.kubernetes.cluster.gangs.declaration import GANG_CONDITION
 from schedulerd.kubernetes.cluster.model import Model, OwnPod
 from schedulerd.kubernetes.cluster.pod_lifecycle import PodState
@@ -205,6 +206,8 @@ def _write_condition(model: Model, own: OwnPod) -> None:
         )
         model.effects.append(PatchPodCondition(own.name, POD_SCHEDULED, False, *found, not has_time, own.asked_at_ns))
         backlog.count_write(model.now_ns)
+    if own.group is not None:
+        group_status.waits(model, own, *found)
     _want_event(model, own)
 
 

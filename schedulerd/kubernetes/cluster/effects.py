@@ -214,6 +214,19 @@ class ObjectName(msgspec.Struct, frozen=True, gc=False):
     api_version: str = "v1"
 
 
+class PatchGroupCondition(msgspec.Struct, frozen=True, gc=False):
+    """The condition `PodGroupScheduled` of a PodGroup of Kubernetes."""
+
+    group: ObjectName
+    is_true: bool
+    reason: str
+    message: str
+    generation: int
+    """Of the PodGroup, as it was read."""
+    since_ns: int
+    """Wall time of the transition."""
+
+
 class RecordEvent(msgspec.Struct, frozen=True, gc=False):
     regarding: ObjectName
     reason: str
@@ -253,6 +266,7 @@ Effect = (
     | CreatePod
     | FailPod
     | PatchPodCondition
+    | PatchGroupCondition
     | RecordEvent
     | Recovery
 )

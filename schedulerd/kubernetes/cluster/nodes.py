@@ -8,7 +8,7 @@ from __future__ import annotations
 from schedulerd.kubernetes.cluster import allocations, applications
 from schedulerd.kubernetes.cluster.asking import resize, task_group_of
 from schedulerd.kubernetes.cluster.effects import CreateNode, ExistingAllocation, RemoveNode
-from schedulerd.kubernetes.cluster.gangs import life, surplus
+from schedulerd.kubernetes.cluster.gangs import door, life, surplus
 from schedulerd.kubernetes.cluster.model import ApplicationState, Model, OwnPod
 from schedulerd.kubernetes.cluster.node_reports import NodeReport
 from schedulerd.kubernetes.cluster.pod_lifecycle import ON_NODE, UNALLOCATED, AllocatedBy, PodState, PodTrigger
@@ -176,7 +176,7 @@ def _existing(model: Model, own: OwnPod) -> ExistingAllocation | None:
         own.uid,
         own.uuid,
         amounts,
-        own.pod.spec.priority or 0,
+        door.priority(model, own),
         tags,
         own.task_group,
         own.is_placeholder,

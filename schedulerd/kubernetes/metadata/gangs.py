@@ -26,6 +26,15 @@ PARAMETERS = "schedulingPolicyParameters"
 PLACEHOLDER = "placeholder"
 PLACEHOLDERS = "placeholders"
 ON_INVALID_GANG = "on-invalid-gang"
+TOPOLOGY_REQUIRED = OWN_PREFIX + "topology-required"
+TOPOLOGY_PREFERRED = OWN_PREFIX + "topology-preferred"
+_KUEUE_TOPOLOGY = {
+    "kueue.x-k8s.io/podset-required-topology": TOPOLOGY_REQUIRED,
+    "kueue.x-k8s.io/podset-preferred-topology": TOPOLOGY_PREFERRED,
+}
+DISRUPTION = OWN_PREFIX + "disruption"
+AS_A_WHOLE = "gang"
+"""Value of that annotation: members of the gang are preempted all together or not at all."""
 YUNIKORN_PLACEHOLDER = "internal.yunikorn.apache.org/placeholder"
 COSCHEDULING_LABELS = ("scheduling.x-k8s.io/pod-group", "pod-group.scheduling.sigs.k8s.io")
 
@@ -50,7 +59,9 @@ _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _PORT_MAX = 65_535
 _KEYS = {
     key.lower(): key
-    for key in ("name", "minMember", "minResource", _HOST_PORTS, *_TEMPLATE_MAPS, *_TEMPLATE_SPEC)
+    for key in (
+        "name", "minMember", "maxMember", "minResource", "topology", _HOST_PORTS, *_TEMPLATE_MAPS, *_TEMPLATE_SPEC,
+    )
 }  # fmt: skip
 
 
@@ -103,6 +114,10 @@ class TaskGroup:
     """What placeholders get of labels, annotations, node selector, tolerations, affinity and spread constraints."""
     host_ports: tuple[HostPort, ...] = ()
     """Those that a member uses, and that its placeholder holds for it."""
+    members_max: int = 0
+    """How many members may run at a time; 0: any number."""
+    topology: Mapping[str, str] = field(default_factory=dict)
+    """`required` or `preferred`, with the level of the topology of which one domain is to have all members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +140,16 @@ def task_group_name(metadata: ObjectMeta) -> str:
 def declares_task_groups(metadata: ObjectMeta) -> bool:
     annotations = metadata.annotations
     return annotations is not None and any(annotations.get(key) for key in _TASK_GROUP_KEYS)
+
+
+def wishes(metadata: ObjectMeta) -> dict[str, str]:
+    """What is said of the gang as a whole: its topology, and how it is preempted; as tags of its application."""
+    annotations = metadata.annotations or {}
+    found = {ours: annotations[theirs] for theirs, ours in _KUEUE_TOPOLOGY.items() if annotations.get(theirs)}
+    found |= {key: annotations[key] for key in (TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED) if annotations.get(key)}
+    if annotations.get(DISRUPTION) == AS_A_WHOLE:
+        found[DISRUPTION] = AS_A_WHOLE
+    return found
 
 
 def waits_if_invalid(metadata: ObjectMeta) -> bool:
@@ -227,7 +252,34 @@ def _task_group(number: int, declared: dict[str, Any]) -> TaskGroup:
     template = {key: known[key] for key in (*_TEMPLATE_MAPS, *_TEMPLATE_SPEC) if known.get(key)}
     _check_template(where, template)
     ports = _host_ports(where, known.get(_HOST_PORTS))
-    return TaskGroup(name, members, quantities, _resources(where, quantities), template, ports)
+    return TaskGroup(
+        name,
+        members,
+        quantities,
+        _resources(where, quantities),
+        template,
+        ports,
+        _members_max(where, known.get("maxMember"), members),
+        _topology(where, known.get("topology")),
+    )
+
+
+def _members_max(where: str, declared: object, members: int) -> int:
+    if declared is None:
+        return 0
+    if not isinstance(declared, int) or isinstance(declared, bool) or not max(1, members) <= declared < 2**31:
+        raise InvalidGang(f"{where}: maxMember is not a whole number of {max(1, members)} or more")
+    return declared
+
+
+def _topology(where: str, declared: object) -> dict[str, str]:
+    if declared is None:
+        return {}
+    if isinstance(declared, dict) and len(declared) == 1:
+        ((kind, level),) = declared.items()
+        if kind in ("required", "preferred") and isinstance(level, str) and level:
+            return {str(kind): level}
+    raise InvalidGang(f"{where}: topology is not one of required and preferred, with a level")
 
 
 def _host_ports(where: str, declared: object) -> tuple[HostPort, ...]:

@@ -44,8 +44,31 @@ class SchedulingPolicy(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     gang: GangPolicy | None = None
 
 
+class TopologyConstraint(msgspec.Struct, frozen=True, gc=False):
+    key: str = ""
+
+
+class SchedulingConstraints(msgspec.Struct, frozen=True, gc=False):
+    topology: tuple[TopologyConstraint, ...] | None = None
+
+
 class PodGroupSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Fields whose feature gate is off are not there."""
+
     scheduling_policy: SchedulingPolicy = SchedulingPolicy()
+    scheduling_constraints: SchedulingConstraints | None = None
+    disruption_mode: Any = None
+    """`PodGroup` or `Pod`."""
+    priority: int | None = None
+
+
+class GroupCondition(msgspec.Struct, frozen=True, gc=False):
+    type: str = ""
+    status: str = ""
+
+
+class PodGroupStatus(msgspec.Struct, frozen=True, gc=False):
+    conditions: tuple[GroupCondition, ...] | None = None
 
 
 class PodGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -53,6 +76,7 @@ class PodGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
 
 
 class WorkloadGroup(msgspec.Struct, frozen=True, gc=False, rename="camel"):

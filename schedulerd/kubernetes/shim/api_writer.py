@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from schedulerd.kubernetes.api import Outcome, Recorder, Result, WritePool
-from schedulerd.kubernetes.api.resources import PODS
+from schedulerd.kubernetes.api.resources import PODS, Resource
 from schedulerd.kubernetes.api.writes import Bind as BindWrite
 from schedulerd.kubernetes.api.writes import Create, Delete, Patch, Reference
 from schedulerd.kubernetes.api.writes.patching import patch_key
@@ -22,6 +22,7 @@ from schedulerd.kubernetes.cluster.effects import (
     DeletePod,
     Effect,
     FailPod,
+    PatchGroupCondition,
     PatchPodCondition,
     RecordEvent,
     SelectNode,
@@ -77,8 +78,11 @@ class ApiWriter:
             CreatePod: self._create,
             FailPod: self._fail,
             PatchPodCondition: self._patch,
+            PatchGroupCondition: self._patch_group,
             RecordEvent: self._record,
         }
+        self.pod_groups: Resource | None = None
+        """PodGroups of Kubernetes, in the version that the server has."""
         self._patches: dict[str, asyncio.Future[Outcome]] = {}
         """By uid of a pod: the last patch that is under way."""
 
@@ -201,3 +205,19 @@ class ApiWriter:
                 self._tell_soon(ConditionLost(pod.uid, effect.type, effect.reason, effect.message))
 
         done.add_done_callback(ended)
+
+    def _patch_group(self, effect: PatchGroupCondition) -> None:
+        """Nothing depends on it: if it is not written, the next one may be."""
+        if self.pod_groups is None:
+            return
+        since = time.gmtime(min(effect.since_ns / 1e9, time.time()))
+        condition = {
+            "type": "PodGroupScheduled",
+            "status": "True" if effect.is_true else "False",
+            "reason": effect.reason,
+            "message": effect.message,
+            "observedGeneration": effect.generation,
+            "lastTransitionTime": time.strftime("%Y-%m-%dT%H:%M:%SZ", since),
+        }
+        group, patch = effect.group, {"status": {"conditions": [condition]}}
+        self._pool.submit(Patch(self.pod_groups, group.namespace, group.name, group.uid, patch))

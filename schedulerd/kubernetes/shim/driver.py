@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 
 from schedulerd.client import AllocationRelease, Client
 from schedulerd.kubernetes.api import Recorder, WritePool
+from schedulerd.kubernetes.api.resources import Resource
 from schedulerd.kubernetes.cluster.cluster import Cluster
 from schedulerd.kubernetes.cluster.effects import Effect, Recovery
-from schedulerd.kubernetes.cluster.events import Event, Started, Tick
+from schedulerd.kubernetes.cluster.events import Event, GangSourceServed, Started, Tick
+from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.shim.api_writer import ApiWriter
 from schedulerd.kubernetes.shim.binding_times import BindingTimes
 from schedulerd.kubernetes.shim.daemon_link import DaemonLink
@@ -50,6 +52,12 @@ class Driver:
     def connect(self, client: Client) -> None:
         self._daemon = DaemonWriter(client)
         self._performers |= self._daemon.performers
+
+    def served(self, source: GangSource, resource: Resource) -> None:
+        """The server has objects by which pods become gangs."""
+        if source is GangSource.KUBERNETES and resource.kind == "PodGroup":
+            self._api.pod_groups = resource
+        self.handle([GangSourceServed(source)])
 
     def close(self) -> None:
         """Nothing is carried out any longer."""

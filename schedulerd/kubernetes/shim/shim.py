@@ -25,7 +25,7 @@ from schedulerd.kubernetes.api import (
 from schedulerd.kubernetes.api.backoff import Backoff
 from schedulerd.kubernetes.api.transport import ungated
 from schedulerd.kubernetes.cluster.cluster import Cluster
-from schedulerd.kubernetes.cluster.events import Event, GangSourceServed
+from schedulerd.kubernetes.cluster.events import Event
 from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.cluster.settings import ClusterSettings
 from schedulerd.kubernetes.election import Leadership
@@ -168,7 +168,8 @@ class Shim:
             watched = [*always, *sources.values()]
             self._watches = reflectors(self._transport, self._queue, options.watch, watched)
             async with beside(fail, *(one.run() for one in self._watches)):
-                driver.handle([GangSourceServed(source) for source in sources])
+                for source, one in sources.items():
+                    driver.served(source, one.resource)
                 await self._sync(driver, watched)
                 LOG.info("all resources are listed: %s", self._counts())
                 async with beside(fail, self._discover(driver, set(sources), fail)):
@@ -268,7 +269,7 @@ class Shim:
                 for source, watched in found.items():
                     LOG.info("the API server has %s now", watched.resource)
                     known.add(source)
-                    driver.handle([GangSourceServed(source)])
+                    driver.served(source, watched.resource)
                     (one,) = reflectors(self._transport, self._queue, self._options.watch, [watched])
                     self._watches.append(one)
                     await stack.enter_async_context(beside(fail, one.run()))

@@ -388,7 +388,7 @@ async def test_pods_of_a_scheduling_group_are_a_gang_if_that_is_set(world: World
     fake = world.api.fake
     assert fake is not None
     groups = r.Resource("scheduling.k8s.io", "v1alpha2", "podgroups", "PodGroup")
-    fake.install(Kind(groups, is_custom=True))
+    fake.install(Kind(groups, has_status=True))
     body = {"metadata": {"name": "g"}, "spec": {"schedulingPolicy": {"gang": {"minCount": 2}}}}
     assert (await world.api.post(groups, body)).status == 201
     await world.node("n", cpu="1")
@@ -401,6 +401,10 @@ async def test_pods_of_a_scheduling_group_are_a_gang_if_that_is_set(world: World
     assert [name for name, _ in world.history] == ["other"]
     await world.node("n2", cpu="1")
     await world.until_bound("w0", "w1")
+    async with asyncio.timeout(10):
+        while not (said := condition((await world.api.get(groups, "g")).json, "PodGroupScheduled")):
+            await asyncio.sleep(0.05)
+    assert (said["status"], said["reason"]) == ("True", "Scheduled")
 
 
 async def test_requeued_pods_of_a_pod_group_that_is_installed_later(world: World) -> None:

@@ -106,7 +106,8 @@ def gang_for(model: Model, own: OwnPod) -> Gang | None:
             return None
         style = parameters.style or GangStyle.REQUEUE
         timeout_s = parameters.timeout_s or known.timeout_s
-        return Gang(own.group.source, PlaceholderKind.NONE, style, timeout_s, own.group)
+        wishes = {**metadata.wishes(about), **known.wishes}
+        return Gang(own.group.source, PlaceholderKind.NONE, style, timeout_s, own.group, wishes=wishes)
     try:
         declared = metadata.task_groups(about, model.settings.gang_members_max)
     except InvalidGang:
@@ -121,6 +122,7 @@ def gang_for(model: Model, own: OwnPod) -> Gang | None:
         parameters.timeout_s,
         declared=declared,
         annotations=metadata.raw_annotations(about),
+        wishes=metadata.wishes(about),
     )
 
 
@@ -190,20 +192,40 @@ def put_group(model: Model, thing: CoschedulingPodGroup | PodGroup | Workload) -
             spec = thing.read_spec()
         except MalformedObject as error:
             return _unreadable_group(model, key, str(error))
-        groups[""] = KnownGroup(max(0, spec.min_member), max(0, spec.schedule_timeout_seconds or 0))
+        timeout_s = max(0, spec.schedule_timeout_seconds or 0)
+        groups[""] = KnownGroup(max(0, spec.min_member), timeout_s, metadata.wishes(about))
     elif isinstance(thing, PodGroup):
         key = GroupKey(GangSource.KUBERNETES, about.namespace, about.name)
         gang = thing.spec.scheduling_policy.gang
-        groups[""] = KnownGroup(0 if gang is None else max(0, gang.min_count))
+        number = 0 if gang is None else max(0, gang.min_count)
+        is_scheduled = any(
+            (one.type, one.status) == ("PodGroupScheduled", "True") for one in thing.status.conditions or ()
+        )
+        groups[""] = KnownGroup(
+            number,
+            wishes=_wishes(thing),
+            priority=thing.spec.priority,
+            uid=about.uid,
+            generation=about.generation,
+            is_scheduled=is_scheduled,
+        )
     else:
         key = GroupKey(GangSource.KUBERNETES, about.namespace, about.name)
         for one in thing.spec.pod_groups or ():
             groups[one.name] = KnownGroup(0 if one.policy.gang is None else max(0, one.policy.gang.min_count))
     model.unreadable_groups.pop(key, None)
-    if model.gang_groups.get(key) == groups:
-        return None
-    model.gang_groups[key] = groups
-    return key
+    before, model.gang_groups[key] = model.gang_groups.get(key), groups
+    return key if before != groups else None
+
+
+def _wishes(thing: PodGroup) -> dict[str, str]:
+    found = metadata.wishes(thing.metadata)
+    constraints = thing.spec.scheduling_constraints
+    for one in (constraints.topology if constraints is not None else None) or ():
+        found[metadata.TOPOLOGY_REQUIRED] = one.key
+    if thing.spec.disruption_mode == "PodGroup":
+        found[metadata.DISRUPTION] = metadata.AS_A_WHOLE
+    return found
 
 
 def _unreadable_group(model: Model, key: GroupKey, problem: str) -> GroupKey | None:

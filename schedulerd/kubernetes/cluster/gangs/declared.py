@@ -18,7 +18,13 @@ from schedulerd.kubernetes.cluster.gangs import placeholder_pods
 from schedulerd.kubernetes.cluster.gangs.model import ALL_MEMBERS, TASK_GROUPS_TAG, Gang, Group, KnownGroup
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
-from schedulerd.kubernetes.metadata.gangs import PlaceholderKind, TaskGroup, task_group_name
+from schedulerd.kubernetes.metadata.gangs import (
+    TOPOLOGY_PREFERRED,
+    TOPOLOGY_REQUIRED,
+    PlaceholderKind,
+    TaskGroup,
+    task_group_name,
+)
 from schedulerd.kubernetes.metadata.pods import may_be_preempted, may_preempt, read_metadata
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod
@@ -29,10 +35,18 @@ def needs_placeholders(model: Model, application: Application, gang: Gang, real:
     """Placeholder pods make an autoscaler, or another scheduler, see the room of members that do not exist yet."""
     if gang.key is not None or gang.kind is PlaceholderKind.NONE:
         return False
+    if gang.kind is PlaceholderKind.PODS and _has_topology(gang):
+        return False  # the daemon finds a domain for the gang as a whole
     has_some = any(
         model.pods[uid].slot is None for uid in model.placeholders.get(application.id, {}) if uid in model.pods
     )
     return has_some or gang.kind is PlaceholderKind.ALWAYS or not _all_exist(gang.declared, real)
+
+
+def _has_topology(gang: Gang) -> bool:
+    return bool(gang.wishes.keys() & {TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED}) or any(
+        one.topology for one in gang.declared
+    )
 
 
 def _all_exist(declared: tuple[TaskGroup, ...], real: list[OwnPod]) -> bool:
@@ -84,7 +98,7 @@ def with_groups(model: Model, gang: Gang, added: AddApplication) -> AddApplicati
     gang.tag = tag(model, gang)
     return replace(
         added,
-        tags={**added.tags, **gang.annotations, TASK_GROUPS_TAG: gang.tag},
+        tags={**added.tags, **gang.annotations, **gang.wishes, TASK_GROUPS_TAG: gang.tag},
         gang_style=gang.style.value,
         gang_timeout_s=gang.timeout_s,
     )
@@ -99,6 +113,10 @@ def _said(model: Model, gang: Gang, group: Group) -> dict[str, Any]:
     said: dict[str, Any] = {"name": group.name, "min": group.members}
     if gang.was_complete:
         said["begun"] = True
+    if group.declared is not None and group.declared.members_max:
+        said["max"] = group.declared.members_max
+    if group.declared is not None and group.declared.topology:
+        said["topology"] = group.declared.topology
     if group.pattern is not None:
         pod = group.pattern.pod
         priority_class = model.priority_classes.get(pod.spec.priority_class_name)

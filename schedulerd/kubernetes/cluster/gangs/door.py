@@ -10,7 +10,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from schedulerd.kubernetes.cluster.effects import AddApplication
-from schedulerd.kubernetes.cluster.gangs import declaration, earlier_run, late_declaration, membership
+from schedulerd.kubernetes.cluster.gangs import declaration, earlier_run, group_status, late_declaration, membership
 from schedulerd.kubernetes.cluster.gangs.model import TASK_GROUPS_TAG, Gang
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.metadata.gangs import declares_task_groups, is_placeholder, task_group_name
@@ -43,6 +43,8 @@ def note(model: Model, own: OwnPod) -> None:
     about = own.pod.metadata
     if own.pod.spec.node_name:
         (application.running if about.deletion_timestamp is None else application.ending)[own.uid] = about.name
+    if own.group is not None and application.running:
+        group_status.running(model, application)
     if application.next_run:
         model.gangs_due[application.id] = None
 
@@ -137,6 +139,14 @@ def may_ask(own: OwnPod) -> bool:
 def is_originator(own: OwnPod) -> bool:
     gang = own.gang
     return gang is not None and gang.originator is own
+
+
+def priority(model: Model, own: OwnPod) -> int:
+    """Of its PodGroup, if that has one, else its own."""
+    known = declaration.known_group(model, own.group) if own.group is not None else None
+    if known is not None and known.priority is not None:
+        return known.priority
+    return own.pod.spec.priority or 0
 
 
 def first_pod(application: Application) -> OwnPod:

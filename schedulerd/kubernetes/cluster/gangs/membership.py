@@ -55,7 +55,7 @@ def with_gang(model: Model, gang: Gang, added: AddApplication) -> AddApplication
     style = GangStyle.SOFT if gang.style is GangStyle.SOFT else GangStyle.HARD
     return replace(
         added,
-        tags={**added.tags, **gang.annotations},
+        tags={**added.tags, **gang.annotations, **gang.wishes},
         placeholder_ask=total or None,
         gang_style=style.value,
         gang_timeout_s=gang.timeout_s if total else 0,

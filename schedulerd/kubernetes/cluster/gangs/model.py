@@ -45,6 +45,15 @@ class KnownGroup:
     min_member: int
     """0: no gang, each pod for itself."""
     timeout_s: int = 0
+    wishes: Mapping[str, str] = field(default_factory=dict)
+    """Its topology, and how it is preempted; as tags of its application."""
+    priority: int | None = None
+    """Of all its pods; None: each has its own."""
+    uid: str = field(default="", compare=False)
+    """Of a PodGroup of Kubernetes; empty of others."""
+    generation: int = field(default=0, compare=False)
+    is_scheduled: bool = field(default=False, compare=False)
+    """Its condition says so already."""
 
 
 class GangAge(NamedTuple):
@@ -194,6 +203,8 @@ class Gang:
     declared: tuple[TaskGroup, ...] = ()
     annotations: Mapping[str, str] = field(default_factory=dict)
     """About the gang, as they were written."""
+    wishes: Mapping[str, str] = field(default_factory=dict)
+    """Its topology, and how it is preempted; as tags of its application."""
     stage: GangStage = GangStage.FORMING
     has_placeholders: bool = False
     """Placeholder pods hold its room; otherwise the daemon does, which is told the task groups."""
@@ -216,6 +227,12 @@ class Gang:
     progress: GangProgress = GangProgress.WAITS
     has_failed_pods: bool = False
     """Hard: happens once."""
+    group_told_ns: int | None = None
+    """When the condition of its PodGroup was written last, that it finds no node."""
+    group_waits_since_ns: int = 0
+    """Wall time since when that says so."""
+    group_is_told: bool = False
+    """The condition of its PodGroup was written, that it is scheduled."""
     refusal_told: str = ""
     """Why a placeholder could not be created, as the last event about that says."""
     short_since_ns: int | None = None
@@ -243,7 +260,7 @@ class Gang:
     @property
     def declaration(self) -> tuple[object, ...]:
         """Equal for gangs that were declared alike."""
-        return self.source, self.kind, self.style, self.timeout_s, self.declared
+        return self.source, self.kind, self.style, self.timeout_s, self.declared, self.wishes
 
     def enter(self, trigger: GangTrigger) -> None:
         """Moves the gang to its next stage. Raises IllegalMove if the table has no such move."""
