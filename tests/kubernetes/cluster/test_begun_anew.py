@@ -182,13 +182,15 @@ def test_the_same_gang_goes_on(again: Pod) -> None:
     assert added(effects) == []
 
 
-def test_in_one_step_with_the_end_of_the_last_pod() -> None:
+@pytest.mark.parametrize("placeholders", ["always", "none"])
+def test_in_one_step_with_the_end_of_the_last_pod(placeholders: str) -> None:
     play = started()
-    first = declaring("p0", "500")
-    effects = play.put(first)
-    accepted(play, effects)
+    first = declaring("p0", "500", placeholders)
+    held = [made(one) for one in accepted(play, play.put(first))]
+    play.put(*held)
     play.tell(v.ApplicationUpdated(app("a"), "Accepted", ""))
-    effects = play.tell(v.Gone(first), v.Put(declaring("p1", "1")))
+    effects = play.tell(v.Gone(first), v.Put(declaring("p1", "1", placeholders)))
+    assert [one.pod.uid for one in of(effects, e.DeletePod)] == [one.metadata.uid for one in held]
     assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
-    assert {one.key for one in of(effects, e.ReleaseAsk)} == {"p0"}
+    assert {one.key for one in of(effects, e.ReleaseAsk)} == {"p0", *(one.metadata.uid for one in held)}
     assert added(play.wait(1)) == [("root.q", 1)]

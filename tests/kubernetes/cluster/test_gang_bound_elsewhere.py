@@ -20,6 +20,7 @@ from tests.kubernetes.cluster.gang_play import (
     member,
     pod_group,
     started,
+    the_placeholder,
 )
 from tests.kubernetes.cluster.play import Play, of
 from tests.loops import each_seed
@@ -139,8 +140,11 @@ def test_none_is_made_again_once_the_daemon_has_placed_a_member() -> None:
     play, (first, second) = begun()
     play.tell(v.Allocated(app("a"), first, "u", "n"))
     play.allocate("w1", "n")
-    assert of(play.tell(v.ReleaseWanted(app("a"), first, "u", v.Cause.PREEMPTED, "")), e.Ask) == []
-    assert second not in [ask.key for ask in of(play.wait(100), e.Ask)]
+    effects = play.tell(v.ReleaseWanted(app("a"), first, "u", v.Cause.PREEMPTED, ""))
+    effects += play.gone(*(own.pod for own in play.cluster.model.pods.values() if own.uid in (first, second)))
+    effects += play.wait(100)
+    assert of(effects, e.Ask) == []
+    assert of(effects, e.CreatePod) == []
 
 
 def test_when_its_time_is_over_no_placeholder_is_made_that_could_not_be_created() -> None:
@@ -210,6 +214,16 @@ def test_a_complete_one_is_not_told_that_it_has_failed() -> None:
     assert [one.reason for one in of(effects, e.RecordEvent)] == []
     effects = play.tell(*(v.ReleaseWanted(app("a"), key, f"u-{key}", v.Cause.TIMEOUT, "") for key in keys))
     assert of(effects, e.Ask) == []
+
+
+def test_its_time_may_be_over_while_asks_stand_in_for_all_that_is_missing() -> None:
+    play, keys = begun()
+    first, second = [the_placeholder(play.tell(v.AskRejected(app("a"), key, "no"))).key for key in keys]
+    assert play.all(v.AskTimedOut(app("a"), f"{first}-of-before")) == []
+    effects = play.all(v.AskTimedOut(app("a"), first), v.AskTimedOut(app("a"), second))
+    assert [one.reason for one in of(effects, e.RecordEvent)] == ["GangSchedulingFailed"]
+    assert {first, second} <= {one.key for one in of(effects, e.ReleaseAsk)}
+    assert of([*effects, *play.wait(100)], e.Ask) == [], "its pods are asked for, and no placeholder is made again"
 
 
 class Unread(dict[str, Slot]):
