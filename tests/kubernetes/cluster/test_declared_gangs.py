@@ -32,7 +32,8 @@ RAW = "ResourceReservationTimeout: after 100 s task group g has 1 of 2 members: 
 
 def declared(added: e.AddApplication) -> list[dict[str, Any]]:
     """The task groups of which the daemon is told."""
-    return json.loads(added.tags.get(TASK_GROUPS_TAG, "[]"))
+    groups: list[dict[str, Any]] = json.loads(added.tags.get(TASK_GROUPS_TAG, "[]"))
+    return groups
 
 
 def told(effects: list[e.Effect] | tuple[e.AddApplication, ...]) -> list[dict[str, Any]]:
