@@ -7,6 +7,7 @@ from typing import Any
 from schedulerd.kubernetes.cluster import allocations, failing, pods
 from schedulerd.kubernetes.cluster.gangs import (
     answers,
+    declared,
     forming,
     late_declaration,
     life,
@@ -16,10 +17,12 @@ from schedulerd.kubernetes.cluster.gangs import (
     surplus,
     waiting,
 )
-from schedulerd.kubernetes.cluster.gangs.model import Slot
+from schedulerd.kubernetes.cluster.gangs.model import Gang, Slot
 from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from tests.kubernetes.cluster import (
+    test_begun_anew,
+    test_declared_gangs,
     test_gang_bound_elsewhere,
     test_gang_declared_late,
     test_gang_members,
@@ -32,7 +35,7 @@ from tests.kubernetes.cluster import (
     test_gangs,
     test_lost_writes,
 )
-from tests.mutants.changes import By, Compares, Replaced, getter, gives, left_out, nothing
+from tests.mutants.changes import By, Compares, Replaced, Within, getter, gives, left_out, nothing
 from tests.mutants.finders import Seeds, TestsOf
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
@@ -46,6 +49,7 @@ GANGS = TestsOf(
     test_gang_stand_ins,
     test_gang_starts,
 )
+DECLARED = TestsOf(test_declared_gangs)
 SIMULATION = Seeds(lambda seed: test_gang_simulation.check(test_gang_simulation.play(seed, crashes=seed % 2 == 1)))
 
 
@@ -88,7 +92,7 @@ MUTANTS = (
         "nothing stands in for a placeholder that is to be made again",
         Rule.SHIM_GANGS,
         Replaced(slots._stand_in, nothing),
-        (GANGS, SIMULATION.from_seed(57)),
+        (GANGS, SIMULATION),
     ),
     Mutant(
         "what stands in for a placeholder stays",
@@ -123,8 +127,26 @@ MUTANTS = (
     Mutant(
         "pods of a PodGroup do not wait for each other",
         Rule.SHIM_GANGS,
-        Compares(forming.form, ("real", "wanted"), ">"),
+        Replaced(forming._is_whole, gives(True)),
         (GANGS,),
+    ),
+    Mutant(
+        "placeholder pods are made though all members exist",
+        Rule.SHIM_GANGS,
+        Replaced(declared._all_exist, gives(False)),
+        (DECLARED,),
+    ),
+    Mutant(
+        "a new daemon is not told that the gang has begun",
+        Rule.SHIM_GANGS,
+        Within(declared._said, getter(Gang, "was_complete"), gives(False)),
+        (DECLARED,),
+    ),
+    Mutant(
+        "the daemon is not told that a PodGroup needs another number of members",
+        Rule.SHIM_GANGS,
+        Replaced(life._min_changed, nothing),
+        (DECLARED,),
     ),
     Mutant(
         "a pod does not wait for the one that declares its task group",
@@ -184,7 +206,7 @@ MUTANTS = (
         "placeholders that nobody wants are left at a start",
         Rule.SHIM_PLACEHOLDERS,
         Replaced(life.remove_unwanted, nothing),
-        (GANGS, SIMULATION.from_seed(51)),
+        (GANGS, SIMULATION),
     ),
     Mutant(
         "placeholders outlive their gang",
@@ -229,12 +251,6 @@ MUTANTS = (
         (GANGS,),
     ),
     Mutant(
-        "a PodGroup holds room for pods that are gone",
-        Rule.SHIM_PLACEHOLDERS,
-        Replaced(surplus.lacks_successors, gives(False)),
-        (GANGS,),
-    ),
-    Mutant(
         "placeholders that are there are not adopted",
         Rule.SHIM_PLACEHOLDERS,
         Replaced(membership.adopt_found, gives([])),
@@ -253,22 +269,10 @@ MUTANTS = (
         (GANGS,),
     ),
     Mutant(
-        "a virtual placeholder that gives way is not asked for anew",
-        Rule.SHIM_PLACEHOLDERS,
-        left_out(answers.release_wanted, slots._ask),
-        (GANGS,),
-    ),
-    Mutant(
-        "the release of a virtual placeholder is not confirmed",
-        Rule.SHIM_PLACEHOLDERS,
-        Replaced(answers.release_wanted, gives(True)),
-        (GANGS, SIMULATION),
-    ),
-    Mutant(
-        "asks of placeholders outlive an application that is forgotten",
+        "placeholders outlive an application that is forgotten",
         Rule.SHIM_PLACEHOLDERS,
         Replaced(membership.forget, nothing),
-        (GANGS,),
+        (TestsOf(test_begun_anew), DECLARED),
     ),
     Mutant(
         "a gang waits for its placeholders for ever",

@@ -1,23 +1,29 @@
-"""Mutants of the room that placeholders hold for the members of their gangs."""
+"""Mutants of the room that is held for the members of gangs, by placeholder pods and by the daemon."""
 
 from __future__ import annotations
 
-from schedulerd.kubernetes.cluster import allocations, questions
-from schedulerd.kubernetes.cluster.gangs import answers, giving_way, held_rooms, leaving
-from schedulerd.kubernetes.cluster.model import Application, Model
+from schedulerd.kubernetes.cluster import allocations, pods, questions
+from schedulerd.kubernetes.cluster.gangs import giving_way, held_rooms, holds, leaving
+from schedulerd.kubernetes.cluster.model import Application, Model, OwnPod
+from schedulerd.kubernetes.cluster.pod_lifecycle import PodTrigger
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.predicates import held_room
-from tests.kubernetes.cluster import test_exclusive_gangs, test_held_rooms
+from tests.kubernetes.cluster import test_core_simulation, test_exclusive_gangs, test_held_rooms, test_holds
 from tests.mutants.changes import By, Replaced, Within, gives, left_out, nothing
 from tests.mutants.finders import Seeds, TestsOf
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
 
 ROOMS = TestsOf(test_held_rooms)
+HOLDS = TestsOf(test_holds)
 
 
 def counts_as_itself(original: By, placeholder: Pod, member: Pod) -> Pod:
     return placeholder
+
+
+def only_the_pod(original: By, model: Model, own: OwnPod, trigger: PodTrigger) -> None:
+    own.stop_asking(trigger)
 
 
 def the_oldest(original: By, model: Model, stuck: list[Application]) -> list[Application]:
@@ -38,6 +44,30 @@ MUTANTS = (
         (ROOMS,),
     ),
     Mutant(
+        "room that the daemon holds no longer counts all the same",
+        Rule.SHIM_HELD_ROOMS,
+        Replaced(holds.freed, nothing),
+        (HOLDS, Seeds(lambda seed: test_core_simulation.check_gangs(test_core_simulation.play_gangs(seed)))),
+    ),
+    Mutant(
+        "the room that a member takes is free until it is allocated",
+        Rule.SHIM_HELD_ROOMS,
+        left_out(holds.freed, questions.promise),
+        (HOLDS,),
+    ),
+    Mutant(
+        "what was promised to a task group counts beside what is held for it",
+        Rule.SHIM_HELD_ROOMS,
+        Replaced(questions.take_promise, gives("")),
+        (HOLDS,),
+    ),
+    Mutant(
+        "a pod that is withdrawn counts where room was held for it",
+        Rule.SHIM_HELD_ROOMS,
+        Replaced(Model.stop_asking, only_the_pod),
+        (HOLDS,),
+    ),
+    Mutant(
         "a member is judged with all placeholders of its gang",
         Rule.SHIM_HELD_ROOMS,
         Within(questions.predicates, held_rooms.idle_on, gives([])),
@@ -46,7 +76,7 @@ MUTANTS = (
     Mutant(
         "the room of a placeholder that a member replaces is free at once",
         Rule.SHIM_HELD_ROOMS,
-        left_out(answers.release_wanted, held_rooms.keep),
+        left_out(pods.gone, held_rooms.keep),
         (ROOMS,),
     ),
     Mutant(

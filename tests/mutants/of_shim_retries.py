@@ -17,7 +17,6 @@ from tests.kubernetes.cluster import (
     test_daemon_sets,
     test_lost_writes,
     test_namespaces,
-    test_refusals,
     test_start,
     test_wakes,
 )
@@ -88,12 +87,6 @@ MUTANTS = (
         Rule.SHIM_ASKS,
         left_out(RefusedPods._watch, Counters.acquire),
         (TestsOf(test_refused_pods_property),),
-    ),
-    Mutant(
-        "virtual placeholders that were refused because of others are not asked for again",
-        Rule.SHIM_ASKS,
-        left_out(asking.ask_refused_again, asking.repeat),
-        (TestsOf(test_refusals),),
     ),
     Mutant(
         "a daemon pod that could not be bound is asked for again at once",

@@ -8,12 +8,10 @@ from schedulerd.kubernetes.cluster import answers, applications, asking, joining
 from schedulerd.kubernetes.cluster.events import ApplicationUpdated
 from schedulerd.kubernetes.cluster.gangs import answers as gang_answers
 from schedulerd.kubernetes.cluster.gangs import door, late_declaration, membership
-from schedulerd.kubernetes.cluster.gangs.model import Gang
 from schedulerd.kubernetes.cluster.model import Application, ApplicationState, Model, OwnPod
 from tests.kubernetes.cluster import (
     test_begun_anew,
     test_gang_bound_elsewhere,
-    test_gang_starts,
     test_successors,
 )
 from tests.mutants.changes import By, Replaced, Within, gives, left_out, nothing
@@ -46,11 +44,6 @@ def also_while_it_forms(original: By, model: Model, event: ApplicationUpdated) -
 
 def also_when_forgotten(original: By, model: Model, event: ApplicationUpdated) -> None:
     original(model, replace(event, state="Failed") if event.state == "Expired" else event)
-
-
-def counted_from_the_start(original: By, gang: Gang) -> None:
-    original(gang)
-    gang.tries = 0
 
 
 MUTANTS = (
@@ -101,12 +94,6 @@ MUTANTS = (
         Rule.SHIM_APPLICATIONS,
         Within(answers._fail, asking.consider_all, nothing),
         (SUCCESSORS,),
-    ),
-    Mutant(
-        "placeholders of a gang that is formed anew have the keys of those before",
-        Rule.SHIM_PLACEHOLDERS,
-        Replaced(Gang.clear_slots, counted_from_the_start),
-        (TestsOf(test_gang_starts),),
     ),
     Mutant(
         "a gang goes on after its time if only stand-ins are left of it",

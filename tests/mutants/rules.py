@@ -67,9 +67,9 @@ class Rule(Enum):
     SHIM_REASONS = "a pod that waits says why, soon, at a bounded rate, and not twice"
     SHIM_REPORTS = "what was asked for and what runs is reported again to a daemon that has lost it"
     # The Kubernetes shim: gangs
-    SHIM_GANGS = "real pods of a gang wait for all of its placeholders"
+    SHIM_GANGS = "real pods of a gang wait for the room of all of it, and the daemon is told what that is"
     SHIM_PLACEHOLDERS = "placeholders are made once, made again when they are lost, and go with their gang"
-    SHIM_HELD_ROOMS = "the room that a placeholder holds counts as the member it stands for, until that has it"
+    SHIM_HELD_ROOMS = "the room that is held for a member counts as the member it is for, until that has it"
     SHIM_GANG_TIME = "a gang that cannot have its placeholders in time ends as its style says, once"
     # The Kubernetes shim: its API client
     SHIM_WATCHES = "objects are told as they are stored, also after a gap"

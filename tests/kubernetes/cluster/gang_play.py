@@ -7,8 +7,7 @@ from typing import Any
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
-from schedulerd.kubernetes.cluster.gangs.declared import TASK_GROUPS_TAG
-from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.cluster.gangs.model import TASK_GROUPS_TAG, GangSource
 from schedulerd.kubernetes.metadata.pods import PLACED
 from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.pod import Pod

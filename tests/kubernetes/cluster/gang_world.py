@@ -1,9 +1,9 @@
-"""The toy world with gangs: placeholders, swaps, timeouts, evictions, PodGroups, and shims that crash."""
+"""The toy world with gangs, with placeholder pods and without: swaps, timeouts, evictions, and shims that crash."""
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.applications import FORCE_CREATE_TAG
 from schedulerd.kubernetes.cluster.cluster import Cluster
-from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.cluster.gangs.model import TASK_GROUPS_TAG, GangSource
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.application_ids import ApplicationId
 from schedulerd.kubernetes.metadata.gangs import is_placeholder
@@ -29,7 +29,8 @@ STYLES = ("Soft", "Hard", "Requeue")
 
 @dataclass
 class GangDaemon(ToyDaemon):
-    """Real asks wait while placeholders of their application are pending, and then take their room."""
+    """Real asks wait while placeholders of their application are pending, and then take their room. Those of a gang
+    without placeholders wait until all its members are asked for, and are placed together: no room is held."""
 
     groups: dict[str, tuple[str, bool]] = field(default_factory=dict)
     """By UUID: task group, and whether it is a placeholder."""
@@ -51,12 +52,25 @@ class GangDaemon(ToyDaemon):
     """Ids of applications that have had an ask."""
     whole: dict[ApplicationId, int] = field(default_factory=dict)
     """By application id: members of a gang of which nothing was placed here."""
+    declared: dict[ApplicationId, Counter[str]] = field(default_factory=dict)
+    """By id of an application with a gang without placeholders that has not begun: how many members of each task group
+    have to be asked for."""
+    gathered: int = 0
 
     def take(self, effect: e.Effect) -> None:
         if isinstance(effect, e.AddApplication):
             known = effect.application_id in self.applications
+            if known and TASK_GROUPS_TAG in effect.tags:  # its PodGroup needs another number of members
+                self.said.append(v.ApplicationAccepted(effect.application_id))
+                if effect.application_id in self.declared:
+                    self._declare(effect)
+                return
             super().take(effect)
-            if effect.placeholder_ask and not known and effect.application_id in self.applications:
+            if known or effect.application_id not in self.applications:
+                return
+            if TASK_GROUPS_TAG in effect.tags:
+                self._declare(effect)
+            if effect.placeholder_ask:
                 self.styles[effect.application_id] = effect.gang_style
                 was_whole = FORCE_CREATE_TAG in effect.tags and not self.stolen[effect.application_id]
                 self.whole[effect.application_id] = 0 if was_whole else effect.placeholder_ask["pods"]
@@ -79,11 +93,22 @@ class GangDaemon(ToyDaemon):
                 self.forget(application_id)
                 self.said.append(v.ApplicationUpdated(application_id, "Failed", "no room"))
 
+    def _declare(self, effect: e.AddApplication) -> None:
+        groups = json.loads(effect.tags[TASK_GROUPS_TAG])
+        if any(one.get("begun") for one in groups):
+            return
+        # Those with resources may have their room before they are asked for.
+        self.declared[effect.application_id] = Counter({one["name"]: one["min"] for one in groups if len(one) == 2})
+        if effect.gang_style != "Requeue":  # nothing is told of that
+            self.styles[effect.application_id] = effect.gang_style
+
     def _take_over(self, node: str, one: e.ExistingAllocation) -> None:
         """An application runs with its first real pod, whoever has placed that, and the shim is told so."""
         super()._take_over(node, one)
         if not one.is_placeholder and one.application_id in self.styles:
             self.said.append(v.ApplicationUpdated(one.application_id, "Running", ""))
+        if self.declared.pop(one.application_id, None) is not None:
+            self.styles.pop(one.application_id, None)
 
     def act(self) -> None:
         chance = self.random.random()
@@ -98,6 +123,7 @@ class GangDaemon(ToyDaemon):
 
     def forget(self, application_id: ApplicationId) -> None:
         self.styles.pop(application_id, None)
+        self.declared.pop(application_id, None)
         self.asked_of.discard(application_id)
         self.failing.discard(application_id)
         super().forget(application_id)
@@ -123,6 +149,9 @@ class GangDaemon(ToyDaemon):
         ask = self.asks[key]
         if ask.application_id in self.failing or key.endswith("-stand-in"):
             return
+        if ask.application_id in self.declared:
+            self._gather(ask.application_id)
+            return
         if not ask.is_placeholder:
             if any(one.is_placeholder and one.application_id == ask.application_id for one in self.asks.values()):
                 return
@@ -144,6 +173,15 @@ class GangDaemon(ToyDaemon):
             self.styles.pop(ask.application_id, None)
         del self.asks[key]
         self._allocate(ask, self.random.choice(sorted(self.occupied)))
+
+    def _gather(self, application_id: ApplicationId) -> None:
+        asks = [ask for _, ask in sorted(self.asks.items()) if ask.application_id == application_id]
+        if self.declared[application_id] <= Counter(ask.task_group for ask in asks):
+            self.gathered += 1
+            del self.declared[application_id]
+            for ask in asks:
+                del self.asks[ask.key]
+                self._allocate(ask, self.random.choice(sorted(self.occupied)))
 
     def _allocate(self, ask: e.Ask, at: str) -> None:
         uuid = f"u{next(self._uuids)}"
@@ -184,7 +222,9 @@ class GangDaemon(ToyDaemon):
             self._release(uuid, v.Cause.PREEMPTED)
 
     def _time_out(self, application_id: ApplicationId) -> None:
-        if not any(one[1] and self.allocations[uuid][0] == application_id for uuid, one in self.groups.items()):
+        is_declared = self.declared.pop(application_id, None) is not None
+        holds = any(one[1] and self.allocations[uuid][0] == application_id for uuid, one in self.groups.items())
+        if not is_declared and not holds:
             return
         style = self.styles.pop(application_id)
         has_run = self._has_run(application_id)

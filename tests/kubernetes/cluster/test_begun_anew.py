@@ -154,10 +154,9 @@ def test_the_same_wrong_queue_waits_for_its_turn() -> None:
     assert added(play.wait(60)) == [("root.wrong", 0)]
 
 
-@pytest.mark.parametrize("placeholders", ["always"])
-def test_corrected_task_groups_count(placeholders: str) -> None:
-    play = waiting_gang(placeholders)
-    effects = play.put(declaring("p1", "1", placeholders))
+def test_corrected_task_groups_count() -> None:
+    play = waiting_gang("always")
+    effects = play.put(declaring("p1", "1", "always"))
     assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
     assert added(effects) == [], "asks of before may be under way"
     effects = play.wait(1)
@@ -183,14 +182,15 @@ def test_the_same_gang_goes_on(again: Pod) -> None:
     assert added(effects) == []
 
 
-def test_in_one_step_with_the_end_of_the_last_pod() -> None:
+@pytest.mark.parametrize("placeholders", ["always", "none"])
+def test_in_one_step_with_the_end_of_the_last_pod(placeholders: str) -> None:
     play = started()
-    first = declaring("p0", "500")
-    effects = play.put(first)
-    (key,) = (ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
-    accepted(play, effects)
+    first = declaring("p0", "500", placeholders)
+    held = [made(one) for one in accepted(play, play.put(first))]
+    play.put(*held)
     play.tell(v.ApplicationUpdated(app("a"), "Accepted", ""))
-    effects = play.tell(v.Gone(first), v.Put(declaring("p1", "1")))
+    effects = play.tell(v.Gone(first), v.Put(declaring("p1", "1", placeholders)))
+    assert [one.pod.uid for one in of(effects, e.DeletePod)] == [one.metadata.uid for one in held]
     assert of(effects, e.RemoveApplication) == [e.RemoveApplication(app("a"))]
-    assert {one.key for one in of(effects, e.ReleaseAsk)} == {"p0", key}
+    assert {one.key for one in of(effects, e.ReleaseAsk)} == {"p0", *(one.metadata.uid for one in held)}
     assert added(play.wait(1)) == [("root.q", 1)]

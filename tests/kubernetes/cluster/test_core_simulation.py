@@ -82,6 +82,17 @@ def check_gangs(world: CoreGangWorld) -> None:
     check_room(world)
     check_declarations(world)
     check_books(world, pending)
+    check_holds(world)
+
+
+def check_holds(world: CoreGangWorld) -> None:
+    """The room that the daemon holds counts on its nodes, and besides pods nothing else does."""
+    partition, model = world.core.partition, world.cluster.model
+    slots = {one.uuid: one.node.node_id for one in partition.allocations.values() if one.spec.slot}
+    counted = {uid: name for name, one in model.cache.state.nodes.items() for uid in one.pods}
+    assert {hold_id: counted.get(uid) for hold_id, uid in model.holds.items()} == slots, "holds"
+    bound = {uid for uid, pod in world.pods.items() if pod.spec.node_name}
+    assert set(counted) == bound | set(model.holds.values()), "room that counts for nobody"
 
 
 def play_gangs(seed: int) -> CoreGangWorld:

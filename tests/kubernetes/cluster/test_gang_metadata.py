@@ -146,8 +146,8 @@ def test_placeholders_of_either_scheduler_are_known() -> None:
     assert gangs.is_placeholder(ObjectMeta(annotations={"internal.yunikorn.apache.org/placeholder": "t"}))
     assert gangs.is_placeholder(ObjectMeta(annotations={"schedulerd.io/placeholder": "true"}))
     assert not gangs.is_placeholder(ObjectMeta(annotations={"schedulerd.io/placeholder": "false"}))
-    assert gangs.placeholder_kind(ObjectMeta(annotations={"schedulerd.io/placeholders": "virtual"})) is (
-        PlaceholderKind.VIRTUAL
+    assert gangs.placeholder_kind(ObjectMeta(annotations={"schedulerd.io/placeholders": "none"})) is (
+        PlaceholderKind.NONE
     )
     assert gangs.placeholder_kind(ObjectMeta(annotations={"schedulerd.io/placeholders": "other"})) is None
 

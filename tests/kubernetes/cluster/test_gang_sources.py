@@ -8,7 +8,7 @@ import pytest
 
 from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
-from schedulerd.kubernetes.cluster.gangs.model import GangSource
+from schedulerd.kubernetes.cluster.gangs.model import ALL_MEMBERS, GangSource
 from schedulerd.kubernetes.metadata import gangs as metadata
 from schedulerd.kubernetes.metadata.gangs import TaskGroup
 from schedulerd.kubernetes.objects.decode import decode
@@ -35,20 +35,10 @@ def test_pods_of_a_group_wait_for_it_and_for_each_other() -> None:
     effects = play.put(grouped("p2"), grouped("p3"))
     (added,) = of(effects, e.AddApplication)
     assert added.application_id == app("podgroup.ns.pg")
-    assert added.placeholder_ask == {"vcore": 4000, "pods": 3}
-    assert added.gang_style == "Hard", "what the daemon calls it; the pods do not fail"
-    asks = of(effects, e.Ask)
-    assert sorted((ask.task_group, ask.resources["vcore"]) for ask in asks if ask.is_placeholder) == [
-        ("group-0", 1000),
-        ("group-0", 1000),
-        ("group-1", 2000),
+    assert (whole(added), added.gang_style) == (3, "Requeue")
+    assert [(ask.key, ask.task_group, ask.is_placeholder) for ask in of(effects, e.Ask)] == [
+        (f"p{number}", ALL_MEMBERS, False) for number in range(4)
     ]
-    assert {ask.key: ask.task_group for ask in asks if not ask.is_placeholder} == {
-        "p0": "group-0",
-        "p1": "group-1",
-        "p2": "group-0",
-        "p3": "group-0",
-    }
 
 
 def unreadable_group(text: str) -> CoschedulingPodGroup:
@@ -107,23 +97,6 @@ def test_annotations_of_a_gang_that_are_not_understood_are_told() -> None:
     assert event.note == "not understood, and ignored: schedulingPolicyParameters 'gangSchedulingStyle=Firm'"
 
 
-def test_task_groups_are_those_of_the_first_pods_by_age() -> None:
-    play = grouping()
-    play.put(pod_group(2))
-    effects = play.put(grouped("new", cpu="4", at=3), grouped("old", at=1), grouped("middle", at=2, cpu="2"))
-    assert of(effects, e.AddApplication)[0].placeholder_ask == {"vcore": 3000, "pods": 2}
-    amounts = [ask.resources["vcore"] for ask in of(effects, e.Ask) if ask.is_placeholder]
-    assert sorted(amounts) == [1000, 2000]
-
-
-def test_after_a_start_only_the_missing_members_are_held_for() -> None:
-    play = Play()
-    play.tell(v.GangSourceServed(GangSource.COSCHEDULING))
-    report = play.start(node(), pod_group(3), placed(grouped("p0"), "n"), grouped("p1"), grouped("p2"), grouped("p3"))
-    assert whole(report.applications[0]) == 2
-    assert sum(ask.is_placeholder for ask in report.asks) == 2
-
-
 def test_without_the_custom_resource_the_label_means_nothing() -> None:
     effects = started().put(grouped("p0"))
     assert of(effects, e.AddApplication)[0].placeholder_ask is None
@@ -150,14 +123,10 @@ def test_a_member_of_a_pod_group_that_is_resized_stays_in_its_task_group() -> No
     play = grouping(GangSource.COSCHEDULING)
     play.put(node("n", cpu="8"), pod_group(2))
     effects = play.put(grouped("w0"), grouped("w1", at=1))
-    for ask in of(effects, e.Ask):
-        if ask.is_placeholder:
-            play.tell(v.Allocated(ask.application_id, ask.key, f"u-{ask.key}", "n"))
-    group = next(ask.task_group for ask in of(effects, e.Ask) if ask.key == "w0")
-    assert group
+    assert {ask.task_group for ask in of(effects, e.Ask)} == {ALL_MEMBERS}
     play.bind("w0", "n")
     ask = the_ask(play.put(placed(grouped("w0", cpu="3"), "n")))
-    assert (ask.key, ask.task_group, ask.is_placeholder, ask.resources["vcore"]) == ("w0", group, False, 3000)
+    assert (ask.key, ask.task_group, ask.resources["vcore"]) == ("w0", ALL_MEMBERS, 3000)
 
 
 def test_unusable_task_groups_run_or_wait() -> None:

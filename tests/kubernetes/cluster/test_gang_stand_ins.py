@@ -50,21 +50,6 @@ def test_an_ask_stands_in_for_a_placeholder_whose_ask_was_rejected() -> None:
     assert e.ReleaseAsk(app("a"), standing.key) in effects, "it goes with the gang"
 
 
-def test_an_ask_stands_in_for_a_virtual_placeholder_that_was_rejected() -> None:
-    play = started()
-    effects = play.put(member("w0", placeholders="none"), member("w1"))
-    key = next(ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
-    standing, withdrawn = play.tell(v.AskRejected(app("a"), key, "no"))
-    assert isinstance(standing, e.Ask)
-    assert standing.is_placeholder
-    assert withdrawn == e.ReleaseAsk(app("a"), key)
-    again, ended = play.wait(1)
-    assert isinstance(again, e.Ask)
-    assert again.is_placeholder
-    assert again.key not in (key, standing.key)
-    assert ended == e.ReleaseAsk(app("a"), standing.key)
-
-
 def test_a_placeholder_that_cannot_be_bound_does_not_make_its_gang_complete() -> None:
     play, pods = reserving()
     key = pods[0].metadata.uid

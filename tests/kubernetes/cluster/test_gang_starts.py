@@ -135,21 +135,6 @@ def test_a_member_whose_binding_is_under_way_is_none_that_somebody_else_has_boun
     assert of(play.tell(v.ApplicationAccepted(app("a"))), e.CreatePod) == []
 
 
-def test_real_pods_wait_again_when_their_application_has_completed() -> None:
-    play = started()
-    effects = play.put(member("w0", placeholders="none"), member("w1"))
-    play.tell(v.ApplicationAccepted(app("a")), v.ApplicationUpdated(app("a"), "Running", ""))
-    keys = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
-    effects = play.tell(v.ApplicationUpdated(app("a"), "Completed", ""))
-    assert [one.key for one in of(effects, e.ReleaseAsk)] == ["w0", "w1", *keys], "they may be under way"
-    assert of(effects, e.AddApplication) == of(play.wait(0.9), e.AddApplication) == [], "it could overtake them"
-    effects = play.wait(0.1)
-    assert isinstance(effects[0], e.AddApplication)
-    *placeholders, first, second = (one.key for one in of(effects, e.Ask))
-    assert (first, second) == ("w0", "w1")
-    assert len({*keys, *placeholders}) == 4, "what is said of the first ones may come late"
-
-
 def test_a_member_that_runs_is_reported_when_its_application_is_added_again() -> None:
     play = started()
     play.put(placed(member("w0"), "n"))

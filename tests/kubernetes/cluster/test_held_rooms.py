@@ -11,11 +11,10 @@ from schedulerd.kubernetes.cluster import effects as e
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.cluster.gangs import leaving
 from schedulerd.kubernetes.cluster.gangs.giving_way import GANGS_MAX
-from schedulerd.kubernetes.cluster.gangs.model import GangSource
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes import builders as b
 from tests.kubernetes.builders import app
-from tests.kubernetes.cluster.gang_play import made, pod_group
+from tests.kubernetes.cluster.gang_play import made
 from tests.kubernetes.cluster.play import Play, of, own
 
 HOST = "kubernetes.io/hostname"
@@ -25,13 +24,11 @@ PORT: dict[str, Any] = {
 ALONE: dict[str, Any] = {"affinity": b.anti_affinity(b.term(HOST, b.selector(app="w")))}
 SPREAD: dict[str, Any] = {"topologySpreadConstraints": [b.spread(HOST, b.selector(app="w"))]}
 EXCLUSIONS: dict[str, dict[str, Any]] = {"port": PORT, "anti": ALONE, "spread": SPREAD}
-KINDS = ("always", "none")
 HOST_PORT = "node(s) didn't have free ports for the requested pod ports"
 
 
 def gang_pod(
     name: str,
-    kind: str,
     at: int = 0,
     declared: dict[str, Any] | None = None,
     application: str = "a",
@@ -41,7 +38,7 @@ def gang_pod(
     said = {
         "schedulerd.io/task-groups": json.dumps([group]),
         "schedulerd.io/task-group-name": "g",
-        "schedulerd.io/placeholders": kind,
+        "schedulerd.io/placeholders": "always",
     }
     labels = {"applicationId": application, "app": "w"}
     created = f"2026-01-01T00:00:{at:02}Z"
@@ -68,12 +65,11 @@ class GangPlay(Play):
         return self.cluster.predicates(key, node, allocate=True)
 
 
-@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("exclusion", EXCLUSIONS)
-def test_placeholders_exclude_each_other_as_their_members_do(exclusion: str, kind: str) -> None:
+def test_placeholders_exclude_each_other_as_their_members_do(exclusion: str) -> None:
     play = GangPlay()
     spec = EXCLUSIONS[exclusion]
-    first, second = play.begin(gang_pod("w0", kind, **spec), gang_pod("w1", kind, **spec))
+    first, second = play.begin(gang_pod("w0", **spec), gang_pod("w1", **spec))
     assert play.why(first, "n") is None
     assert play.why(second, "n") is not None, "the daemon was told that the node suits the first one"
     play.place(first, "n")
@@ -81,10 +77,9 @@ def test_placeholders_exclude_each_other_as_their_members_do(exclusion: str, kin
     assert play.why(second, "m") is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_asks_of_such_placeholders_are_asked_about(kind: str) -> None:
+def test_the_asks_of_such_placeholders_are_asked_about() -> None:
     play = GangPlay()
-    effects = play.put(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    effects = play.put(gang_pod("w0", **PORT), gang_pod("w1", **PORT))
     effects += play.tell(v.ApplicationAccepted(app("a")))
     effects += play.put(*(made(one) for one in of(effects, e.CreatePod)))
     asks = [ask for ask in of(effects, e.Ask) if ask.is_placeholder]
@@ -92,10 +87,9 @@ def test_the_asks_of_such_placeholders_are_asked_about(kind: str) -> None:
     assert all("schedulerd.io/predicates" not in ask.tags for ask in asks)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_member_is_judged_without_one_placeholder(kind: str) -> None:
+def test_a_member_is_judged_without_one_placeholder() -> None:
     play = GangPlay()
-    first, second = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    first, second = play.begin(gang_pod("w0", **PORT), gang_pod("w1", **PORT))
     play.place(first, "n")
     play.place(second, "m")
     assert play.why("w0", "n") is None
@@ -104,33 +98,17 @@ def test_a_member_is_judged_without_one_placeholder(kind: str) -> None:
     assert play.why("s", "n") is not None
 
 
-def test_two_placeholders_on_a_node_are_two() -> None:
-    """One of them stays when a member comes in the place of the other one."""
+def test_the_room_of_a_member_is_kept_between_its_placeholder_and_itself() -> None:
     play = GangPlay()
-    first, second = play.begin(gang_pod("w0", "virtual"), gang_pod("w1", "virtual"))
-    play.place(first, "n")
-    play.place(second, "n")
-    play.put(own("o", meta={"labels": {"app": "x"}}, affinity=b.anti_affinity(b.term(HOST, b.selector(app="w")))))
-    assert play.why("o", "n") is not None
-    third = gang_pod("w2", "virtual", **ALONE)
-    play.put(third)
-    assert play.why("w2", "n") is not None, "it gets the room of one only"
-    assert play.why("w0", "n") is None
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_room_of_a_member_is_kept_between_its_placeholder_and_itself(kind: str) -> None:
-    play = GangPlay()
-    first, second = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    first, second = play.begin(gang_pod("w0", **PORT), gang_pod("w1", **PORT))
     play.place(first, "n")
     play.place(second, "m")
     play.put(own("s", **PORT))
     before = dict(play.cluster.model.pods)
     play.tell(v.ReleaseWanted(app("a"), first, f"u-{first}", v.Cause.REPLACED, ""))
-    if kind == "pods":
-        play.put(b.terminating(before[first].pod))
-        assert play.why("s", "n") is not None
-        play.gone(before[first].pod)
+    play.put(b.terminating(before[first].pod))
+    assert play.why("s", "n") is not None
+    play.gone(before[first].pod)
     assert play.why("s", "n") is not None, "a member is about to have it"
     play.allocate("w0", "n")
     assert play.cluster.model.pods["w0"].node == "n"
@@ -138,37 +116,24 @@ def test_the_room_of_a_member_is_kept_between_its_placeholder_and_itself(kind: s
     assert play.cluster.model.kept_rooms == {}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_room_of_a_swap_that_has_failed_is_free_after_a_while(kind: str) -> None:
+def test_the_room_of_a_swap_that_has_failed_is_free_after_a_while() -> None:
     play = GangPlay()
-    first, _ = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    first, _ = play.begin(gang_pod("w0", **PORT), gang_pod("w1", **PORT))
     play.place(first, "n")
     play.put(own("s", **PORT))
     before = dict(play.cluster.model.pods)
     play.tell(v.ReleaseWanted(app("a"), first, f"u-{first}", v.Cause.REPLACED, ""))
-    if kind == "pods":
-        play.gone(before[first].pod)
+    play.gone(before[first].pod)
     assert play.why("s", "n") is not None
     play.wait(11)
     assert play.why("s", "n") is None
 
 
-@pytest.mark.parametrize("cause", [v.Cause.PREEMPTED, v.Cause.TIMEOUT])
-def test_a_virtual_placeholder_that_is_lost_holds_nothing(cause: v.Cause) -> None:
-    play = GangPlay()
-    first, _ = play.begin(gang_pod("w0", "virtual", **PORT), gang_pod("w1", "virtual", **PORT))
-    play.place(first, "n")
-    play.put(own("s", **PORT))
-    play.tell(v.ReleaseWanted(app("a"), first, f"u-{first}", cause, ""))
-    assert play.why("s", "n") is None
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_without_a_member_the_declaration_counts(kind: str) -> None:
+def test_without_a_member_the_declaration_counts() -> None:
     """The driver declares the ports, labels and terms of executors that do not exist yet."""
     play = GangPlay()
     declared = {"name": "e", "hostPorts": [80], "labels": {"app": "e"}}
-    driver = gang_pod("d", kind, declared=declared, affinity=b.anti_affinity(b.term(HOST, b.selector(app="none"))))
+    driver = gang_pod("d", declared=declared, affinity=b.anti_affinity(b.term(HOST, b.selector(app="none"))))
     first, second = play.begin(driver)
     play.place(first, "n")
     assert play.why(second, "n") is not None
@@ -177,10 +142,9 @@ def test_without_a_member_the_declaration_counts(kind: str) -> None:
     assert play.why("o", "m") is None
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_oldest_member_that_exists_counts(kind: str) -> None:
+def test_the_oldest_member_that_exists_counts() -> None:
     play = GangPlay()
-    young, old = gang_pod("w1", kind, 5), gang_pod("w0", kind, 1, **PORT)
+    young, old = gang_pod("w1", 5), gang_pod("w0", 1, **PORT)
     first, _ = play.begin(young)
     play.place(first, "n")
     play.put(own("s", **PORT))
@@ -191,84 +155,47 @@ def test_the_oldest_member_that_exists_counts(kind: str) -> None:
     assert play.why("s", "n") is None
 
 
-def test_a_virtual_placeholder_that_does_not_fit_after_all_is_asked_for_anew() -> None:
-    """Two allocations of one batch know nothing of each other."""
+def test_of_two_gangs_that_hold_a_part_each_the_later_one_gives_way() -> None:
     play = GangPlay()
-    first, second = play.begin(gang_pod("w0", "virtual", **PORT), gang_pod("w1", "virtual", **PORT))
-    both = [v.Allocated(app("a"), key, f"u-{key}", "n") for key in (first, second)]
-    effects = play.tell(*both)
-    (ask,) = of(effects, e.Ask)
-    (release,) = of(effects, e.ReleaseAllocation)
-    assert (release.key, ask.is_placeholder, ask.task_group) == (second, True, "g")
-    assert effects.index(ask) < effects.index(release), "the daemon never takes the gang for complete"
-    assert "host port" in release.message or "ports" in release.message
-    assert play.why(ask.key, "m") is None
-
-
-def test_volumes_of_members_are_not_held() -> None:
-    """The placeholders of a PodGroup are like its oldest pod, whose claim would be in the way of that pod."""
-    play = GangPlay()
-    play.cluster.step(0, [v.GangSourceServed(GangSource.COSCHEDULING)])
-    play.put(pod_group(1))
-    claim = [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]
-    labels = {"scheduling.x-k8s.io/pod-group": "pg"}
-    effects = play.put(own("w0", meta={"labels": labels}, volumes=claim))
-    (key,) = [ask.key for ask in of(effects, e.Ask) if ask.is_placeholder]
-    (added,) = of(effects, e.AddApplication)
-    play.tell(v.Allocated(added.application_id, key, "u", "n"))
-    play.put(own("s", volumes=claim))
-    assert play.why("s", "n") is None
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_of_two_gangs_that_hold_a_part_each_the_later_one_gives_way(kind: str) -> None:
-    play = GangPlay()
-    first = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
-    second = play.begin(
-        gang_pod("x0", kind, 9, application="b", **PORT), gang_pod("x1", kind, 9, application="b", **PORT)
-    )
+    first = play.begin(gang_pod("w0", **PORT), gang_pod("w1", **PORT))
+    second = play.begin(gang_pod("x0", 9, application="b", **PORT), gang_pod("x1", 9, application="b", **PORT))
     play.place(first[0], "n")
     play.place(second[0], "m", "b")
     for key in (first[1], second[1]):
         assert [play.why(key, node) for node in ("n", "m")] == 2 * [HOST_PORT]
     effects = play.wait(11)
-    given = [one.key for one in of(effects, e.ReleaseAllocation)] + [one.pod.uid for one in of(effects, e.DeletePod)]
-    assert given == [second[0]]
-    if kind == "pods":
-        play.gone(play.cluster.model.pods[second[0]].pod)
+    assert [one.pod.uid for one in of(effects, e.DeletePod)] == [second[0]]
+    play.gone(play.cluster.model.pods[second[0]].pod)
     assert play.why(first[1], "m") is None
-    again = [ask.key for ask in of(effects, e.Ask) if ask.key.startswith(second[0])]
-    assert all(key.endswith("stand-in") for key in again), "it is made again a while later"
+    assert [ask.key.endswith("stand-in") for ask in of(effects, e.Ask)] == [True], "it is made again a while later"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_gangs_that_nobody_can_help_do_not_keep_others_from_being_helped(kind: str) -> None:
+def test_gangs_that_nobody_can_help_do_not_keep_others_from_being_helped() -> None:
     play = GangPlay()
     other: dict[str, Any] = json.loads(json.dumps(PORT).replace("80", "81"))
     play.put(*(b.bound(f"o-{node}", node, **other) for node in ("n", "m")))
     hopeless = [
         key
         for one in range(GANGS_MAX + 1)
-        for key in play.begin(*(gang_pod(f"h{one}{two}", kind, one, application=f"h{one}", **other) for two in "01"))
+        for key in play.begin(*(gang_pod(f"h{one}{two}", one, application=f"h{one}", **other) for two in "01"))
     ]
-    first = play.begin(*(gang_pod(f"w{one}", kind, 8, application="a", **PORT) for one in "01"))
-    second = play.begin(*(gang_pod(f"x{one}", kind, 9, application="b", **PORT) for one in "01"))
+    first = play.begin(*(gang_pod(f"w{one}", 8, application="a", **PORT) for one in "01"))
+    second = play.begin(*(gang_pod(f"x{one}", 9, application="b", **PORT) for one in "01"))
     play.place(first[0], "n")
     play.place(second[0], "m", "b")
     for key in (*hopeless, first[1], second[1]):
         assert [play.why(key, node) for node in ("n", "m")] == 2 * [HOST_PORT]
     effects = play.wait(25)
-    given = [one.key for one in of(effects, e.ReleaseAllocation)] + [one.pod.uid for one in of(effects, e.DeletePod)]
-    assert given == [second[0]]
+    assert [one.pod.uid for one in of(effects, e.DeletePod)] == [second[0]]
 
 
 def test_no_gang_gives_way_for_one_whose_placeholders_are_not_all_there() -> None:
     play = GangPlay()
     three = {"minMember": 3}
-    later = play.begin(*(gang_pod(f"x{one}", "pods", 9, three, application="b", **PORT) for one in "012"))
+    later = play.begin(*(gang_pod(f"x{one}", 9, three, application="b", **PORT) for one in "012"))
     play.place(later[0], "n", "b")
     play.place(later[1], "m", "b")
-    effects = play.put(gang_pod("w0", "pods", **PORT), gang_pod("w1", "pods", **PORT))
+    effects = play.put(gang_pod("w0", **PORT), gang_pod("w1", **PORT))
     effects += play.tell(v.ApplicationAccepted(app("a")))
     to_come, there = map(made, of(effects, e.CreatePod))
     play.put(there)
@@ -280,26 +207,20 @@ def test_no_gang_gives_way_for_one_whose_placeholders_are_not_all_there() -> Non
     assert sorted(one.pod.uid for one in of(play.wait(11), e.DeletePod)) == sorted(later[:2])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_gang_gives_way_for_one_that_would_not_be_complete_even_then(kind: str) -> None:
+def test_no_gang_gives_way_for_one_that_would_not_be_complete_even_then() -> None:
     play = GangPlay()
     play.put(b.bound("o", "m", **PORT))
-    first = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
-    second = play.begin(
-        gang_pod("x0", kind, 9, application="b", **PORT), gang_pod("x1", kind, 9, application="b", **PORT)
-    )
+    first = play.begin(gang_pod("w0", **PORT), gang_pod("w1", **PORT))
+    second = play.begin(gang_pod("x0", 9, application="b", **PORT), gang_pod("x1", 9, application="b", **PORT))
     play.place(second[0], "n", "b")
     for key in (*first, second[1]):
         assert [play.why(key, node) for node in ("n", "m")] == 2 * [HOST_PORT]
-    effects = play.wait(60)
-    assert of(effects, e.ReleaseAllocation) == []
-    assert of(effects, e.DeletePod) == []
+    assert of(play.wait(60), e.DeletePod) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_member_leaves_the_room_of_its_gang_while_another_one_could_not_go_elsewhere(kind: str) -> None:
+def test_no_member_leaves_the_room_of_its_gang_while_another_one_could_not_go_elsewhere() -> None:
     play = GangPlay()
-    first, second = play.begin(gang_pod("w0", kind, **PORT), gang_pod("w1", kind, **PORT))
+    first, second = play.begin(gang_pod("w0", **PORT), gang_pod("w1", **PORT))
     play.place(first, "n")
     play.place(second, "m")
     for name in ("n", "m"):

@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from schedulerd.kubernetes.cluster import effects as e
-from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.objects.node import Node
-from tests.kubernetes.builders import JSON, bound, containers, node, ports, terminating
-from tests.kubernetes.cluster.gang_play import grouped, grouping, pod_group
+from tests.kubernetes.builders import JSON, bound, containers, node, terminating
 from tests.kubernetes.cluster.play import Play, of, own
 
 WEB = {"app": "web"}
@@ -78,18 +76,3 @@ def test_a_pod_that_comes_or_waits_lifts_nothing() -> None:
     play.put(bound("b", "n"), own("q"))
     play.put(own("q", meta={"labels": {"queue": "root.r"}}))
     assert "p" not in asked(play.wait(100))
-
-
-def test_a_virtual_placeholder_is_asked_for_again_too() -> None:
-    play = grouping()
-    port = ports({"hostPort": 80})
-    play.put(bound("other", "n", containers=port), pod_group(2))
-    (added,) = of(play.put(grouped("a", containers=port), grouped("b", containers=port, at=1)), e.AddApplication)
-    play.tell(v.ApplicationAccepted(added.application_id))
-    first, *_ = play.cluster.model.virtual
-    assert play.cluster.predicates(first, "n", allocate=True) is not None
-    play.gone(bound("other", "n", containers=port))
-    assert asked(play.wait(1)) == [first]
-    assert asked(play.wait(100)) == []
-    play.gone(grouped("a"), grouped("b"))
-    assert play.wait(100) == []

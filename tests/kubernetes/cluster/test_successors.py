@@ -14,7 +14,7 @@ from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
 from schedulerd.kubernetes.objects.meta import epoch_seconds
 from schedulerd.kubernetes.objects.pod import Pod
 from tests.kubernetes.builders import app, placed
-from tests.kubernetes.cluster.gang_play import accepted, made, member, started, the_placeholder
+from tests.kubernetes.cluster.gang_play import accepted, made, member, started
 from tests.kubernetes.cluster.play import Play, of, own
 
 
@@ -26,58 +26,32 @@ def named(name: str, user: str = "", namespace: str = "ns", at: int = 0, **annot
     return own(name, meta={**meta, "namespace": namespace, "creationTimestamp": f"2026-01-01T00:00:{at:02}Z"})
 
 
-def waiting(kind: str) -> tuple[Play, str, Pod | None]:
-    """A gang of one pod, w0, its placeholder, which is allocated, and the pod of that, if it is one."""
+def waiting() -> tuple[Play, Pod]:
+    """A gang of one pod, w0, and its placeholder, which is bound."""
     play = started()
-    effects = play.put(member("w0", members=1, placeholders=kind))
-    created = accepted(play, effects)
-    pod = made(created[0]) if created else None
-    if pod is not None:
-        effects = play.put(pod)
-    key = next(ask.key for ask in of(effects, e.Ask) if ask.is_placeholder)
+    effects = play.put(member("w0", members=1))
+    (pod,) = map(made, accepted(play, effects))
+    play.put(pod)
     play.tell(v.ApplicationUpdated(app("a"), "Accepted", ""))
-    if pod is None:
-        play.tell(v.Allocated(app("a"), key, "u", "n"))
-    else:
-        play.bind(key, "n")
-        play.put(placed(pod, "n"))
-    return play, key, pod
+    play.bind(pod.metadata.uid, "n")
+    play.put(placed(pod, "n"))
+    return play, pod
 
 
-@pytest.mark.parametrize("kind", ["always"])
-def test_an_equal_pod_that_comes_with_the_end_of_the_last_one_gets_placeholders(kind: str) -> None:
+def test_an_equal_pod_that_comes_with_the_end_of_the_last_one_gets_placeholders() -> None:
     """As with `kubectl delete` and `apply`, which the shim hears of together."""
-    play, key, pod = waiting(kind)
-    old, new = (member(name, members=1, placeholders=kind) for name in ("w0", "w1"))
+    play, pod = waiting()
+    old, new = (member(name, members=1) for name in ("w0", "w1"))
     play.all(v.Gone(old), v.Put(new))
-    if pod is None:
-        (again,) = (ask for ask in of(play.tell(v.AllocationReleased(app("a"), key, "u")), e.Ask) if ask.is_placeholder)
-        assert again.key != key
-        return
     (created,) = of([*play.gone(placed(pod, "n")), *play.wait(1)], e.CreatePod)
     assert created.body["metadata"]["ownerReferences"][0]["name"] == "w1"
-
-
-def test_a_placeholder_that_is_lost_with_the_last_pod_is_not_asked_for_again() -> None:
-    play, key, _ = waiting("virtual")
-    old = member("w0", members=1, placeholders="none")
-    effects = play.tell(v.Gone(old), v.AllocationReleased(app("a"), key, "u"))
-    assert [ask.key for ask in of(effects, e.Ask)] == [f"{key}-stand-in"]
-    assert {one.key for one in of(effects, e.ReleaseAsk)} == {key, f"{key}-stand-in", "w0"}
-
-
-def test_a_gang_whose_last_pod_placeholder_and_successor_come_together_waits_for_the_placeholder() -> None:
-    play, key, _ = waiting("virtual")
-    old, new = (member(name, members=1, placeholders="none") for name in ("w0", "w1"))
-    asks = of(play.tell(v.Gone(old), v.AllocationReleased(app("a"), key, "u"), v.Put(new)), e.Ask)
-    assert [ask.is_placeholder for ask in asks] == [True, False, True], "one stands in before the real pod is asked for"
 
 
 @pytest.mark.parametrize("namespace", ["ns", "other"])
 def test_a_successor_is_added_as_it_says_and_not_as_a_placeholder_that_is_left(namespace: str) -> None:
     """With the force tag no quota and no ACL of its queue would count."""
-    play, _, _ = waiting("pods")
-    play.gone(member("w0", members=1, placeholders="pods"))
+    play, _ = waiting()
+    play.gone(member("w0", members=1))
     successor = named("p", "bob", namespace, at=30)
     (added,) = of(play.put(successor), e.AddApplication)
     assert (added.user, added.tags["namespace"]) == ("bob", namespace)
@@ -107,20 +81,6 @@ def test_that_the_application_of_before_is_forgotten_is_nothing_to_its_successor
     assert play.all(v.ApplicationUpdated(app("a"), "Expired", "expireApplication")) == []
     assert of(play.wait(120), e.AddApplication) == []
     assert play.cluster.model.applications[app("a")].has_started is not is_quiet
-
-
-def test_a_repeated_ask_of_a_placeholder_is_withdrawn_when_its_application_is_forgotten() -> None:
-    play = started(application_ids=ApplicationIds.BARE)
-    effects = play.put(member("w0", members=1, placeholders="none"), named("p", "bob", "other"))
-    key = the_placeholder(effects).key
-    play.tell(v.ApplicationAccepted(app("a", "")), v.ApplicationUpdated(app("a", ""), "Accepted", ""))
-    assert [ask.key for ask in of(play.tell(v.AskReleased(app("a", ""), key)), e.Ask)] == [key]
-    play.tell(v.Allocated(app("a", ""), key, "u", "n"))
-    effects = play.tell(
-        v.Gone(member("w0", members=1, placeholders="none")), v.ApplicationUpdated(app("a", ""), "Failed", "")
-    )
-    assert [one.user for one in of(effects, e.AddApplication)] == ["bob"]
-    assert key in {one.key for one in of(effects, e.ReleaseAsk)}
 
 
 def test_a_pod_of_another_user_does_not_stay_when_the_application_becomes_somebodys() -> None:

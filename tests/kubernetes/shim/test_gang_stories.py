@@ -16,11 +16,11 @@ from schedulerd.kubernetes.objects.node import Node
 from schedulerd.kubernetes.objects.pod import Pod
 from schedulerd.kubernetes.resources import read_quantities
 from tests.kubernetes.autoscaler import Autoscaler
-from tests.kubernetes.shim.test_gangs import gang, placeholders, virtual
+from tests.kubernetes.shim.test_gangs import gang, placeholders
 from tests.kubernetes.shim.world import JSON, Pods, World, condition, node_of
 
 GANG = 50
-KINDS = ["pods", "virtual"]
+KINDS = ["always", "none"]
 TEMPLATE: dict[str, str | int] = {"cpu": "2", "memory": "16Gi", "pods": "110"}
 LOOK_SECONDS = 0.2
 QUEUES = """
@@ -56,7 +56,7 @@ async def test_a_gang_of_fifty(world: World, kind: str) -> None:
     for number in range(4):
         await world.node(f"n{number}", cpu="12")
     await world.start()
-    names = await members(world, GANG, **virtual(kind))
+    names = await members(world, GANG, placeholders=kind)
     await world.pod("other", cpu="0")
     await world.until_bound("other")
     assert not any(name in names for name, _ in world.history), "48 of 50 have room"
@@ -72,7 +72,7 @@ async def test_a_gang_of_fifty(world: World, kind: str) -> None:
 async def test_a_gang_that_is_not_complete_in_time(world: World, kind: str) -> None:
     await world.node("n", cpu="4")
     await world.start()
-    names = await members(world, 6, style="Hard", timeout_s=2, **virtual(kind))
+    names = await members(world, 6, style="Hard", timeout_s=2, placeholders=kind)
 
     def have_failed(pods: Pods) -> bool:
         return all(pods.get(name, {}).get("status", {}).get("phase") == "Failed" for name in names)
@@ -122,10 +122,10 @@ async def test_a_cluster_grows_for_a_gang_twice_its_size_and_shrinks_again(world
     await world.node("n", cpu="4")
     await world.start()
     async with autoscaling(world) as autoscaler:
-        names = await members(world, 8, **virtual(kind))
+        names = await members(world, 8, placeholders=kind)
         await world.until_bound(*names)
         await world.until(lambda pods: not placeholders(pods))
-        if kind == "pods":
+        if kind == "always":
             assert autoscaler.grown == 2, "for as many placeholders as lacked room"
         else:
             assert 2 <= autoscaler.grown <= 4, "all real pods are unschedulable, and the room that is held looks free"

@@ -1,4 +1,4 @@
-"""Gangs by annotations: both kinds of placeholders, from the first pod to the last."""
+"""Gangs with placeholder pods and without, from the first pod to the last."""
 
 from __future__ import annotations
 
@@ -40,11 +40,9 @@ def daemon_flags(tmp_path: Path) -> tuple[str, ...]:
     return ("--config", str(file))
 
 
-def virtual(kind: str = "virtual") -> dict[str, Any]:
-    return {"schedulerd.io/placeholders": kind}
-
-
-def gang(members: int, style: str = "Soft", timeout_s: int = 60, **annotations: Any) -> JSON:
+def gang(
+    members: int, style: str = "Soft", timeout_s: int = 60, placeholders: str = "always", **annotations: Any
+) -> JSON:
     """Metadata of a pod of the application `gang`."""
     group = {"name": "workers", "minMember": members, "minResource": {"cpu": "1", "memory": "64Mi"}}
     return {
@@ -55,6 +53,7 @@ def gang(members: int, style: str = "Soft", timeout_s: int = 60, **annotations: 
             "yunikorn.apache.org/schedulingPolicyParameters": (
                 f"placeholderTimeoutInSeconds={timeout_s} gangSchedulingStyle={style}"
             ),
+            "schedulerd.io/placeholders": placeholders,
             **annotations,
         },
     }
@@ -64,14 +63,13 @@ def placeholders(pods: Pods) -> list[str]:
     return [name for name, pod in pods.items() if (pod["metadata"].get("annotations") or {}).get(PLACEHOLDER)]
 
 
-@pytest.mark.parametrize("kind", ["always"])
 @on_both
-async def test_a_gang_is_bound_when_all_of_it_has_room(world: World, kind: str) -> None:
+async def test_a_gang_is_bound_when_all_of_it_has_room(world: World) -> None:
     await world.node("n1", cpu="2")
     await world.start()
     names = [f"w{number}" for number in range(4)]
     for name in names:
-        await world.pod(name, metadata=gang(4, **virtual(kind)))
+        await world.pod(name, metadata=gang(4))
     await world.pod("other", cpu="0")
     await world.until_bound("other")
     await asyncio.sleep(1)
@@ -83,7 +81,7 @@ async def test_a_gang_is_bound_when_all_of_it_has_room(world: World, kind: str) 
     assert sorted(bound) == names
     assert {node_of(pods[name]) for name in names} == {world.node_name("n1"), world.node_name("n2")}
     made = [name for name in world.seen.values() if name.startswith("tg-")]
-    assert len(made) == (4 if kind == "pods" else 0)
+    assert len(made) == 4
     about = [pods[name]["metadata"] for name in names]
     assert all(one["annotations"]["schedulerd.io/placed"] == one["uid"] for one in about)
 
@@ -130,12 +128,11 @@ async def test_placeholders_of_an_application_that_is_gone_are_deleted_at_the_st
     await world.until_bound("large")
 
 
-@pytest.mark.parametrize("kind", ["always"])
-async def test_soft_pods_go_on_without_their_gang(world: World, kind: str) -> None:
+async def test_soft_pods_go_on_without_their_gang(world: World) -> None:
     await world.node("n", cpu="2")
     await world.start()
     for number in range(3):
-        await world.pod(f"w{number}", metadata=gang(3, timeout_s=2, **virtual(kind)))
+        await world.pod(f"w{number}", metadata=gang(3, timeout_s=2))
     await world.until(lambda pods: sum(bool(node_of(pod)) for name, pod in pods.items() if name[0] == "w") == 2)
     await world.until(lambda pods: not placeholders(pods))
 
@@ -168,26 +165,26 @@ async def test_requeued_pods_stay_pending(world: World) -> None:
     assert not any(node_of(world.pods[f"w{number}"]) for number in range(3))
 
 
-async def test_pods_of_a_virtual_gang_without_room_are_all_unschedulable(world: World) -> None:
+async def test_pods_of_a_gang_without_placeholders_and_without_room_are_all_unschedulable(world: World) -> None:
     await world.node("n", cpu="2")
     await world.start()
     names = [f"w{number}" for number in range(3)]
     for name in names:
-        await world.pod(name, metadata=gang(3, **virtual()))
+        await world.pod(name, metadata=gang(3, placeholders="none"))
     pods = await until_all_told(world, names, "Unschedulable")
     said = {condition(pods[name], "PodScheduled")["message"] for name in names}
     kept = "0/1 nodes are available: 1 Insufficient cpu."
     member = "a member of task group 'workers', with 1 cpu, 64Mi memory."
     assert said == {f"{kept} Its gang waits for room for {member}"}, "two of them are held room for"
     assert not any("nominatedNodeName" in pod["status"] for pod in pods.values())
-    await world.pod("late", metadata=gang(3, **virtual()))
+    await world.pod("late", metadata=gang(3, placeholders="none"))
     await until_all_told(world, ["late"], "Unschedulable")
     await world.node("n2", cpu="2")
     pods = await world.until_bound(*names, "late")
     assert {condition(pods[name], "PodScheduled")["status"] for name in names} == {"True"}
 
 
-async def test_pods_of_a_virtual_gang_that_is_held_by_quota_are_all_skipped(
+async def test_pods_of_a_gang_without_placeholders_that_is_held_by_quota_are_all_skipped(
     world: World, daemon_flags: tuple[str, ...]
 ) -> None:
     await world.node("n", cpu="8")
@@ -195,7 +192,7 @@ async def test_pods_of_a_virtual_gang_that_is_held_by_quota_are_all_skipped(
     await world.pod("other", metadata={"labels": {"queue": "root.small"}})
     await world.until_bound("other")
     names = [f"w{number}" for number in range(3)]
-    metadata = gang(3, **virtual())
+    metadata = gang(3, placeholders="none")
     metadata["labels"]["queue"] = "root.small"
     for name in names:
         await world.pod(name, metadata=metadata)
@@ -273,14 +270,14 @@ async def test_a_pod_of_somebody_else_with_the_name_of_a_placeholder_is_waited_f
     await world.until_bound("w0")
 
 
-@pytest.mark.parametrize("kind", ["always"])
+@pytest.mark.parametrize("kind", ["always", "none"])
 async def test_a_gang_survives_the_end_of_its_daemon(world: World, daemon_flags: tuple[str, ...], kind: str) -> None:
     await world.node("n", cpu="2")
     await world.start()
     names = [f"w{number}" for number in range(3)]
     for name in names:
-        await world.pod(name, metadata=gang(3, **virtual(kind)))
-    if kind == "pods":
+        await world.pod(name, metadata=gang(3, placeholders=kind))
+    if kind == "always":
         await world.until(lambda pods: sum(bool(node_of(pods[name])) for name in placeholders(pods)) == 2)
     else:
         await world.until(lambda pods: all(condition(pods.get(name, {}), "PodScheduled") for name in names))
@@ -292,19 +289,15 @@ async def test_a_gang_survives_the_end_of_its_daemon(world: World, daemon_flags:
     assert len(bound) == len(set(bound)), "bound twice"
 
 
-@pytest.mark.parametrize("kind", ["always"])
-async def test_no_room_is_held_for_a_member_that_was_created_with_its_node(world: World, kind: str) -> None:
+async def test_no_room_is_held_for_a_member_that_was_created_with_its_node(world: World) -> None:
     await world.node("n", cpu="2")
     elsewhere = await world.node("elsewhere", cpu="100m")
     await world.start()
     names = ["w0", "w1"]
     for name in names:
-        await world.pod(name, metadata=gang(3, timeout_s=600, **virtual(kind)))
-    if kind == "pods":
-        await world.until(lambda pods: sum(bool(node_of(pods[name])) for name in placeholders(pods)) == 2)
-    else:
-        await until_all_told(world, names, "Unschedulable")
-    await world.pod("w2", metadata=gang(3, timeout_s=600, **virtual(kind)), nodeName=elsewhere)
+        await world.pod(name, metadata=gang(3, timeout_s=600))
+    await world.until(lambda pods: sum(bool(node_of(pods[name])) for name in placeholders(pods)) == 2)
+    await world.pod("w2", metadata=gang(3, timeout_s=600), nodeName=elsewhere)
     await world.until_bound(*names)
     await world.until(lambda pods: not placeholders(pods))
 
@@ -335,7 +328,7 @@ async def test_a_gang_of_which_somebody_else_has_bound_a_member_waits_after_a_re
 async def test_the_pod_that_declares_the_task_groups_may_come_last(world: World) -> None:
     await world.node("n", cpu="2")
     await world.start()
-    metadata = gang(3, **virtual())
+    metadata = gang(3, placeholders="none")
     said = {"yunikorn.apache.org/task-group-name": "workers"}
     names = ["w0", "w1"]
     for name in names:

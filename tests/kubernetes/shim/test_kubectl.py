@@ -295,7 +295,7 @@ def gang(members: int, **parameters: Any) -> JSON:
     }
 
 
-@pytest.mark.parametrize("kind", ["always"])
+@pytest.mark.parametrize("kind", ["always", "none"])
 async def test_a_job_that_is_a_gang_of_fifty(world: World, daemon_flags: tuple[str, ...], kind: str) -> None:
     async with story(world, "a") as told:
         metadata = gang(50)
@@ -303,7 +303,7 @@ async def test_a_job_that_is_a_gang_of_fifty(world: World, daemon_flags: tuple[s
         job = told.workload("Job", "train", {"completions": 50, "parallelism": 50}, metadata)
         await told.kubectl.apply(job)
         await told.until("train", lambda pods: len(pods) == 50)
-        if kind == "virtual":
+        if kind == "none":
             pods = await told.until("train", lambda pods: len(waiting(pods)) == 50)
             await told.until_described(pods[0], "FailedScheduling", "0/1 nodes are available")
         else:

@@ -11,7 +11,7 @@ from schedulerd.kubernetes.cluster import conditions
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from tests.kubernetes.fake.faults import Fault
 from tests.kubernetes.faults import fake
-from tests.kubernetes.shim.test_gangs import gang, virtual
+from tests.kubernetes.shim.test_gangs import gang
 from tests.kubernetes.shim.world import Pods, World, condition
 
 
@@ -39,7 +39,7 @@ async def test_a_pod_is_failed_again_when_the_server_does_not_take_it(
     await world.start()
     names = [f"w{number}" for number in range(6)]
     for name in names:
-        await world.pod(name, metadata=gang(6, "Hard", timeout_s=3, **virtual()))
+        await world.pod(name, metadata=gang(6, "Hard", timeout_s=3, placeholders="none"))
     await world.until(lambda pods: all(condition(pods.get(name, {}), "PodScheduled") for name in names))
     busy = Fault("refuse", code=429, retry_after_s=1)
     denied = Fault("refuse", code=403, message="denied")
