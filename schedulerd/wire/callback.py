@@ -26,7 +26,7 @@ from schedulerd.core.language.facts.scheduling_states import (
     SchedulingStateChanged,
 )
 from schedulerd.core.language.resources import within_int64
-from schedulerd.core.language.task_groups import GROUP_SLOT, MEMBER_SLOT
+from schedulerd.core.language.task_groups import MEMBER_SLOT
 from schedulerd.core.state.pending.rules.states import PendingState
 from schedulerd.core.state.quotas.rules import BlockedBy
 from schedulerd.wire.dialect import Dialect
@@ -188,14 +188,13 @@ class CallBuilder:
         self._message.connected.SetInParent()
 
     def hold(self, hold_id: str, place: Held) -> None:
-        member, group = _member_or_group(place.allocation_key)
         self._added(
             self._message.holds.add(
                 holdID=hold_id,
                 applicationID=place.application_id,
                 partitionName=partition_to_wire(self._rm_id, place.partition),
-                allocationKey=member,
-                taskGroupName=group or place.task_group,
+                allocationKey=_member(place.allocation_key),
+                taskGroupName=place.task_group,
                 nodeID=place.node_id,
             )
         )
@@ -204,18 +203,18 @@ class CallBuilder:
         self._added(self._message.unholds.add(holdID=hold_id, takenBy=taken_by))
 
     def predicate_wanted(self, fact: PredicateWanted) -> None:
-        key, group = _member_or_group(fact.allocation_key) if fact.slot else (fact.allocation_key, "")
+        key = _member(fact.allocation_key) if fact.slot_of else fact.allocation_key
         call = self._message.predicates.add(
             callID=fact.call_id,
             applicationID=fact.application_id,
             partitionName=partition_to_wire(self._rm_id, fact.partition),
             args=si_pb2.PredicatesArgs(allocationKey=key, nodeID=fact.node_id, allocate=fact.allocate),
-            taskGroupName=group,
+            taskGroupName="" if key else fact.slot_of,
         )
         self._added(call)
 
     def preemption_predicate_wanted(self, fact: PreemptionPredicateWanted) -> None:
-        key, group = _member_or_group(fact.allocation_key) if fact.slot else (fact.allocation_key, "")
+        key = _member(fact.allocation_key) if fact.slot_of else fact.allocation_key
         call = self._message.preemptionPredicates.add(
             callID=fact.call_id,
             applicationID=fact.application_id,
@@ -226,7 +225,7 @@ class CallBuilder:
                 preemptAllocationKeys=fact.victim_keys,
                 startIndex=fact.start_index,
             ),
-            taskGroupName=group,
+            taskGroupName="" if key else fact.slot_of,
         )
         self._added(call)
 
@@ -307,9 +306,9 @@ class CallBuilder:
         self._bytes += item.ByteSize()
 
 
-def _member_or_group(key: str) -> tuple[str, str]:
-    """The member that the slot with this key is for, or the task group, whose members it is for."""
-    return (key[len(MEMBER_SLOT) :], "") if key.startswith(MEMBER_SLOT) else ("", key[len(GROUP_SLOT) :])
+def _member(key: str) -> str:
+    """The member that the slot with this key is for; '' if it is for any member of its task group."""
+    return key[len(MEMBER_SLOT) :] if key.startswith(MEMBER_SLOT) else ""
 
 
 def results_in(answer: callback_pb2.CallbackAnswer) -> Iterator[tuple[bool, list[PredicateResult]]]:

@@ -23,8 +23,8 @@ class PredicateWanted:
     """The id for `GivePredicateResults`, unique while the RM is registered."""
     allocate: bool
     """False if the call is only about a reservation."""
-    slot: bool = False
-    """The ask is that of a slot (`NewAsk.slot`)."""
+    slot_of: str = ""
+    """The task group, if the ask is that of slots (`NewAsk.slot`)."""
 
 
 @dataclass(slots=True)
@@ -43,8 +43,8 @@ class PreemptionPredicateWanted:
     them."""
     start_index: int
     """The RM first tries the node without the victims from 0 to this index, inclusive."""
-    slot: bool = False
-    """The ask is that of a slot (`NewAsk.slot`)."""
+    slot_of: str = ""
+    """The task group, if the ask is that of slots (`NewAsk.slot`)."""
 
 
 @dataclass(slots=True)

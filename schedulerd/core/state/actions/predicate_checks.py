@@ -126,15 +126,16 @@ def begin(context: StepContext, predicate_check: PredicateCheck) -> None:
         predicate_check.node.node_id,
         predicate_check.call_id,
     )
-    is_slot = predicate_check.ask.spec.slot
+    spec = predicate_check.ask.spec
+    slot_of = spec.task_group if spec.slot else ""
     if predicate_check.purpose is Purpose.PREEMPT:
         victims = (*predicate_check.victims, *predicate_check.further)
         keys = tuple(one.uuid if one.spec.slot else one.key for one in victims)
         first = len(predicate_check.victims) - 1
-        context.emit(PreemptionPredicateWanted(*place, victim_keys=keys, start_index=first, slot=is_slot))
+        context.emit(PreemptionPredicateWanted(*place, victim_keys=keys, start_index=first, slot_of=slot_of))
     else:
         is_to_allocate = predicate_check.purpose is not Purpose.RESERVE
-        context.emit(PredicateWanted(*place, allocate=is_to_allocate, slot=is_slot))
+        context.emit(PredicateWanted(*place, allocate=is_to_allocate, slot_of=slot_of))
 
 
 def finish(context: StepContext, predicate_check: PredicateCheck, outcome: PredicateOutcome, reason: str) -> None:

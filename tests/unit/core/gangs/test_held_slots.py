@@ -35,7 +35,7 @@ def member(key: str) -> NewAsk:
 
 
 def asked(facts: list[Fact]) -> set[tuple[str, str]]:
-    return {(one.allocation_key, one.node_id) for one in of(PredicateWanted, facts) if one.slot}
+    return {(one.allocation_key, one.node_id) for one in of(PredicateWanted, facts) if one.slot_of}
 
 
 def placed(facts: list[Fact], *, slot: bool = False) -> set[tuple[str, str]]:
@@ -53,7 +53,7 @@ def test_the_rm_is_asked_about_each_slot_and_not_again_about_its_member() -> Non
     talk.asks(member("a"), member("b"))
     facts = talk.schedule()
     assert {key for key, _ in asked(facts)} == {"slot of a", "slot of b"}
-    assert [one for one in of(PredicateWanted, facts) if not one.slot] == []
+    assert [one for one in of(PredicateWanted, facts) if not one.slot_of] == []
     held = placed(facts, slot=True)
     assert placed(facts) == {(key.removeprefix("slot of "), node) for key, node in held}
     assert ("a", "n0") not in placed(facts)

@@ -269,7 +269,7 @@ def tell_held(world: World, *slots: SlotHeld) -> None:
 
 def test_holds_are_told_with_member_or_task_group_before_questions(world: World) -> None:
     tell_held(world, held("slot of a"), held("slots of w", "m"))
-    world.calls.want_result(PredicateWanted("rm", "default", "app", "slots of w", "n", 1, True, True))
+    world.calls.want_result(PredicateWanted("rm", "default", "app", "slots of w", "n", 1, True, "w"))
     message = world.next()
     assert [(one.holdID, one.allocationKey, one.taskGroupName, one.nodeID) for one in message.holds] == [
         ("id of slot of a", "a", "w", "n"),
