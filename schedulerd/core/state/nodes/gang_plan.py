@@ -32,7 +32,7 @@ DOMAINS_TRIED_MAX = 8
 """Domains with enough room for each request class alone that are tried for all of them together."""
 DOMAINS_COMPARED_MAX = 16
 """Domains that are compared for the next part of a task group of several request classes, if none has room for all."""
-COUNTED_MAX = 2_500
+COUNTED_MAX = 1_500
 """Most nodes that are counted for an index in one step."""
 
 Where: TypeAlias = "tuple[tuple[str, str], ...]"
