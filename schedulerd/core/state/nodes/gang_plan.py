@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from schedulerd.core.language.commands import Expression, Operator
 from schedulerd.core.state.model.gang import GangPlan
 from schedulerd.core.state.nodes.packing import Bin, packed, rank
+from schedulerd.core.state.nodes.room_index import INDEXES_MAX
 
 if TYPE_CHECKING:
     from schedulerd.core.language.resources import Resources
@@ -31,7 +32,7 @@ DOMAINS_TRIED_MAX = 8
 """Domains with enough room for each request class alone that are tried for all of them together."""
 DOMAINS_COMPARED_MAX = 16
 """Domains that are compared for the next part of a task group of several request classes, if none has room for all."""
-COUNTED_MAX = 2_500
+COUNTED_MAX = 1_500
 """Most nodes that are counted for an index in one step."""
 
 Where: TypeAlias = "tuple[tuple[str, str], ...]"
@@ -62,16 +63,21 @@ class Planner:
         """How many had one there."""
 
     def is_ready(self, *, if_empty: bool = False) -> bool:
-        """Whether all that the plan needs to know is counted; if not, a part was counted by this call."""
-        for name, groups in self._groups.items():
-            for attribute in self._attributes(name):
-                for group in groups:
-                    index = self._partition.rooms.of(
-                        self._partition.nodes.values(), attribute, group.request_class, if_empty=if_empty
-                    )
-                    self.visits += index.refresh(COUNTED_MAX)
-                    if index.changed:
-                        return False
+        """Whether all that the plan needs to know is counted; if not, a part was counted by this call. A gang of so
+        many sizes that it needs more indexes than are kept is counted at once."""
+        needed = {
+            (attribute, group.request_class): None
+            for name, groups in self._groups.items()
+            for attribute in self._attributes(name)
+            for group in groups
+        }
+        rooms, nodes = self._partition.rooms, self._partition.nodes.values()
+        is_sliced = len(needed) <= INDEXES_MAX // 2
+        for attribute, request_class in needed:
+            index = rooms.of(nodes, attribute, request_class, if_empty=if_empty)
+            self.visits += index.refresh(COUNTED_MAX if is_sliced else len(index.changed))
+            if index.changed:
+                return False
         return True
 
     def plan(self) -> GangPlan | None:

@@ -139,3 +139,12 @@ def test_nodes_are_counted_in_slices() -> None:
     talk.asks(*[member(f"m{at}") for at in range(7)])
     with patch.object(gang_plan, "COUNTED_MAX", 2):
         assert [len(told(talk.cycle())) for _ in range(5)] == [0, 0, 0, 0, 7]
+
+
+def test_a_gang_of_more_sizes_than_indexes_are_kept_is_counted_at_once() -> None:
+    """Otherwise each index would be dropped before the last one is counted."""
+    talk = racks(*[("a", 1_000)] * 4)
+    talk.apps(declares({"name": "w", "min": 40, "topology": {"required": "rack"}}))
+    talk.asks(*[member(f"m{at}", 10 + at) for at in range(40)])
+    with patch.object(gang_plan, "COUNTED_MAX", 1):
+        assert len(told(talk.cycle())) == 40
