@@ -70,6 +70,7 @@ def begin_use(partition: Partition, application: Application, members: Sequence[
     first, count, queue = members[0], len(members), application.queue
     application.has_run = True
     if application.gang is not None:
+        application.gang.has_started = True
         _count_member(partition, application.gang, first, count)
         partition.gangs_touched[application] = None
         application.blocked_since_ns = None
