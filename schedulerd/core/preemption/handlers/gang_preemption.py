@@ -38,7 +38,8 @@ def may_preempt(partition: Partition, application: Application) -> bool:
 
 
 def _has_domains(gang: Gang) -> bool:
-    return all(name in gang.domains for name, group in gang.declared.items() if group.required_topology)
+    wanted = (name for name, one in gang.declared.items() if one.required_topology or one.whole_required)
+    return all(name in gang.domains for name in wanted)
 
 
 def from_ns(partition: Partition, application: Application) -> int:
