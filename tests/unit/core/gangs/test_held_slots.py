@@ -9,6 +9,7 @@ from schedulerd.core.language.commands import ConnectCallbacks, NewAsk
 from schedulerd.core.language.facts.fact import Allocated, Fact, Released
 from schedulerd.core.language.facts.predicates import PredicateWanted, SlotHeld
 from schedulerd.core.language.lifecycles import GangState
+from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
 from tests.unit.core.answering_rm import AnsweringRM, Refuses
 from tests.unit.core.builders import a_node, an_app, an_ask, of
@@ -64,6 +65,17 @@ def test_no_member_is_allocated_while_the_rm_refuses_all_nodes_for_one_of_them()
     assert {key for key, _ in placed(facts, slot=True)} == {"slot of b"}
     talk.nodes(a_node("n2", {"memory": 10}))
     assert {key for key, _ in placed(talk.schedule())} == {"a", "b"}
+
+
+def test_after_a_while_slots_are_held_one_by_one_where_there_is_room() -> None:
+    talk = a_talk(Refuses(), 2, {"name": "w", "min": 2})
+    talk.apps(an_app("other", "root.a"))
+    talk.asks(an_ask("x", 10, 1, "other"))
+    assert len(placed(talk.schedule())) == 1
+    talk.asks(member("a"), member("b"))
+    assert asked(talk.schedule()) == set()
+    facts = talk.sleep(3 * SECOND_NS) + talk.schedule()
+    assert len(placed(facts, slot=True)) == 1
 
 
 def test_the_rm_is_not_asked_before_there_is_room_for_all() -> None:
