@@ -35,8 +35,10 @@ async def test_a_pod_is_failed_again_when_the_server_does_not_take_it(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("schedulerd.kubernetes.cluster.failing.FAIL_AGAIN_FIRST_NS", SECOND_NS)
-    await world.node("n", cpu="4")
+    await world.node("n", cpu="6")
     await world.start()
+    await world.pod("busy", cpu="2")
+    await world.until_bound("busy")
     names = [f"w{number}" for number in range(6)]
     for name in names:
         await world.pod(name, metadata=gang(6, "Hard", timeout_s=3, placeholders="none"))

@@ -259,10 +259,12 @@ def _best_node(context: StepContext, partition: Partition, application: Applicat
     if not _is_within_quotas(partition, application, ask):
         return None
     is_own_fault = not gang_fits(partition, application)
+    asks = not (ask.placeholder and slot_room.are_held_together(application))
+    """Nothing is reserved for slots that are held together: they are to be held one by one."""
 
     def may(node: Node) -> bool:
         nonlocal is_own_fault
-        if not _may_reserve(context, partition, ask, node):
+        if not _may_reserve(context, partition, ask, node, asks=asks):
             return False
         is_beside_own = fits_beside_own(application, ask.request_class, node)
         is_own_fault = is_own_fault or not is_beside_own
@@ -278,14 +280,14 @@ def _best_node(context: StepContext, partition: Partition, application: Applicat
     return found
 
 
-def _may_reserve(context: StepContext, partition: Partition, ask: Ask, node: Node) -> bool:
+def _may_reserve(context: StepContext, partition: Partition, ask: Ask, node: Node, *, asks: bool = True) -> bool:
     if (
         node.reservations
         or node.no_reservation_before_ns > context.now_ns
         or not node.can_ever_fit(ask.request_class.items)
     ):
         return False
-    if partition.wants_predicates(ask.request_class) and not _may_ask_to_reserve(ask, node):
+    if asks and partition.wants_predicates(ask.request_class) and not _may_ask_to_reserve(ask, node):
         return False
     return partition.objection(ask.request_class, node) is None
 

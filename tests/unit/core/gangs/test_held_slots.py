@@ -70,6 +70,18 @@ def test_no_member_is_allocated_while_the_rm_refuses_all_nodes_for_one_of_them()
     assert {key for key, _ in placed(talk.schedule())} == {"a", "b"}
 
 
+def test_after_a_while_slots_are_held_one_by_one_where_there_is_room() -> None:
+    talk = a_talk(Refuses(), 0, {"name": "w", "min": 3})
+    talk.nodes(a_node("n", {"memory": 30}))
+    talk.apps(an_app("other", "root.a"))
+    talk.asks(an_ask("x", 10, 1, "other"))
+    talk.schedule()
+    talk.asks(member("a"), member("b"), member("c"))
+    assert asked(talk.schedule()) == set()
+    facts = talk.sleep(3 * SECOND_NS) + talk.schedule()
+    assert len(placed(facts, slot=True)) == 2
+
+
 def test_the_rm_is_not_asked_before_there_is_room_for_all() -> None:
     talk = a_talk(Refuses(), 1, {"name": "w", "min": 2})
     talk.asks(member("a"), member("b"))
