@@ -20,7 +20,7 @@ from schedulerd.core.reservations.handlers import new_reservations, reserved_roo
 from schedulerd.core.state.actions import predicate_checks, retries, slot_room, swaps
 from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.asks import next_ask, propagate
+from schedulerd.core.state.pending.asks import hold_growth_back, next_ask, propagate
 from schedulerd.core.state.pending.parent_entity import BlockReason
 from schedulerd.core.state.quotas.rules import highest_blocked
 from schedulerd.core.state.step_context import StepContext
@@ -186,6 +186,8 @@ def _allocate_next(context: StepContext, run: Run) -> Outcome:
         return Outcome.BLOCKED
     if group.placeholder and slot_room.are_held_together(application):
         return Outcome.ALLOCATED if slot_room.hold_all(context, partition, application) else Outcome.BLOCKED
+    if application.gang is not None and hold_growth_back(partition, application, group):
+        return Outcome.BLOCKED
     node = partition.first_fit(group.request_class)
     if node is None:
         retries.mark_unschedulable(context, partition, pending_class, group.first())

@@ -34,6 +34,9 @@ def gangs(partition: Partition) -> Iterator[str]:
     for one in (*partition.applications.values(), *partition.terminated.values()):
         if not isinstance(one, RejectedApplication) and one.gang_alarm is not None and not one.placeholders:
             yield f"application {one.application_id} has a placeholder timeout, but no placeholder"
+    for group, (app, _) in partition.growth_held.items():
+        if app.groups.get((group.request_class, group.task_group, group.placeholder)) is not group or group.needs:
+            yield f"application {app.application_id} has a group that is held back and not there, or tried all the same"
     named = [*partition.open_gangs, *([partition.priority_gang] if partition.priority_gang is not None else [])]
     for app in named:
         if partition.applications.get(app.application_id) is not app:

@@ -68,6 +68,7 @@ def change(
         return
     gang.declared, gang.above_min = {one.name: one for one in groups}, None
     partition.note_members(application)
+    partition.gangs_changed = True
     if gang.state is GangState.COMPLETE:
         _give_up_needless(context, partition, application, gang)
     update_groups(partition, application, placeholders=False)

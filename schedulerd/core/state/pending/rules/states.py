@@ -211,7 +211,8 @@ def group_state(
     if rm_state is not ResourceManagerState.RUNNING:
         return _S.APPLICATION_INACTIVE, rm_state
     if not admits_group(partition, application, group):
-        return _S.AWAITING_GANG, gang_ahead(partition, application) or application
+        _, ahead = partition.growth_held.get(group, (application, gang_ahead(partition, application)))
+        return _S.AWAITING_GANG, ahead or application
     if not application.propagates_demand:
         return _S.APPLICATION_INACTIVE, application.state
     return class_state(application.queue, group.pending_class)
