@@ -26,7 +26,7 @@ from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.state.model.gang import UNBEGUN, Gang
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.asks import update_groups, update_pending_classes
+from schedulerd.core.state.pending.asks import dequeue, enqueue, update_groups, update_pending_classes
 from schedulerd.core.state.step_context import StepContext
 
 REQUEUE_FIRST_NS, REQUEUE_MOST_NS = MINUTE_NS, 30 * MINUTE_NS
@@ -220,6 +220,9 @@ def _slots(application: Application, gang: Gang, group: DeclaredGroup) -> Iterat
             tags=_WITHOUT_PREDICATES,
             task_group=name,
             placeholder=True,
+            allow_preempt_other=any(
+                one.preempting_asks for one in application.groups.values() if one.task_group and not one.placeholder
+            ),
             slot=True,
         )
         return
@@ -248,7 +251,13 @@ def _order(ask: Ask) -> tuple[int, int, int]:
 def _ask(context: StepContext, partition: Partition, application: Application, spec: NewAsk) -> None:
     known = application.asks.get(spec.allocation_key)
     if known is not None:
-        if replace(known.spec, max_allocations=spec.max_allocations) == spec:
+        may_preempt = spec.allow_preempt_other
+        if replace(known.spec, max_allocations=spec.max_allocations, allow_preempt_other=may_preempt) == spec:
+            if known.pending and known.spec.allow_preempt_other is not may_preempt:
+                pending = known.pending
+                dequeue(partition, application, known, pending)
+                known.spec = replace(known.spec, allow_preempt_other=may_preempt)
+                enqueue(partition, application, known, pending)
             _change_count(context, partition, application, known, spec)
             return
         _end(context, partition, application, known)
