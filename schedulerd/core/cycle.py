@@ -22,7 +22,7 @@ from schedulerd.core.state.actions.allocating import allocate
 from schedulerd.core.state.actions.slot_room import Held
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.asks import next_ask, propagate
+from schedulerd.core.state.pending.asks import hold_growth_back, next_ask, propagate
 from schedulerd.core.state.pending.parent_entity import BlockReason
 from schedulerd.core.state.quotas.rules import highest_blocked
 from schedulerd.core.state.step_context import StepContext
@@ -193,6 +193,8 @@ def _allocate_next(context: StepContext, run: Run) -> Outcome:
         return Outcome.BLOCKED
     if group.placeholder and slot_room.are_held_together(application):
         return _hold_all(context, run, application)
+    if application.gang is not None and hold_growth_back(partition, application, group):
+        return Outcome.BLOCKED
     node = partition.first_fit(group.request_class)
     if node is None:
         retries.mark_unschedulable(context, partition, pending_class, group.first())

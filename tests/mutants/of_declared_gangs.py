@@ -16,7 +16,13 @@ from tests.mutants.changes import By, Replaced, getter, gives, nothing
 from tests.mutants.finders import TestsOf, UnitTested
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
-from tests.unit.core.gangs import test_changing_gangs, test_declared_deadlock, test_gang_preemption, test_short_gangs
+from tests.unit.core.gangs import (
+    test_changing_gangs,
+    test_declared_deadlock,
+    test_gang_preemption,
+    test_growing_gangs,
+    test_short_gangs,
+)
 from tests.unit.core.preemption import test_disrupted_gangs
 
 
@@ -64,6 +70,12 @@ MUTANTS = (
         Rule.WHOLE_GANGS,
         Replaced(whole_gang.without_needless, lambda _, partition, planned: tuple(planned)),
         (UnitTested(test_gang_preemption.test_a_victim_that_a_later_one_makes_needless_is_left_out),),
+    ),
+    Mutant(
+        "a gang grows into the room that another one gathers",
+        Rule.DECLARED_GANGS,
+        Replaced(gang_order.before_growth, gives(None)),
+        (UnitTested(test_growing_gangs.test_growth_takes_no_room_from_a_gang_that_gathers_ahead_of_it),),
     ),
     Mutant(
         "members above the min of their gang go like others",

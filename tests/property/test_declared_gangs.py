@@ -197,7 +197,7 @@ class Gangs:
             group = self.random.choice(self.groups[name])
             key = self.next("m")
             size = 10 if "resources" in group else self.random.choice((10, 10, 20))
-            may_preempt = self.random.random() < 0.9
+            may_preempt = self.random.random() < 0.95
             asks.append(an_ask(key, size, 1, name, task_group=group["name"], allow_preempt_other=may_preempt))
             self.members[name][key] = group["name"]
         self.hear(self.talk.asks(*asks))

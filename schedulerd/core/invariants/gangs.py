@@ -37,6 +37,9 @@ def gangs(partition: Partition) -> Iterator[str]:
     declared = {app for app in partition.applications.values() if app.declares_gang}
     if set(partition.declared_gangs) != declared:
         yield f"the partition knows {len(partition.declared_gangs)} declared gangs, there are {len(declared)}"
+    for group, (app, _) in partition.growth_held.items():
+        if app.groups.get((group.request_class, group.task_group, group.placeholder)) is not group or group.needs:
+            yield f"application {app.application_id} has a group that is held back and not there, or tried all the same"
     named = [*partition.open_gangs, *([partition.priority_gang] if partition.priority_gang is not None else [])]
     for app in named:
         if partition.applications.get(app.application_id) is not app:

@@ -68,6 +68,8 @@ class Partition:
         "gangs_changed",
         "gangs_to_review",
         "gangs_touched",
+        "growth_held",
+        "growth_tried_at",
         "moves",
         "name",
         "next_deadlock_check_ns",
@@ -191,6 +193,11 @@ class Partition:
         """Applications with a gang that gathers in domains that were chosen before it held anything."""
         self.gangs_to_review: dict[Application, None] = {}
         """Applications that declare task groups, and of which members were asked for or withdrawn in this step."""
+        self.growth_held: dict[AskGroup, tuple[Application, Application]] = {}
+        """Groups of members above the min of their gang that wait for a gang that gathers and is ahead in their leaf:
+        their application, and the one ahead. Tried again when anything moves."""
+        self.growth_tried_at = 0
+        """`moves` when they were last tried again."""
         self.slots_leaving: dict[Allocation, tuple[TerminationType, str]] = {}
         """Slots of gangs to be released at the end of this step, with how and why."""
         self.swaps: dict[Application, None] = {}

@@ -107,7 +107,7 @@ def on_timeout(context: StepContext, application: Application) -> None:
             )
             commit.forget_if_done(application, ask)
     for allocation in application.allocations.values():
-        if allocation.placeholder and allocation.releasing is None:
+        if allocation.placeholder or (gave_up and style == HARD_STYLE):  # members that somebody else has bound too
             releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
     if gang.state is GangState.GATHERING:
         gang_states.enter(context, application, GangTrigger.GIVE_UP)

@@ -7,6 +7,8 @@ rest is one `Plan`: an entitled reservation for each slot.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.preemption.rules.preemption_context import is_closed
 from schedulerd.core.preemption.rules.search import Search
@@ -93,17 +95,16 @@ def go_on(search: Search, found: Plan) -> Search | Plan | None:
 
 def _whole(partition: Partition, application: Application, found: tuple[PlannedPreemption, ...]) -> Plan | None:
     """All that was found, judged once more slot by slot, without what is not needed."""
-    planned: tuple[PlannedPreemption, ...] = ()
-    for one in found:
-        group = application.groups[one.ask.group_key]
-        with assumed(partition, planned):
-            search = Search(
-                partition, application, group, one.ask, partition.retry_timers.budget, planned_before=planned
-            )
+    planned: list[PlannedPreemption] = []
+    budget = partition.retry_timers.budget
+    with ExitStack() as all_before:
+        for one in found:
+            group = application.groups[one.ask.group_key]
+            search = Search(partition, application, group, one.ask, budget, planned_before=tuple(planned))
             search.is_on(one)
             plan = search.plan()
-        if plan is None:
-            return None
-        planned = (*planned, *plan.preemptions)
-    with assumed(partition, planned):
+            if plan is None:
+                return None
+            planned += plan.preemptions
+            all_before.enter_context(assumed(partition, plan.preemptions))
         return Plan(preemptions=without_needless(partition, planned))

@@ -74,6 +74,12 @@ class NodeCandidates:
         priority has found. There may be fewer by now."""
         self._admits, self._ranks = other._admits, other._ranks
 
+    def take_needs(self, other: NodeCandidates, changed: Iterable[Node]) -> None:
+        """Nodes lack what another search for an equal ask has noted, but for those that changed."""
+        self._needs = dict(other._needs)
+        for node in changed:
+            self._needs.pop(node, None)
+
     def consider(self, node: Node, need: Resources) -> None:
         """Adds a node on which `need` must become free."""
         self._needs[node] = need

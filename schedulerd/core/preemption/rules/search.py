@@ -106,8 +106,13 @@ class Search:
         self.budget = budget or WorkBudget()
         self._preemption_context = PreemptionContext(partition, application, group, ask, self.budget)
         self._node_candidates = NodeCandidates(partition.spec, self._preemption_context.unit, self.budget)
+        self._changed: list[Node] | None = None
+        """The nodes that changed since the search that it follows has looked at all nodes for an equal ask; None if
+        there is no such search."""
         if follows is not None and follows.ask.spec.priority == ask.spec.priority:
             self._node_candidates.share(follows._node_candidates)
+            self._take_needs(follows)
+        self._has_seen_all_nodes = False
         self._found: _Found | None = None
         self._anywhere: VictimSet | None = None
         """The victims if only a max lacks room, and no node does: the same for each such node."""
@@ -117,6 +122,14 @@ class Search:
         self._steps = self._compare()
         if self.refusal is not None:
             self.end()
+
+    def _take_needs(self, follows: Search) -> None:
+        is_equal = follows.ask.request_class is self.ask.request_class and follows._has_seen_all_nodes
+        if is_equal and follows.moves == self.moves:
+            last = self.planned_before[-1]
+            changed = dict.fromkeys((last.node, *(victim.node for victim in last.victims)))
+            self._changed = [node for node in changed if node.ordered]
+            self._node_candidates.take_needs(follows._node_candidates, changed)
 
     def end(self) -> None:
         """Stops the search. An unfinished search refers to itself, which would keep it in memory."""
@@ -201,7 +214,7 @@ class Search:
         for node_candidate in node_candidates.in_order():
             if node_candidate is not None:
                 cost, node = node_candidate
-                if looks >= NODES_SEARCHED_MAX or self._beats(cost, 1, node):
+                if looks >= NODES_SEARCHED_MAX or self._is_good_enough(cost) or self._beats(cost, 1, node):
                     return
                 fewest = node_candidates.fewest(node_candidate)
                 if fewest and not self._beats(cost, fewest, node):
@@ -227,7 +240,8 @@ class Search:
     def _look_for_room(self, node_candidates: NodeCandidates) -> Generator[None, None, bool]:
         """Finds the first node that will have room without victims there; returns whether there is one. Otherwise notes
         what each node lacks."""
-        for portion in portions(self.partition.candidates(self.ask.request_class)):
+        nodes: Iterable[Node] = self.partition.candidates(self.ask.request_class)
+        for portion in portions(nodes if self._changed is None else self._changed):
             self.budget.visits += len(portion)
             for node in portion:
                 short = self._short(node)
@@ -238,6 +252,7 @@ class Search:
                 elif not self._preemption_context.entitled_to.isdisjoint(self._with_quota(short)):
                     node_candidates.consider(node, short)
             yield
+        self._has_seen_all_nodes = True
         return False
 
     def _gets_room(self, node: Node) -> bool:
@@ -289,6 +304,11 @@ class Search:
         """Whether no victim set on the node can beat the result so far, given the lowest cost and size possible
         there."""
         return self._found is not None and self._found[:4] < (cost, size, node.score, node.node_id)
+
+    def _is_good_enough(self, cost: Cost) -> bool:
+        """For one of the many slots of a gang a set of least cost is enough, whichever of several; `cost` is the lowest
+        that is possible on the nodes that are left."""
+        return self.ask.spec.slot and self._found is not None and self._found.cost <= cost
 
     def _search_node(self, node: Node, up_to: Rank | None = None) -> None:
         found = self._victims_on(node, up_to) if self.partition.nodes.get(node.node_id) is node else None

@@ -35,7 +35,7 @@ from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
 from schedulerd.core.state.model.gang import UNBEGUN, Gang
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.asks import update_groups, update_pending_classes
+from schedulerd.core.state.pending.asks import dequeue, enqueue, update_groups, update_pending_classes
 from schedulerd.core.state.step_context import StepContext
 
 REQUEUE_FIRST_NS, REQUEUE_MOST_NS = MINUTE_NS, 30 * MINUTE_NS
@@ -77,6 +77,7 @@ def change(
         return
     gang.declared, gang.above_min = {one.name: one for one in groups}, None
     partition.note_members(application)
+    partition.gangs_changed = True
     if gang.state is GangState.COMPLETE:
         _give_up_needless(context, partition, application, gang)
     update_groups(partition, application, placeholders=False)
@@ -340,7 +341,10 @@ def _slots(partition: Partition, application: Application, gang: Gang, group: De
             task_group=name,
             placeholder=True,
             allow_preempt_self=group.allow_preempt_self,
-            allow_preempt_other=group.allow_preempt_other,
+            allow_preempt_other=group.allow_preempt_other
+            or any(
+                one.preempting_asks for one in application.groups.values() if one.task_group and not one.placeholder
+            ),
             slot=True,
         )
         return
@@ -364,7 +368,13 @@ def _ask(
     """`since_ns`: since when the slot was asked for as one of others, which is its age."""
     known = application.asks.get(spec.allocation_key)
     if known is not None:
-        if replace(known.spec, max_allocations=spec.max_allocations) == spec:
+        may_preempt = spec.allow_preempt_other
+        if replace(known.spec, max_allocations=spec.max_allocations, allow_preempt_other=may_preempt) == spec:
+            if known.pending and known.spec.allow_preempt_other is not may_preempt:
+                pending = known.pending
+                dequeue(partition, application, known, pending)
+                known.spec = replace(known.spec, allow_preempt_other=may_preempt)
+                enqueue(partition, application, known, pending)
             _change_count(context, partition, application, known, spec)
             return
         _end(context, partition, application, known)

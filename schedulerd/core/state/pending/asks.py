@@ -16,7 +16,7 @@ from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.gang_order import is_ahead
+from schedulerd.core.state.pending.gang_order import before_growth, is_ahead
 from schedulerd.core.state.pending.parent_entity import Block, ParentEntity
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import PendingClass, RequestClass
@@ -166,6 +166,7 @@ def _leave_group(partition: Partition, application: Application, ask: Ask, group
     if gang is not None and group.awaits_placeholders:
         gang.dequeue(group)
         partition.denied.pop(group, None)
+        partition.growth_held.pop(group, None)
     elif gang is not None and group.placeholder:
         gang.slot_groups.pop(group, None)
 
@@ -229,11 +230,32 @@ def is_schedulable(partition: Partition, application: Application, group: AskGro
 
 def admits_group(partition: Partition, application: Application, group: AskGroup) -> bool:
     """Real asks wait while placeholders of their gang are pending (SEMANTICS G3), and while their task group has all
-    members that it may have; placeholders wait for an earlier priority gang."""
+    members that it may have, or for a gang before its growth; placeholders wait for an earlier priority gang."""
     if group.placeholder:
         return gang_ahead(partition, application) is None
     gang = application.gang
-    return gang is None or not (gang.waits or (gang.declared and gang.is_full(group.task_group)))
+    if gang is None or not gang.declared:
+        return gang is None or not gang.waits
+    return not (gang.waits or gang.is_full(group.task_group) or group in partition.growth_held)
+
+
+def hold_growth_back(partition: Partition, application: Application, group: AskGroup) -> bool:
+    """Whether the group, which is next, has to wait for a gang that is ahead (`gang_order.before_growth`); if so, it
+    does from now on."""
+    ahead = before_growth(partition, application, group)
+    if ahead is None:
+        return False
+    partition.growth_held[group] = application, ahead
+    _update_group(partition, application, group)
+    return True
+
+
+def try_growth_again(partition: Partition) -> None:
+    """Something moved: groups that wait for a gang ahead are tried again."""
+    held, partition.growth_held = partition.growth_held, {}
+    partition.growth_tried_at = partition.moves
+    for group, (application, _) in held.items():
+        _update_group(partition, application, group)
 
 
 def gang_ahead(partition: Partition, application: Application) -> Application | None:

@@ -13,7 +13,7 @@ from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.nodes.own_room import gang_fits
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.asks import note_possible_swap, reclassify, set_priority_gang
+from schedulerd.core.state.pending.asks import note_possible_swap, reclassify, set_priority_gang, try_growth_again
 from schedulerd.core.state.pending.parent_entity import BlockReason
 from schedulerd.core.state.pending.request_class import PendingClass, RequestClass
 from schedulerd.core.state.pending.start_order import admit_next
@@ -29,6 +29,8 @@ def end_of_step(partition: Partition) -> None:
     Touched queues get their positions, and in state-aware leaves the next application may start. Classes that a quota,
     a limit or missing room blocked are unblocked where there may be room now.
     """
+    if partition.growth_held and (partition.gangs_changed or partition.moves != partition.growth_tried_at):
+        try_growth_again(partition)
     if partition.gangs_changed:
         partition.gangs_changed = False
         _recheck_gangs(partition)

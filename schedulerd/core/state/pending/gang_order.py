@@ -10,8 +10,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from schedulerd.core.state.model.application import Application
+from schedulerd.core.language.lifecycles import GangState
+from schedulerd.core.state.model.application import Age, Application
 from schedulerd.core.state.model.queue import Queue
+from schedulerd.core.state.nodes.own_room import gang_fits
+from schedulerd.core.state.partition import Partition
+from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.sort_keys import QUEUE_ORDERS
 
 
@@ -44,6 +48,28 @@ def are_equal(one: Application, other: Application) -> bool:
         return True
     ancestor = _common_ancestor(one, other)
     return _standing(ancestor, one).priority == _standing(ancestor, other).priority
+
+
+def before_growth(partition: Partition, application: Application, group: AskGroup) -> Application | None:
+    """The gang whose room members of the group may not take: it gathers in the same leaf, is ahead there, and waits for
+    nodes that could hold it. None if there is none, or if the gang of the application needs these members."""
+    assert application.gang is not None
+    declared = application.gang.declared.get(group.task_group)
+    if declared is None or group.placeholder or application.gang.lacking(declared) > 0:
+        return None
+    own = _place_in_leaf(application, group.first().spec.priority)
+    for one in partition.open_gangs:
+        if one.queue is not application.queue or one.gang is None or one.gang.state is not GangState.GATHERING:
+            continue
+        slots = (of.pending_class for of in one.groups.values() if of.placeholder)
+        is_ahead_here = _place_in_leaf(one, _priority(one)) < own
+        if is_ahead_here and any(slot.unschedulable for slot in slots) and gang_fits(partition, one):
+            return one
+    return None
+
+
+def _place_in_leaf(application: Application, priority: int) -> tuple[int, Age]:
+    return (-priority if application.queue.properties.priority_sort else 0), application.age
 
 
 def _is_declared(application: Application) -> bool:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulerd.core.language.facts.fact import ApplicationAccepted, ApplicationRejected, RejectCode
+from schedulerd.core.language.facts.fact import ApplicationAccepted, ApplicationRejected, RejectCode, ReleaseRequested
 from schedulerd.core.language.lifecycles import ApplicationState, GangState
 from schedulerd.core.language.specs import SECOND_NS
 from tests.loops import each_row
-from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_existing, only
+from tests.unit.core.builders import a_conversation, a_node, a_queue_spec, a_root, an_existing, of, only
 from tests.unit.core.gangs.test_declared_gangs import declares, held, member, state_of_gang, told
 
 
@@ -65,8 +65,9 @@ def test_its_time_ends_by_its_style_whatever_members_are_there(style: str, ends:
     talk.schedule()
     talk.sleep(3 * SECOND_NS)
     assert held(talk.schedule()) == 1
-    talk.sleep(60 * SECOND_NS)
+    released = [one.allocation_key for one in of(ReleaseRequested, talk.sleep(60 * SECOND_NS))]
     assert talk.model().applications["gang"].state is ends
+    assert released == (["m1", "m2"] if style == "Hard" else [])
 
 
 def test_min_and_max_change_in_place() -> None:

@@ -150,3 +150,14 @@ def test_a_complete_gang_gathers_again_if_a_slot_is_preempted_before_a_member_wa
     assert told(talk.schedule()) == []
     talk.nodes(a_node("n2", {"memory": 10}))
     assert told(talk.schedule()) == ["a", "b"]
+
+
+def test_slots_of_known_size_may_preempt_once_a_member_that_is_asked_for_may() -> None:
+    talk = a_crowd((20, (10, 10)), (10, (10,)))
+    talk.apps(declares({"name": "w", "min": 1}, {"name": "v", "min": 2, "resources": {"memory": 10}}))
+    assert preempted(talk.schedule() + talk.sleep(60 * SECOND_NS) + talk.schedule()) == []
+    talk.asks(member("a", allow_preempt_other=True))
+    facts = talk.schedule() + talk.sleep(31 * SECOND_NS) + talk.schedule()
+    assert len(preempted(facts)) == 3
+    let_go(talk, facts)
+    assert told(talk.schedule()) == ["a"]

@@ -217,7 +217,8 @@ def group_state(
             state, cause = group_state(partition, rm_state, application, slots)
             if state is not _S.READY:
                 return state, application if cause is None else cause
-        return _S.AWAITING_GANG, gang_ahead(partition, application) or application
+        _, ahead = partition.growth_held.get(group, (application, gang_ahead(partition, application)))
+        return _S.AWAITING_GANG, ahead or application
     if not application.propagates_demand:
         return _S.APPLICATION_INACTIVE, application.state
     return class_state(application.queue, group.pending_class)
