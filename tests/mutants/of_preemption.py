@@ -13,9 +13,10 @@ from schedulerd.core.language.resources import Items, Resources
 from schedulerd.core.language.specs import PreemptionPolicy
 from schedulerd.core.preemption.handlers import preemption
 from schedulerd.core.preemption.rules import preemption_context, search, victims
+from schedulerd.core.preemption.rules.budget import Budget
 from schedulerd.core.preemption.rules.preemption_context import PreemptionContext, VictimQueue, in_use
 from schedulerd.core.preemption.rules.search import Search
-from schedulerd.core.preemption.rules.victims import Budget, Candidate, VictimSet
+from schedulerd.core.preemption.rules.victims import Candidate, VictimSet
 from schedulerd.core.reservations.handlers import new_reservations, reserved_room
 from schedulerd.core.state.actions import reservations
 from schedulerd.core.state.ledger import commit_room

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schedulerd.core.preemption.rules import victims
-from schedulerd.core.preemption.rules.victims import Budget, Candidate, smallest_set
+from schedulerd.core.preemption.rules.budget import Budget
+from schedulerd.core.preemption.rules.victims import Candidate, smallest_set
 from tests.property.trees import seeds
 from tests.unit.core.preemption.test_victims import UNIT, candidates, is_enough, is_spared, order, sets
 

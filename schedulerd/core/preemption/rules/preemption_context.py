@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from schedulerd.core.language.facts.preemption import PreemptionRefusal
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import PreemptionPolicy, WithinQueue
+from schedulerd.core.preemption.rules.budget import Budget
 from schedulerd.core.preemption.rules.victims import (
-    Budget,
     Candidate,
     VictimSet,
     candidate,

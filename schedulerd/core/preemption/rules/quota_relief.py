@@ -15,7 +15,8 @@ from itertools import chain, islice
 
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import PartitionSpec, PreemptionPolicy
-from schedulerd.core.preemption.rules.victims import Budget, Candidate, candidate, cheapest_part, rank_of, unit_weights
+from schedulerd.core.preemption.rules.budget import Budget
+from schedulerd.core.preemption.rules.victims import Candidate, candidate, cheapest_part, rank_of, unit_weights
 from schedulerd.core.state.model.allocation import Allocation, may_be_preempted
 from schedulerd.core.state.model.queue import Queue
 from schedulerd.core.state.model.work_budget import WorkBudget

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.preemption.rules import victims
+from schedulerd.core.preemption.rules.budget import Budget
 from schedulerd.core.preemption.rules.victims import (
-    Budget,
     Candidate,
     Rank,
     VictimSet,
