@@ -25,7 +25,7 @@ NAMESPACE = "default"
 APPLICATIONS = 5
 SIZES = ("100m", "250m", "500m")
 GANG_EVERY, MEMBERS = 15, 3
-"""After so many single pods comes a gang of so many, with placeholder pods and with virtual ones in turn."""
+"""After so many single pods comes a gang of so many, with placeholder pods and without in turn."""
 GANG = "gang"
 GANG_PARAMETERS = "placeholderTimeoutInSeconds=5 gangSchedulingStyle=Soft"
 """Members that are deleted while their gang waits are never made again."""
@@ -155,7 +155,7 @@ class Load:
         annotations = {
             "schedulerd.io/task-groups": json.dumps([group]),
             "schedulerd.io/task-group-name": "g",
-            "schedulerd.io/placeholders": ("pods", "virtual")[self.gangs % 2],
+            "schedulerd.io/placeholders": ("always", "none")[self.gangs % 2],
             "schedulerd.io/schedulingPolicyParameters": GANG_PARAMETERS,
         }
         for number in range(MEMBERS):

@@ -22,7 +22,7 @@ APPLICATIONS = 5
 SIZES = ("100m", "250m", "500m")
 GANG = "gang"
 GANG_EVERY, MEMBERS = 15, 3
-"""After so many single pods comes a gang of so many, with placeholder pods and with virtual ones in turn."""
+"""After so many single pods comes a gang of so many, with placeholder pods and without in turn."""
 PLACEHOLDER = "schedulerd.io/placeholder"
 WAITING_MAX = 100
 AGAIN_SECONDS = 0.1
@@ -114,7 +114,7 @@ class RealLoad:
         annotations = {
             "schedulerd.io/task-groups": json.dumps([group]),
             "schedulerd.io/task-group-name": "g",
-            "schedulerd.io/placeholders": ("pods", "virtual")[self.gangs % 2],
+            "schedulerd.io/placeholders": ("always", "none")[self.gangs % 2],
         }
         members = (self._create(f"{application}-{one}", application, requests, annotations) for one in range(MEMBERS))
         await asyncio.gather(*members)

@@ -176,7 +176,7 @@ async def test_the_service_of_the_leader_follows_it(real: RealServer) -> None:
 async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServer, tmp_path: Path) -> None:
     """And every panel of the dashboards shows something of it, and every alert has something to judge."""
 
-    def gang(name: str, members: int = 2, kind: str = "virtual") -> JSON:
+    def gang(name: str, members: int = 2, kind: str = "none") -> JSON:
         group = {"name": "workers", "minMember": members, "minResource": {"cpu": "1"}}
         return {
             "labels": {"queue": "root.default", "applicationId": f"gang-{name}"},
@@ -194,13 +194,13 @@ async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServe
             queueFile={"text": QUEUES}, daemon={"extraArgs": ["--preemption-attempt-s=0.2", "--yunikorn-metrics"]}
         )
         await world.scrape(scrapes)
-        for kind in ("pods", "virtual"):
+        for kind in ("always", "none"):
             for number in range(2):
                 await world.pod(f"{kind}-{number}", metadata=gang(kind, kind=kind))
                 await world.until_running(f"{kind}-{number}")
                 await world.scrape(scrapes)  # while room is held for the other member
         await world.until(lambda pods: not any(name.startswith("tg-") for name in pods))
-        for name in ("pods-0", "pods-1", "virtual-0", "virtual-1"):
+        for name in ("always-0", "always-1", "none-0", "none-1"):
             await world.api.delete(r.PODS, name)
         greedy = [f"greedy-{number}" for number in range(4)]
         for name in greedy:
@@ -243,9 +243,9 @@ async def test_without_the_right_to_create_pods_placeholders_are_refused_and_sai
     annotations = {"schedulerd.io/task-groups": json.dumps([group]), "schedulerd.io/task-group-name": "workers"}
     async with Installation(real) as world:
         await world.node("a")
-        await world.install(gangs={"placeholders": "virtual"})
-        await world.pod("virtual", metadata={"annotations": annotations, "labels": {"applicationId": "virtual"}})
-        await world.until_running("virtual")
+        await world.install(gangs={"placeholders": "none"})
+        await world.pod("held", metadata={"annotations": annotations, "labels": {"applicationId": "held"}})
+        await world.until_running("held")
         asked = {**annotations, "schedulerd.io/placeholders": "pods"}
         await world.pod("pods", metadata={"annotations": asked, "labels": {"applicationId": "pods"}})
         pods = await world.until(

@@ -105,7 +105,7 @@ MATRIX: dict[str, JSON] = {
     "webhooks on the network of nodes": {"admission": {"enabled": True, "hostNetwork": True}},
     "alone": ALONE,
     "everything": EVERYTHING,
-    "virtual placeholders": {"gangs": {"placeholders": "virtual", "podGroups": "false"}},
+    "no placeholders": {"gangs": {"placeholders": "none", "podGroups": "false"}},
     "objects of others": {
         "queueFile": {"existingConfigMap": "yunikorn-configs"},
         "admission": {"enabled": True},
@@ -218,7 +218,7 @@ def test_rights_are_those_of_what_is_on() -> None:
     assert rights(custom=()) == everywhere - {(verb, "scheduling.x-k8s.io", "podgroups") for verb in ("list", "watch")}
     both = {"gangs": {"podGroups": True, "schedulingGroups": True}}
     assert rights(both, custom=()) == everywhere | SCHEDULING_GROUPS
-    assert rights({"gangs": {"placeholders": "virtual"}}) == everywhere - {("create", "", "pods")}
+    assert rights({"gangs": {"placeholders": "none"}}) == everywhere - {("create", "", "pods")}
     assert rights_of(render({"rbac": {"create": False}})) == frozenset()
 
 
