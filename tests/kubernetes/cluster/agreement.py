@@ -144,7 +144,7 @@ def _difference(world: CoreWorld, pod: OwnPod, condition: PodCondition, found: A
                 return f"but the rules that block are {sentences}"
             case GangCause(own=False, application_id=name) if name not in message:
                 return f"but it waits for the gang of {name}"
-            case GangCause(own=True) if sentence(NOT_COMPLETE) != message:
+            case GangCause(own=True) if condition.reason == SKIPPED and sentence(NOT_COMPLETE) != message:
                 return "but it waits for its gang"
             case StartOrderCause(application_id=name) if not (name in message and "has to start first" in message):
                 return f"but {name} has to start first"
