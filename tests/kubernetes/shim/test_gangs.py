@@ -394,7 +394,7 @@ async def test_pods_of_a_scheduling_group_are_a_gang_if_that_is_set(world: World
     await world.node("n2", cpu="1")
     await world.until_bound("w0", "w1")
     async with asyncio.timeout(10):
-        while not (said := condition((await world.api.get(groups, "g")).json, "PodGroupScheduled")):
+        while not (said := condition((await world.api.get(groups, "g")).json, "PodGroupScheduled")):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
     assert (said["status"], said["reason"]) == ("True", "Scheduled")
 
