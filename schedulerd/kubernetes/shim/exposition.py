@@ -33,7 +33,7 @@ REQUESTS = (
     *((m, one.resource.plural) for one in (*WATCHED, COSCHEDULING, *SCHEDULING_GROUPS) for m in ("GET", "WATCH")),
     *((method, r.PODS.plural) for method in ("POST", "PATCH", "DELETE")),
     *((method, r.EVENTS.plural) for method in ("POST", "PATCH")),
-    *(("PATCH", one.plural) for one in (r.PERSISTENT_VOLUMES, r.PERSISTENT_VOLUME_CLAIMS)),
+    *(("PATCH", one.plural) for one in (r.PERSISTENT_VOLUMES, r.PERSISTENT_VOLUME_CLAIMS, r.POD_GROUPS)),
 )
 """Methods and resources of the requests that need rights."""
 _FORBIDDEN = {(*request, "403"): 0 for request in REQUESTS}

@@ -28,7 +28,7 @@ from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, en
 
 END = b'{"end": "enough", "commands": 0}'
 STORY = a_story(20)
-HEADER_ROOM_BYTES = 4096
+HEADER_ROOM_BYTES = 6000
 LINES = [text.encode("ascii") for text in texts(STORY)]
 
 
