@@ -38,7 +38,7 @@ ON_ANSWER: Mapping[Purpose, OnAnswer] = {
 def after_step(context: StepContext) -> None:
     """Whatever the command was: gangs that changed, asks that may be tried again, retries, and what RMs are told."""
     for partition in context.cluster.partitions():
-        if partition.gangs_touched or partition.bound_gangs:
+        if partition.gangs_touched or partition.gangs_to_review or partition.bound_gangs:
             slots.finish(context, partition)
             gang_time.review(context, partition)
         end_of_step(partition)

@@ -78,6 +78,9 @@ class DaemonProcess:
         assert self._process.stderr is not None
         self._process.stderr.close()
         self.end_input()
+        bug = "".join(self.lines[-20:])
+        if "Traceback" in bug:
+            print(bug, file=sys.stderr)  # beside what failed, which is often a wait for what it did not do
 
     @property
     def pid(self) -> int:

@@ -18,6 +18,7 @@ from tests.unit.core.builders import a_node, an_app, an_ask, of
 from tests.unit.core.explain.explained import explained_app, story
 
 RM_ID = AnsweringRM().rm_id
+GROUP = {"name": "w", "min": 2, "resources": {"memory": 10}}
 HOLDS = ConnectCallbacks(RM_ID, predicates=True, holds=True)
 
 
@@ -144,3 +145,14 @@ def test_all_members_are_told_that_the_rm_refuses_all_nodes_for_one_of_them() ->
         "Given up in 15 min"
     )
     assert story(talk, "b", "gang")[0].startswith("Gang: 1 of 2 have room; the next needs 10 memory, and its")
+
+
+def test_a_gang_that_is_declared_before_the_rm_is_told_of_holds_is_asked_about() -> None:
+    talk = AnsweringRM(Refuses(("slots of w", "n0")))
+    talk.begin()
+    talk.apps(an_app("gang", "root.a", tags={TASK_GROUPS_TAG: json.dumps([GROUP])}))
+    talk.step(HOLDS)
+    talk.nodes(*(a_node(f"n{number}", {"memory": 10}) for number in range(3)))
+    facts = talk.schedule()
+    assert asked(facts) >= {("slots of w", "n1"), ("slots of w", "n2")}
+    assert placed(facts, slot=True) == {("slots of w", "n1"), ("slots of w", "n2")}
