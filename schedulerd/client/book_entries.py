@@ -66,7 +66,7 @@ class Held:
 class Application:
     added: bytes
     before: bytes = b""
-    """What was sent before it was sent with other tags of its namespace; it holds if these are rejected."""
+    """What was sent before it was sent with other tags that may change; it holds if these are rejected."""
     accepted: bool = False
     reported: bytes = b""
     """As it was reported last to a scheduler that had lost the state."""

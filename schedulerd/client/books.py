@@ -78,7 +78,7 @@ class Books:
 
     def sent_application(self, added: si_pb2.AddApplicationRequest) -> None:
         """Notes an application. A known application is not added again, because the scheduler will reject it; but for
-        other tags of its namespace, which hold from then on. To the scheduler nothing else may differ: one that was
+        other tags that may change, which hold from then on. To the scheduler nothing else may differ: one that was
         reported is sent as it was reported."""
         self._entries.unanswered[added.applicationID] = self._entries.unanswered.get(added.applicationID, 0) + 1
         known = self._entries.applications.get(added.applicationID)
@@ -91,7 +91,7 @@ class Books:
         elif _bare(added) == _bare(si_pb2.AddApplicationRequest.FromString(known.added)):
             known.before, known.added = known.added, added.SerializeToString()
             if known.reported:
-                tags = {name: text for name, text in added.tags.items() if _is_of_namespace(name)}
+                tags = {name: text for name, text in added.tags.items() if _may_change(name)}
                 added.CopyFrom(_bare(si_pb2.AddApplicationRequest.FromString(known.reported)))
                 added.tags.update(tags)
 
@@ -359,17 +359,18 @@ def _was_found(application: Application, key: str) -> bool:
 
 
 def _bare(added: si_pb2.AddApplicationRequest) -> si_pb2.AddApplicationRequest:
-    """The application without the tags of its namespace."""
+    """The application without the tags that may change."""
     bare = si_pb2.AddApplicationRequest()
     bare.CopyFrom(added)
     for name in added.tags:
-        if _is_of_namespace(name):
+        if _may_change(name):
             del bare.tags[name]
     return bare
 
 
-def _is_of_namespace(tag: str) -> bool:
-    return tag.lower().startswith("namespace.")
+def _may_change(tag: str) -> bool:
+    """Tags of its namespace, and how many members the task groups of its gang need (SEMANTICS I26)."""
+    return tag.lower().startswith("namespace.") or tag == messages.TASK_GROUPS_TAG
 
 
 def _moved(application: Application, allocation: si_pb2.Allocation, uuids: set[str]) -> str | None:

@@ -20,6 +20,8 @@ PREDICATES_TAG = "schedulerd.io/predicates"
 """Of an ask, with the value `none`: the scheduler does not ask about it on the callback stream."""
 ASKED_AT_TAG = "schedulerd.io/asked-at"
 """Of an ask: when it was made first, in nanoseconds since the epoch."""
+TASK_GROUPS_TAG = "schedulerd.io/task-groups"
+"""Of an application: the task groups of a gang without placeholders."""
 
 _BLAMED = re.compile(r"""existingAllocations\[\d+\] \(allocationKey ('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\)""")
 

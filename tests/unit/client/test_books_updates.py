@@ -138,6 +138,16 @@ def test_the_newest_tags_of_a_namespace_are_reported(books: Books) -> None:
     assert quotas(books) == [{}]
 
 
+def test_the_newest_task_groups_are_reported(books: Books) -> None:
+    for needed in (2, 3):
+        added = an_application()
+        added.tags["schedulerd.io/task-groups"] = f'[{{"name": "w", "min": {needed}}}]'
+        books.sent_application(added)
+        books.heard_applications(accepted()[1])
+    (reported,) = books.report.applications()
+    assert reported.tags["schedulerd.io/task-groups"] == '[{"name": "w", "min": 3}]'
+
+
 def test_an_application_that_was_reported_as_running_is_sent_so_with_other_tags_too(books: Books) -> None:
     books.sent_ask(an_ask())
     books.heard_allocations(placed(an_allocation("u1")))
