@@ -33,8 +33,8 @@ def gone(model: Model, node: Node) -> None:
     report = model.nodes.remove(name)
     for own in pods_on(model, name):
         model.nodes.vacate(own.uid)
-        if allocations.node_gone(model, own):
-            continue
+        if own.state is PodState.ASKED or allocations.node_gone(model, own):
+            continue  # one that is asked for has no allocation there: room was promised to it
         if own.allocated_by is AllocatedBy.NODE_UPDATE:
             give_up(model, own, "its node is gone")  # the daemon may have it elsewhere still
         own.lose_allocation()  # the daemon drops it with the node

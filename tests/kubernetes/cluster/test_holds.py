@@ -220,3 +220,11 @@ def test_an_allocation_of_a_member_does_not_free_what_is_held_for_others() -> No
     effects = play.allocate("w0", "m")
     assert len(of(effects, e.Bind)) == 1
     assert play.taken == ["n", "m"]
+
+
+def test_a_member_whose_node_goes_is_still_asked_for() -> None:
+    play = both()
+    play.hold("h", "w0", "n")
+    other = {**PORT, "tolerations": [{"operator": "Exists"}]}
+    assert of(play.put(gang_pod("w0", **other)), e.Ask), "the ask is sent again"
+    assert of(play.gone(b.node("n", {HOST: "n"})), e.ReleaseAsk) == []
