@@ -61,7 +61,7 @@ def progress(found: Progress, rule: str, gathers_in: str = "", nearest: str = ""
 
 def gathering(found: Progress, rule: str, nearest: str = "") -> str:
     """How many have room, what the next one needs, and why it waits: a rule, or no node that it may use has room."""
-    said = f"{found.placed:,} of {found.wanted:,} have room"
+    said = have_room(found.placed, found.wanted)
     if not found.needs:
         return said
     said += f"; the next needs {amounts(found.needs)}{f' in {found.level} {found.domain}' if found.domain else ''}"
@@ -77,10 +77,15 @@ def gathering(found: Progress, rule: str, nearest: str = "") -> str:
     return f"{said}, and waits for its turn" if found.needs_state == "ready" else said
 
 
+def have_room(placed: int, wanted: int) -> str:
+    """How many members or placeholders have room, of those that the gang needs."""
+    return f"{placed:,} of {wanted:,} have room"
+
+
 def no_domain(found: Progress) -> str:
     """A task group has to be in one domain of a topology level, and no domain is chosen."""
     all_of_it = f"all {found.lacks:,} of" if found.lacks > 1 else "the one of"
-    said = f"{found.placed:,} of {found.wanted:,} have room"
+    said = have_room(found.placed, found.wanted)
     return f"{said}; no {found.level} has room for {all_of_it} task group {found.task_group} together"
 
 
@@ -111,7 +116,7 @@ def wanted(least: int, most: int | None, level: str, domain: str, *, required: b
     return f"{said}, in one {level}{'' if required else ' if that has room'}" if level else said
 
 
-def forming(asked: int, needed: int, task_group: str, lacks: int) -> str:
+def forming(asked: int, needed: int, task_group: str = "", lacks: int = 0) -> str:
     """Members that the gang needs are not asked for."""
     said = f"{asked:,} of {needed:,} members are asked for"
     return f"{said}; task group {task_group} needs {lacks:,} more" if task_group else said
@@ -125,6 +130,11 @@ def requeued(left: str) -> str:
 def short(task_group: str, lacks: int) -> str:
     """It was complete, and members are gone and asked for again."""
     return f"task group {task_group} has {many(lacks, 'member')} less than it needs"
+
+
+def of_it(said: str) -> str:
+    """The gang of a pod."""
+    return f"its gang: {said}"
 
 
 def own(said: str, left: str = "") -> str:

@@ -29,9 +29,9 @@ from schedulerd.kubernetes.reasons.pod_reason import PodReason
 from schedulerd.kubernetes.reasons.sentences import (
     SKIPPED,
     UNSCHEDULABLE,
+    and_gang,
     condition_reason,
     event_reason,
-    for_member,
     refused,
     skipped,
 )
@@ -190,7 +190,7 @@ def _write_condition(model: Model, own: OwnPod) -> None:
     found = said(model, own)
     if found is None or reason.current is None:
         return
-    found = found[0], found[1] + for_member(reason.current)
+    found = found[0], found[1] + and_gang(reason.current)
     if found == reason.condition and not reason.is_lost:
         _want_event(model, own)
         return

@@ -76,9 +76,11 @@ def refused(waiting: Waiting, counts: Counts) -> str:
     return f"0/{counts.nodes} nodes are available{listed}.{kept}"
 
 
-def for_member(waiting: Waiting) -> str:
-    """What follows that sentence where it is not about the pod itself."""
-    return f" Its gang waits for room for {waiting.member}." if waiting.member else ""
+def and_gang(waiting: Waiting) -> str:
+    """What follows that sentence where the members of its gang get room together."""
+    if waiting.gang_state != "gathering" or waiting.state is State.AWAITING_GANG:
+        return ""
+    return f" {sentence(gangs.of_it(gangs.have_room(waiting.with_room, waiting.needed)))}"
 
 
 @lru_cache(_TEXTS_MAX)
@@ -103,8 +105,14 @@ def why_skipped(waiting: Waiting) -> str:
             return f"{turns.ONLY_BEFORE} ({_ahead(waiting)})"
         case State.AWAITING_GANG if waiting.awaited_application:
             return gangs.earlier(waiting.awaited_application)
+        case State.AWAITING_GANG if waiting.gang_state == "forming" and waiting.members_asked >= waiting.needed:
+            return gangs.of_it(gangs.requeued(""))
+        case State.AWAITING_GANG if waiting.gang_state == "forming":
+            return gangs.of_it(gangs.forming(waiting.members_asked, waiting.needed))
+        case State.AWAITING_GANG if waiting.gang_state == "gathering":
+            return gangs.of_it(gangs.have_room(waiting.with_room, waiting.needed))
         case State.AWAITING_GANG:
-            return gangs.NOT_COMPLETE
+            return gangs.FULL if waiting.gang_state == "complete" else gangs.NOT_COMPLETE
         case State.AWAITING_PLACEHOLDER:
             return gangs.placeholder()
         case State.APPLICATION_INACTIVE if waiting.awaited_application or waiting.inactive == "Accepted":

@@ -61,8 +61,11 @@ class Waiting:
     """State of the application or of this scheduler at the daemon."""
     node: str = ""
     victims: int = 0
-    member: str = ""
-    """For what a gang without room looks for a node, which is not the pod that waits."""
+    gang_state: str = ""
+    """Of its gang, whose members get room together: forming, gathering or complete. What follows counts members."""
+    with_room: int = 0
+    needed: int = 0
+    members_asked: int = 0
     text: str = ""
     """With HELD."""
     is_about_nodes: bool = False
@@ -84,6 +87,7 @@ class Waiting:
             self.inactive,
             self.node,
             bool(self.victims),
+            self.gang_state,
             self.text,
         )
 

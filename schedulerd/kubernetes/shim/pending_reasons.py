@@ -32,6 +32,10 @@ def waiting_of(reason: PendingReason, ids: ApplicationIds) -> Waiting:
         reason.inactive,
         reason.nodeID,
         reason.victims,
+        reason.gangState,
+        reason.membersWithRoom,
+        reason.membersNeeded,
+        reason.membersAsked,
     )
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -88,6 +90,10 @@ def test_nodes_are_not_cleared_where_none_has_room_for_a_pod_above_a_quota(reade
 GIB = 1 << 30
 
 
+def gang(state: str, asked: int, waits: State = State.AWAITING_GANG) -> Waiting:
+    return Waiting(waits, True, gang_state=state, with_room=2, needed=12, members_asked=asked)
+
+
 EXAMPLES: list[tuple[Waiting, str]] = [
     (
         Waiting(
@@ -137,6 +143,13 @@ EXAMPLES: list[tuple[Waiting, str]] = [
         ),
     ),
     (Waiting(State.AWAITING_GANG, True), "gang: not all of it has room yet"),
+    (gang("forming", asked=8), "its gang: 8 of 12 members are asked for"),
+    (
+        gang("forming", asked=12),
+        "its gang: its time was over before all of it had room, and it gathers again later",
+    ),
+    (gang("gathering", asked=12), "its gang: 2 of 12 have room"),
+    (gang("complete", asked=12), "its task group has as many members as it may have"),
     (
         Waiting(State.AWAITING_GANG, True, awaited_application="other"),
         "the gang of application other came earlier and is placed first",
@@ -161,6 +174,13 @@ EXAMPLES: list[tuple[Waiting, str]] = [
     (Waiting(State.UNANSWERED), "waiting for the scheduler to look at it"),
 ]
 """Each kind of reason that more nodes would not change."""
+
+
+def test_a_pod_that_nodes_refuse_says_how_far_its_gang_is(reader: Reader) -> None:
+    reader.pod(cpu="2")
+    reader.say("p", replace(FAILED, gang_state="gathering", with_room=2, needed=12))
+    refused = "0/5 nodes are available: 2 Insufficient cpu, 3 node(s) had untolerated taint(s)."
+    assert reader.told() == ("Unschedulable", f"{refused} Its gang: 2 of 12 have room.")
 
 
 @pytest.mark.parametrize(("waiting", "why"), EXAMPLES)
