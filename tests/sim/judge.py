@@ -8,13 +8,15 @@ judged, and what resource managers are asked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from schedulerd.core.invariants.all import violations
 from schedulerd.core.language.commands import Command, GivePredicateResults, PredicateResult, RingAlarms
-from schedulerd.core.language.facts.fact import Fact, ResourceManagerChanged
+from schedulerd.core.language.facts.fact import Allocated, Fact, ResourceManagerChanged
 from schedulerd.core.language.lifecycles import ResourceManagerState
 from schedulerd.core.scheduler import Scheduler
 from schedulerd.core.state.model.allocation import Ask
+from schedulerd.core.state.model.gang import UNBEGUN
 from schedulerd.core.views import view
 from schedulerd.core.views.values import AskView, NodeView, PartitionView, ResourceManagerView
 from tests.sim.ask_invariants import AskInvariants
@@ -72,10 +74,11 @@ class Judge:
             problems.append(f"an alarm that was due at {deadline_ns} has not rung at {now_ns}")
         fresh = self._watch.only(changed)
         self._auditor.take(facts)
+        told = self._told(facts)
         problems += self._auditor.problems(fresh)
         shown, moved = {rm.rm_id: rm for rm in state}, {rm_id for rm_id, _ in changed}
         for memory in self.memories.values():
-            problems += memory.hear(command, facts)
+            problems += memory.hear(command, told)
             if memory.rm_id in moved or memory.rm_id not in shown:
                 problems += memory.disagreements(shown.get(memory.rm_id))
         problems += self._file_invariants.after(command, facts, state)
@@ -86,6 +89,10 @@ class Judge:
         problems += self._laws(now_ns, command, facts, fresh)
         self._seen.observe(command, facts, state)
         return problems
+
+    def _told(self, facts: Sequence[Fact]) -> Sequence[Fact]:
+        """What resource managers hear of them on their update streams."""
+        return facts
 
     def _laws(
         self, now_ns: int, command: Command, facts: Sequence[Fact], fresh: Sequence[ResourceManagerView]
@@ -174,3 +181,34 @@ class PredicateJudge(Judge):
 
     def _refused_asks(self) -> set[Ask]:
         return {ask for one in self._scheduler.cluster.partitions() for _, ask in one.refused_asks}
+
+
+class DeclaredJudge(PredicateJudge):
+    """Where gangs declare their task groups: no member is placed before its gang is complete."""
+
+    def _start(self) -> None:
+        """Nothing is choosy, and nobody is passed over but by rules of gangs."""
+
+    def _told(self, facts: Sequence[Fact]) -> Sequence[Fact]:
+        """Nothing of slots."""
+        told = (one for one in facts if not getattr(one, "slot", False))
+        return [replace(one, replaces="") if isinstance(one, Allocated) and one.replaces_slot else one for one in told]
+
+    def _laws(
+        self, now_ns: int, command: Command, facts: Sequence[Fact], fresh: Sequence[ResourceManagerView]
+    ) -> list[str]:
+        placed = {
+            (one.rm_id, one.partition, one.application_id)
+            for one in facts
+            if isinstance(one, Allocated) and one.task_group and not one.recovered and not one.slot
+        }
+        problems = []
+        for rm in fresh:
+            for partition in rm.partitions:
+                for one in partition.applications:
+                    self._seen[f"gang {one.gang_state}"] += bool(one.gang_state)
+                    if one.gang_state in UNBEGUN and (rm.rm_id, partition.name, one.application_id) in placed:
+                        problems.append(f"members of {one.application_id} are placed, and it is {one.gang_state}")
+        for calls in self._calls.values():
+            problems += calls.hear(now_ns, command, facts, self._seen)
+        return problems

@@ -124,6 +124,7 @@ class ResourceManagerMemory:
             for partition in partitions
             for node in partition.nodes
             for item in node.allocations
+            if not item.slot  # it is not told of these
         }
         unclaimed = {
             (partition.name, item.uuid)

@@ -20,9 +20,10 @@ from tests.sim.constrained_judging_world import (
 from tests.sim.constrained_world import ConstrainedWorld
 from tests.sim.contested_world import ContestedWorld
 from tests.sim.crowded_world import CrowdedWorld
+from tests.sim.declared_world import DeclaredGangWorld, JudgingDeclaredGangWorld
 from tests.sim.faults import Faults
 from tests.sim.gang_world import GangWorld
-from tests.sim.judge import Judge, PredicateJudge
+from tests.sim.judge import DeclaredJudge, Judge, PredicateJudge
 from tests.sim.judging_world import AnyJudgingWorld, JudgingContestedWorld, JudgingGangWorld, JudgingWorld
 from tests.sim.limited_gang_world import LimitedGangWorld
 from tests.sim.observations import Observations
@@ -52,7 +53,8 @@ EVERY_WORLD: tuple[type[World], ...] = (
     ConstrainedJudgingContestedWorld,
 )
 """Those that the seeds which are known to find mutants are about: another one here would make them other histories."""
-SOAKED_WORLDS: tuple[type[World], ...] = (*EVERY_WORLD, *SHIM_WORLDS, StoppingWorld, LimitedGangWorld)
+DECLARED_WORLDS: tuple[type[World], ...] = (DeclaredGangWorld, JudgingDeclaredGangWorld)
+SOAKED_WORLDS: tuple[type[World], ...] = (*EVERY_WORLD, *SHIM_WORLDS, StoppingWorld, LimitedGangWorld, *DECLARED_WORLDS)
 """Those of `python -m tests.sim`."""
 
 History = list[tuple[int, Command]]
@@ -118,6 +120,9 @@ def replay(history: History, judge: type[Judge] = Judge) -> Failure | None:
 
 
 def _judge_of(world: World, scheduler: Scheduler, observations: Observations, look_at_all_every: int) -> Judge:
+    if isinstance(world, DeclaredGangWorld):
+        calls = world.calls if isinstance(world, AnyJudgingWorld) else None
+        return DeclaredJudge(scheduler, world.memories, observations, look_at_all_every, calls)
     if isinstance(world, AnyJudgingWorld):
         return PredicateJudge(scheduler, world.memories, observations, look_at_all_every, world.calls)
     kind = PredicateJudge if isinstance(world, ConstrainedWorld) else Judge

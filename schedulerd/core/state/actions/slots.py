@@ -162,10 +162,11 @@ def requeue(context: StepContext, partition: Partition, application: Application
 
 
 def on_requeued(context: StepContext, application: Application) -> None:
-    """The gang has waited long enough."""
+    """The gang has waited long enough; its members may have been withdrawn meanwhile."""
     assert application.gang is not None
     application.gang.requeue_alarm = None
     review(context, context.partition_of(application), application)
+    application_states.on_fewer_asks(context, application)
 
 
 def on_member_there(context: StepContext, partition: Partition, member: Allocation) -> None:

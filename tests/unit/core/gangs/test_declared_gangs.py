@@ -318,6 +318,13 @@ def test_an_application_whose_gang_is_requeued_does_not_complete() -> None:
     assert held(talk.schedule()) == 2
 
 
+def test_an_application_whose_members_are_withdrawn_while_its_gang_is_requeued_ends() -> None:
+    talk, _ = a_gang_out_of_time("Requeue")
+    talk.step(UpdateAllocations(talk.rm_id, ask_releases=[AskRelease("gang")]))
+    facts = talk.sleep(60 * SECOND_NS)
+    assert states(facts, "gang") == [ApplicationState.COMPLETING]
+
+
 def test_sizes_are_packed_in_a_domain_as_anywhere() -> None:
     talk = racks(("a", 20), ("a", 10))
     talk.apps(declares({"name": "w", "min": 2, "topology": {"required": "rack"}}))

@@ -1,0 +1,39 @@
+"""A few seeds of the worlds in which gangs declare their task groups, every step judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulerd.core.language.lifecycles import GangState
+from schedulerd.core.state.pending import asks
+from tests.sim import judge
+from tests.sim.observations import Observations
+from tests.sim.simulation import DECLARED_WORLDS, simulate
+
+STEPS = 300
+
+
+@pytest.mark.slow
+def test_nothing_goes_wrong() -> None:
+    seen = Observations()
+    for seed in (1, 2, 3, 4, 5, 33):
+        _, failure = simulate(seed, STEPS, seen, DECLARED_WORLDS, is_faulty=True)
+        assert failure is None, (seed, failure.problems)
+    for state in ("forming", "gathering", "complete", "short"):
+        assert seen[f"gang {state}"], state
+
+
+def test_members_that_no_longer_wait_for_their_gang_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    admits = asks.admits_group
+    monkeypatch.setattr(asks, "admits_group", lambda *it: not it[2].placeholder or admits(*it))
+    _, failure = simulate(0, STEPS, Observations(), DECLARED_WORLDS)
+    assert failure is not None
+
+
+def test_the_judge_compares_members_that_are_placed_with_the_state_of_their_gang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(judge, "UNBEGUN", {GangState.COMPLETE})
+    _, failure = simulate(0, STEPS, Observations(), DECLARED_WORLDS)
+    assert failure is not None
+    assert "are placed, and it is complete" in failure.problems[0]
