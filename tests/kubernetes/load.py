@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -28,7 +29,7 @@ GANG_EVERY, MEMBERS = 15, 3
 """After so many single pods comes a gang of so many, with placeholder pods and without in turn."""
 GANG = "gang"
 GANG_PARAMETERS = "placeholderTimeoutInSeconds=5 gangSchedulingStyle=Soft"
-"""Members that are deleted while their gang waits are never made again."""
+"""Members that are deleted while their gang waits are not made again before the end."""
 PLACEHOLDER = "schedulerd.io/placeholder"
 TURN_SECONDS = 0.01
 WAITING_MAX = 100
@@ -51,7 +52,7 @@ class Load:
     ) -> None:
         self.fake = fake
         self.has_gangs = has_gangs
-        self.gangs = 0
+        self.gangs = self.remade = 0
         self.placeholders: set[str] = set()
         """Uids of placeholder pods that were made."""
         self.random = random
@@ -103,9 +104,11 @@ class Load:
             self.volumes.act()
             if len(waiting) != before:
                 before, since_s = len(waiting), loop.time()
-            elif loop.time() - since_s > 0.3 and self.running:
+            elif loop.time() - since_s > 0.3:
                 for name in self._without_placeholders(self.running)[:10]:
                     self.fake.kubelet.succeed(NAMESPACE, name)
+                if not self.running:
+                    self._remake_members()
                 since_s = loop.time()
             assert loop.time() < end_s, f"{len(waiting)} pods wait, like {waiting[:3]}; {len(self.running)} run"
             await asyncio.sleep(0.02)
@@ -130,6 +133,14 @@ class Load:
         problems = self.volumes.problems()
         assert not problems, "\n".join(problems[:20])
 
+    def _remake_members(self) -> None:
+        """As a controller does: members that were deleted before their gang ran come again."""
+        there = Counter(name.rpartition("-")[0] for name in self.waiting if name.startswith(GANG))
+        for application, count in there.items():
+            for _ in range(MEMBERS - count):
+                self.remade += 1
+                self._member(application, f"again{self.remade}")
+
     def _end_gangs(self) -> None:
         """No placeholder outlives its application."""
         for name, pod in list(self._pods.items()):
@@ -150,16 +161,19 @@ class Load:
 
     def make_gang(self) -> None:
         self.gangs += 1
-        application, requests = f"{GANG}{self.gangs}", {"cpu": "100m", "memory": "64Mi"}
+        for number in range(MEMBERS):
+            self._member(f"{GANG}{self.gangs}", str(number))
+
+    def _member(self, application: str, name: str) -> None:
+        requests = {"cpu": "100m", "memory": "64Mi"}
         group = {"name": "g", "minMember": MEMBERS, "minResource": requests}
         annotations = {
             "schedulerd.io/task-groups": json.dumps([group]),
             "schedulerd.io/task-group-name": "g",
-            "schedulerd.io/placeholders": ("always", "none")[self.gangs % 2],
+            "schedulerd.io/placeholders": ("always", "none")[int(application.removeprefix(GANG)) % 2],
             "schedulerd.io/schedulingPolicyParameters": GANG_PARAMETERS,
         }
-        for number in range(MEMBERS):
-            self._create(f"{application}-{number}", application, requests, {}, annotations)
+        self._create(f"{application}-{name}", application, requests, {}, annotations)
 
     def _create(
         self,

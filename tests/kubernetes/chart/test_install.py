@@ -206,7 +206,8 @@ async def test_gangs_and_preemption_with_the_rights_of_the_chart(real: RealServe
         for name in greedy:
             await world.pod(name, metadata={"labels": {"queue": "root.greedy", "applicationId": "greedy"}})
         await world.until_running(*greedy)
-        await world.pod("large", metadata=gang("large", members=3))
+        await world.pod("large", metadata=gang("large", members=3, kind="always"))
+        await world.pod("wide", metadata=gang("wide", members=3))
         async with asyncio.timeout(LIMIT_SECONDS):
             while not sum(count for _, count in await world.samples("daemon", OUTSTANDING)):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)

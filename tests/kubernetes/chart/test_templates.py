@@ -288,7 +288,7 @@ def test_kinds_that_the_server_lacks_are_left_out() -> None:
         ({"image": {"pullPolicy": "Sometimes"}}, "/image/pullPolicy"),
         ({"schedulerNames": []}, "/schedulerNames"),
         ({"schedulerNames": ["default-scheduler"]}, "podSchedulerName: default-scheduler is one of schedulerNames"),
-        ({"gangs": {"placeholders": "none"}}, "/gangs/placeholders"),
+        ({"gangs": {"placeholders": "some"}}, "/gangs/placeholders"),
         ({"gangs": {"podGroups": "maybe"}}, "/gangs/podGroups"),
         ({"daemon": {"extraArgs": ["retention-days"]}}, "/daemon/extraArgs/0"),
         ({"daemon": {"logLevel": "trace"}}, "/daemon/logLevel"),

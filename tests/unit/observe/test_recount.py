@@ -22,7 +22,7 @@ from tests.loops import each_seed
 from tests.unit.observe.recounted_world import RMS, World, allocated_placeholders, pending_asks, pending_placeholders
 from tests.unit.observe.scrape import Samples, all_samples
 
-SEEDS, STEPS, STEPS_PER_RECOUNT = 3, 600, 20
+SEEDS, STEPS, STEPS_PER_RECOUNT = 3, 700, 20
 Counts = Counter[tuple[str, ...]]
 Gauges = dict[str, Counts]
 
