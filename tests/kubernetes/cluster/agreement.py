@@ -15,7 +15,7 @@ from schedulerd.kubernetes.objects.pod import PodCondition
 from schedulerd.kubernetes.reasons.sentences import SKIPPED, UNSCHEDULABLE
 from schedulerd.kubernetes.reasons.waiting import State
 from schedulerd.observe.explain_sentences import rule_clause
-from schedulerd.sentences.gangs import NOT_COMPLETE
+from schedulerd.sentences.gangs import FULL, NOT_COMPLETE, forming, have_room, of_it, requeued
 from schedulerd.sentences.preemption import kept
 from schedulerd.sentences.quotas import NOT_NODES
 from schedulerd.sentences.turns import ONLY_BEFORE
@@ -144,7 +144,7 @@ def _difference(world: CoreWorld, pod: OwnPod, condition: PodCondition, found: A
                 return f"but the rules that block are {sentences}"
             case GangCause(own=False, application_id=name) if name not in message:
                 return f"but it waits for the gang of {name}"
-            case GangCause(own=True) if condition.reason == SKIPPED and sentence(NOT_COMPLETE) != message:
+            case GangCause(own=True) if condition.reason == SKIPPED and sentence(_of_gang(one.cause)) != message:
                 return "but it waits for its gang"
             case StartOrderCause(application_id=name) if not (name in message and "has to start first" in message):
                 return f"but {name} has to start first"
@@ -155,6 +155,19 @@ def _difference(world: CoreWorld, pod: OwnPod, condition: PodCondition, found: A
     if "in queue" in message and "ahead" not in message and kinds != {"ready"}:
         return f"but it is {kinds}"
     return None
+
+
+def _of_gang(cause: GangCause) -> str:
+    match cause.gang_state:
+        case "forming" if cause.is_requeued:
+            return of_it(requeued(""))
+        case "forming":
+            return of_it(forming(cause.asked, cause.wanted))
+        case "gathering":
+            return of_it(have_room(cause.placed, cause.wanted))
+        case "complete":
+            return FULL
+    return NOT_COMPLETE
 
 
 def play(world: CoreWorld, turns: int = 400) -> tuple[int, list[str]]:
