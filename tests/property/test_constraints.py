@@ -54,7 +54,7 @@ def check_constraints(plan: list[Move], node_order: NodeOrder) -> Counter[str]:
 def test_a_constraint_holds_where_an_ask_is_placed_and_nowhere_where_it_waits(way: str, rules_min: int) -> None:
     seen: Counter[str] = Counter()
 
-    @settings(max_examples=examples(100))
+    @settings(max_examples=examples(300))
     @given(plans, st.sampled_from(list(NodeOrder)))
     def check(plan: list[Move], node_order: NodeOrder) -> None:
         found = check_constraints(plan, node_order)
@@ -67,4 +67,4 @@ def test_a_constraint_holds_where_an_ask_is_placed_and_nowhere_where_it_waits(wa
         patch.setattr(constraints, "RULES_MIN", rules_min)
         check()
     for what in ("placed with a constraint", "waits with a constraint", "wish fulfilled", "wish not fulfilled"):
-        assert seen[what] > examples(100) // 10, f"{what}: {seen[what]}"
+        assert seen[what] > 10, f"{what}: {seen[what]}"

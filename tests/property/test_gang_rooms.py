@@ -97,17 +97,16 @@ def test_a_task_group_of_one_size_is_placed_if_there_is_room(seed: int) -> None:
 
 @each_seed(range(3), few=1, nightly=range(3, 20))
 def test_gangs_of_several_sizes_and_groups_are_seldom_missed(seed: int) -> None:
-    """What is placed is possible; of what is possible 95 % are placed over many seeds, on clusters that are nearly
-    full."""
+    """What is placed is possible; of what is possible nine of ten are placed, on clusters that are nearly full."""
     random = Random(seed)
     was_and_could = [
         check(random, groups=some_groups(random, sizes=(1, 2, 3)), whole=random.choice(("", "", "block")))
-        for _ in range(150)
+        for _ in range(450)
     ]
     assert all(could for was, could in was_and_could if was), "placed without room"
     possible = [was for was, could in was_and_could if could]
     assert len(possible) > 10
-    assert sum(possible) >= 0.85 * len(possible)
+    assert sum(possible) >= 0.9 * len(possible)
 
 
 @each_seed(range(3), few=1, nightly=range(3, 30))
