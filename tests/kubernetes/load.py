@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections import Counter
 from collections.abc import Callable
 from random import Random
 from typing import Any
@@ -52,7 +51,7 @@ class Load:
     ) -> None:
         self.fake = fake
         self.has_gangs = has_gangs
-        self.gangs = self.remade = 0
+        self.gangs = 0
         self.placeholders: set[str] = set()
         """Uids of placeholder pods that were made."""
         self.random = random
@@ -107,8 +106,6 @@ class Load:
             elif loop.time() - since_s > 0.3:
                 for name in self._without_placeholders(self.running)[:10]:
                     self.fake.kubelet.succeed(NAMESPACE, name)
-                if not self.running:
-                    self._remake_members()
                 since_s = loop.time()
             assert loop.time() < end_s, f"{len(waiting)} pods wait, like {waiting[:3]}; {len(self.running)} run"
             await asyncio.sleep(0.02)
@@ -132,14 +129,6 @@ class Load:
         assert not twice, f"bound twice: {twice}"
         problems = self.volumes.problems()
         assert not problems, "\n".join(problems[:20])
-
-    def _remake_members(self) -> None:
-        """As a controller does: members that were deleted before their gang ran come again."""
-        there = Counter(name.rpartition("-")[0] for name in self.waiting if name.startswith(GANG))
-        for application, count in there.items():
-            for _ in range(MEMBERS - count):
-                self.remade += 1
-                self._member(application, f"again{self.remade}")
 
     def _end_gangs(self) -> None:
         """No placeholder outlives its application."""

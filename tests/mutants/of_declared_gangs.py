@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.preemption.handlers import gang_preemption
 from schedulerd.core.preemption.rules import whole_gang
 from schedulerd.core.state.actions import gang_time
@@ -11,14 +12,16 @@ from schedulerd.core.state.model import application
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.gang import Gang
 from schedulerd.core.state.nodes import own_room
-from schedulerd.core.state.pending import gang_order
-from tests.mutants.changes import By, Replaced, getter, gives, nothing
-from tests.mutants.finders import TestsOf, UnitTested
+from schedulerd.core.state.pending import asks, gang_order
+from tests.mutants.changes import By, Replaced, getter, gives, left_out, nothing
+from tests.mutants.finders import Simulated, TestsOf, UnitTested
 from tests.mutants.mutant import Mutant
 from tests.mutants.rules import Rule
+from tests.sim.simulation import DECLARED_WORLDS
 from tests.unit.core.gangs import (
     test_changing_gangs,
     test_declared_deadlock,
+    test_forming_again,
     test_gang_preemption,
     test_growing_gangs,
     test_short_gangs,
@@ -46,6 +49,21 @@ MUTANTS = (
         Rule.DECLARED_GANGS,
         Replaced(gang_time._watch_short, nothing),
         (TestsOf(test_short_gangs),),
+    ),
+    Mutant(
+        "a gang that lost members waits for others without a time",
+        Rule.DECLARED_GANGS,
+        Replaced(gang_time.begin_without_members, lambda _, context, application: gang_time.end(context, application)),
+        (
+            TestsOf(test_forming_again),
+            Simulated(DECLARED_WORLDS, "waits for members without a time").from_seed(31),
+        ),
+    ),
+    Mutant(
+        "members of a gang that is given up while it forms wait all the same",
+        Rule.DECLARED_GANGS,
+        left_out(gangs.on_timeout, asks.update_groups),
+        (TestsOf(test_forming_again),),
     ),
     Mutant(
         "declared gangs go on by age alone",

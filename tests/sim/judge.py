@@ -13,12 +13,14 @@ from dataclasses import replace
 from schedulerd.core.invariants.all import violations
 from schedulerd.core.language.commands import Command, GivePredicateResults, PredicateResult, RingAlarms
 from schedulerd.core.language.facts.fact import Allocated, Fact, ResourceManagerChanged
-from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.facts.gangs import GangStateChanged
+from schedulerd.core.language.lifecycles import GangState, GangTrigger, ResourceManagerState
 from schedulerd.core.scheduler import Scheduler
+from schedulerd.core.state.actions.gang_time import REQUEUE_STYLE
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.gang import UNBEGUN
 from schedulerd.core.views import view
-from schedulerd.core.views.values import AskView, NodeView, PartitionView, ResourceManagerView
+from schedulerd.core.views.values import ApplicationView, AskView, NodeView, PartitionView, ResourceManagerView
 from tests.sim.ask_invariants import AskInvariants
 from tests.sim.auditor import Auditor
 from tests.sim.constraint_invariants import ConstraintInvariants
@@ -26,7 +28,7 @@ from tests.sim.file_invariants import FileInvariants
 from tests.sim.gang_invariants import GangInvariants
 from tests.sim.judging_world import Calls
 from tests.sim.observations import Observations
-from tests.sim.oracle import misplaced, overlooked
+from tests.sim.oracle import PLACEABLE_STATES, misplaced, overlooked
 from tests.sim.refusals import Refusals
 from tests.sim.rm_memory import ResourceManagerMemory
 from tests.sim.room_invariants import RoomInvariants
@@ -188,6 +190,8 @@ class DeclaredJudge(PredicateJudge):
 
     def _start(self) -> None:
         """Nothing is choosy, and nobody is passed over but by rules of gangs."""
+        self._lost_members: set[tuple[str, str, str]] = set()
+        """Gangs that had all the members that they need, and lack some of them since."""
 
     def _told(self, facts: Sequence[Fact]) -> Sequence[Fact]:
         """Nothing of slots."""
@@ -202,13 +206,36 @@ class DeclaredJudge(PredicateJudge):
             for one in facts
             if isinstance(one, Allocated) and one.task_group and not one.recovered and not one.slot
         }
-        problems = []
+        self._hear_states(facts)
+        problems: list[str] = []
         for rm in fresh:
             for partition in rm.partitions:
                 for one in partition.applications:
                     self._seen[f"gang {one.gang_state}"] += bool(one.gang_state)
+                    problems += self._timeless(now_ns, command, (rm.rm_id, partition.name), one)
                     if one.gang_state in UNBEGUN and (rm.rm_id, partition.name, one.application_id) in placed:
                         problems.append(f"members of {one.application_id} are placed, and it is {one.gang_state}")
         for calls in self._calls.values():
             problems += calls.hear(now_ns, command, facts, self._seen)
         return problems
+
+    def _hear_states(self, facts: Sequence[Fact]) -> None:
+        for one in facts:
+            if isinstance(one, GangStateChanged):
+                name = (one.rm_id, one.partition, one.application_id)
+                if one.old_state is GangState.GATHERING and one.cause == GangTrigger.UNFORM.value:
+                    self._lost_members.add(name)
+                else:
+                    self._lost_members.discard(name)
+
+    def _timeless(self, now_ns: int, command: Command, where: tuple[str, str], item: ApplicationView) -> Iterator[str]:
+        """A gang that waits for members again has a time that is not over, and one that never had all of them none."""
+        if item.gang_state != GangState.FORMING or item.state not in PLACEABLE_STATES:
+            return
+        has_time = item.gang_deadline_ns is not None
+        waits = (*where, item.application_id) in self._lost_members and item.gang_style.lower() != REQUEUE_STYLE
+        self._seen["gang that waits for members again"] += waits
+        if has_time is not waits:
+            yield f"{item.application_id} waits for members with{'' if has_time else 'out'} a time"
+        if isinstance(command, RingAlarms) and (item.gang_deadline_ns or now_ns + 1) <= now_ns:
+            yield f"the time of {item.application_id} should be over by now"

@@ -6,7 +6,7 @@ from collections import Counter
 from itertools import islice
 
 from schedulerd.amounts import amounts, part_of
-from schedulerd.core.language.lifecycles import ResourceManagerState
+from schedulerd.core.language.lifecycles import GangState, ResourceManagerState
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import DeclaredGroup
 from schedulerd.core.state.model.application import Application
@@ -14,7 +14,9 @@ from schedulerd.core.state.model.gang import Gang, TaskGroup
 from schedulerd.core.state.nodes.own_room import domain_fits
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.views.explanation import Explanation
+from schedulerd.core.views.gang_progress import gang_progress
 from schedulerd.core.views.state_query import StateQuery
+from schedulerd.sentences.gangs import forming
 
 GANG_TIMEOUT = "ResourceReservationTimeout"
 """Prefix of the sentence, by which an RM can recognize this reason."""
@@ -34,9 +36,12 @@ def timed_out(partition: Partition, application: Application, after_ns: int) -> 
     """
     gang = application.gang
     assert gang is not None
+    after = f"{GANG_TIMEOUT}: after {after_ns / SECOND_NS:g} s"
+    if gang.state is GangState.FORMING:
+        progress = gang_progress(application)
+        return f"{after} {forming(progress.asked, progress.wanted, progress.task_group, progress.lacks)}"
     held = Counter(one.spec.task_group for one in application.allocations.values() if one.placeholder)
     lacking = [group for group in gang.task_groups.values() if held[group.name] < _wanted(gang, group)]
-    after = f"{GANG_TIMEOUT}: after {after_ns / SECOND_NS:g} s"
     if not lacking:
         return f"{after} {_not_asked_for(application, gang)}"
     said = "; ".join(

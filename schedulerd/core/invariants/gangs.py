@@ -32,7 +32,9 @@ def gangs(partition: Partition) -> Iterator[str]:
         elif app.placeholders or any(ask.placeholder and ask.pending for ask in app.asks.values()):
             yield f"{name} has placeholders and no gang"
     for one in (*partition.applications.values(), *partition.terminated.values()):
-        if not isinstance(one, RejectedApplication) and one.gang_alarm is not None and not one.placeholders:
+        if isinstance(one, RejectedApplication) or one.gang_alarm is None or one.placeholders:
+            continue
+        if not gang_time.goes_on_without_room(one):
             yield f"application {one.application_id} has a placeholder timeout, but no placeholder"
     declared = {app for app in partition.applications.values() if app.declares_gang}
     if set(partition.declared_gangs) != declared:

@@ -176,7 +176,7 @@ _G = GangState
 _E = GangTrigger
 
 GANG: Mapping[GangState, Mapping[GangTrigger, GangState]] = {
-    _G.FORMING: {_E.FORM: _G.GATHERING, _E.RECOVER: _G.COMPLETE},
+    _G.FORMING: {_E.FORM: _G.GATHERING, _E.RECOVER: _G.COMPLETE, _E.GIVE_UP: _G.GIVEN_UP},
     _G.GATHERING: {
         _E.UNFORM: _G.FORMING,
         _E.REQUEUE: _G.FORMING,

@@ -12,13 +12,11 @@ from schedulerd.core.language.specs import MILLISECOND_NS, SECOND_NS, OnBelowMin
 from schedulerd.core.state.actions import application_states, gang_states, gang_time, releases, slots
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
-from schedulerd.core.state.model.gang import Gang
+from schedulerd.core.state.model.gang import UNBEGUN, Gang
 from schedulerd.core.state.partition import Partition
-from schedulerd.core.state.pending.asks import set_priority_gang
+from schedulerd.core.state.pending.asks import set_priority_gang, update_groups
 from schedulerd.core.state.step_context import StepContext
 
-HARD_STYLE = "hard"
-REQUEUE_STYLE = "requeue"
 DEADLOCK_CHECK_SPACING_NS = 10 * MILLISECOND_NS
 """Minimum time between the deadlock checks of two gangs whose alarms ring together, so that one step does not check all
 of them."""
@@ -73,17 +71,17 @@ def on_timeout(context: StepContext, application: Application) -> None:
     """The gang timed out.
 
     An application that waited for its gang fails (`Hard`), resumes without it (`Soft`), or, if it declares its task
-    groups, waits and tries again (`Requeue`); also one that was Starting or
+    groups and gathers, waits and tries again (`Requeue`); also one that was Starting or
     Running because its gang was complete once, and lost placeholders before anything real was allocated. An application
-    that has run only loses its unused placeholders, unless its gang declares its task groups and gathers: then members
-    that run were bound by somebody else.
+    that has run only loses its unused placeholders, unless its gang declares its task groups and is not complete: then
+    members that run were bound by somebody else.
 
     The RM is told of each placeholder's ask that it has timed out, also of one that was allocated: so it does not take
     the release of one for an ordinary loss, after which it would ask again. No room is freed before the RM confirms.
     """
     partition, gang = context.partition_of(application), application.gang
     assert gang is not None
-    has_begun = application.has_run if gang.state is None else gang.state is not GangState.GATHERING
+    has_begun = application.has_run if gang.state is None else gang.state not in UNBEGUN
     gave_up = application.state in SCHEDULABLE_STATES and not has_begun
     had_ns = gang_time.timeout_ns(context.cluster.timeouts, application)
     why = (
@@ -91,13 +89,13 @@ def on_timeout(context: StepContext, application: Application) -> None:
     )  # before the withdrawal, which removes the reasons
     gang_time.end(context, application)
     releases.cancel_yield(application.allocations.values())
-    style = application.spec.gang_style.strip().lower()
-    if gave_up and style == REQUEUE_STYLE and gang.state is GangState.GATHERING:
+    style = gang_time.style(application)
+    if gave_up and style == gang_time.REQUEUE_STYLE and gang.state is GangState.GATHERING:
         context.emit(_timed_out(partition, application, gang))
         slots.requeue(context, partition, application)
         return
     if gave_up:
-        trigger = ApplicationTrigger.FAIL if style == HARD_STYLE else ApplicationTrigger.RESUME
+        trigger = ApplicationTrigger.FAIL if style == gang_time.HARD_STYLE else ApplicationTrigger.RESUME
         application_states.fire(context, application, trigger, why)
     message = f"placeholders of application {application.application_id} timed out"
     for ask in sorted(application.asks.values(), key=lambda ask: ask.serial):
@@ -107,10 +105,13 @@ def on_timeout(context: StepContext, application: Application) -> None:
             )
             commit.forget_if_done(application, ask)
     for allocation in application.allocations.values():
-        if allocation.placeholder or (gave_up and style == HARD_STYLE):  # members that somebody else has bound too
+        if allocation.placeholder or (
+            gave_up and style == gang_time.HARD_STYLE
+        ):  # members that somebody else has bound too
             releases.request_release(context, partition, allocation, ReleaseCause.TIMED_OUT, message)
-    if gang.state is GangState.GATHERING:
+    if gang.state in UNBEGUN:
         gang_states.enter(context, application, GangTrigger.GIVE_UP)
+        update_groups(partition, application, placeholders=False)  # they were not admitted while it was forming
     gang.completion_untold = False
     context.emit(_timed_out(partition, application, gang))
     if application.state is ApplicationState.FAILING:

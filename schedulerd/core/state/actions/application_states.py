@@ -175,7 +175,8 @@ def on_fewer_asks(context: StepContext, application: Application) -> None:
 def on_less(context: StepContext, application: Application) -> None:
     """Asks or allocations are gone: if none are left, the application moves on towards its end."""
     if not application.placeholders:
-        gang_time.end(context, application)
+        if not gang_time.goes_on_without_room(application):
+            gang_time.end(context, application)
         if application.state is ApplicationState.RESUMING:
             fire(context, application, ApplicationTrigger.RUN)
             if len(application.allocations) > application.placeholders:

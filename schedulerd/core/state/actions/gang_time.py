@@ -1,4 +1,5 @@
 """The time of a gang: from its first allocated placeholder until it is complete or times out (SEMANTICS G5, I8).
+A gang that declares its task groups, and loses members before it was complete, has its time while it waits for others.
 
 During this time the gang's missing amounts are promised to it, and alarms check whether it is in a gang deadlock. A
 complete gang has no deadline; its idle placeholders are released after a while.
@@ -25,6 +26,9 @@ from schedulerd.core.state.pending.asks import set_priority_gang
 from schedulerd.core.state.pending.gang_order import is_ahead
 from schedulerd.core.state.step_context import StepContext
 
+HARD_STYLE = "hard"
+REQUEUE_STYLE = "requeue"
+
 AT_ONCE_NS = MILLISECOND_NS
 """After this time a gang deadlock is resolved that is certain."""
 
@@ -41,6 +45,24 @@ def begin(context: StepContext, application: Application) -> None:
     watch(context, application)
     if application.gang is not None and application.gang.declared:
         _resolve_at_once(context, context.partition_of(application))
+
+
+def begin_without_members(context: StepContext, application: Application) -> None:
+    """Members that the gang needs are withdrawn, and it gives back all that it holds: its time goes on, or begins, and
+    ends when enough of them are asked for. A gang that is requeued anyway waits for them as long as it takes."""
+    known = application.gang_alarm
+    deadline_ns = context.now_ns + timeout_ns(context.cluster.timeouts, application)
+    if known is not None:
+        deadline_ns = known.deadline_ns
+    end(context, application)
+    if application.state in _TIMED_STATES and style(application) != REQUEUE_STYLE:
+        application.gang_alarm = context.cluster.alarms.set(deadline_ns, PlaceholderTimeout(application))
+
+
+def goes_on_without_room(application: Application) -> bool:
+    """Whether the time of the gang, if it has any, does not end with the room that it holds."""
+    gang = application.gang
+    return gang is not None and gang.state is GangState.FORMING and application.state in _TIMED_STATES
 
 
 def _resolve_at_once(context: StepContext, partition: Partition) -> None:
@@ -234,6 +256,11 @@ def has_whole_gang(application: Application) -> bool:
     ask = application.gang_total
     held = application.placeholder_allocated.plus(application.allocated)
     return not ask.is_zero() and held.lacks(ask.items()) is None
+
+
+def style(application: Application) -> str:
+    """What happens at the end of the gang's time: `HARD_STYLE`, `REQUEUE_STYLE`, or anything else for Soft."""
+    return application.spec.gang_style.strip().lower()
 
 
 def timeout_ns(timeouts: Timeouts, application: Application) -> int:

@@ -101,32 +101,42 @@ def review(context: StepContext, partition: Partition, application: Application)
     if gang.state is GangState.FORMING:
         if not is_formed:
             return
+        gang_time.end(context, application)  # it begins again with the first slot that is held
         gang_states.enter(context, application, GangTrigger.FORM)
     elif not is_formed:
-        gang_states.enter(context, application, GangTrigger.UNFORM)
-        gang_domains.unbind(partition, application)
-    wanted = _wanted(partition, application) if is_formed else []
+        _unform(context, partition, application)
+        return
+    wanted = _wanted(partition, application)
     keys = {slot.allocation_key for slot in wanted}
     for ask in [one for one in application.asks.values() if one.spec.slot and one.key not in keys]:
         _end(context, partition, application, ask)
-    if is_formed:
-        total = gang.held.minus(application.placeholder_allocated)  # members that are there
-        for slot in wanted:
-            total.add(slot.resources.items(), slot.max_allocations)
-        application.gang_total = total
-        if not any(one.spec.slot and one.allocations for one in application.asks.values()):
-            slot_room.void_checks(context, application)
-            gang.all_or_none = tuple((partition.request_class_of(slot), slot.max_allocations) for slot in wanted)
-            gang.found_room = 0
-            update_pending_classes(partition, application)
-            partition.touch(application.queue)
+    total = gang.held.minus(application.placeholder_allocated)  # members that are there
+    for slot in wanted:
+        total.add(slot.resources.items(), slot.max_allocations)
+    application.gang_total = total
+    if not any(one.spec.slot and one.allocations for one in application.asks.values()):
+        slot_room.void_checks(context, application)
+        gang.all_or_none = tuple((partition.request_class_of(slot), slot.max_allocations) for slot in wanted)
+        gang.found_room = 0
+        update_pending_classes(partition, application)
+        partition.touch(application.queue)
     for slot in wanted:
         _ask(context, partition, application, slot)
-    if is_formed and not wanted:
+    if not wanted:
         update_groups(partition, application, placeholders=False)  # they were not admitted while the gang was forming
     if application.gang_alarm is not None:  # what was promised was for the slots of before
         commit.end_promise(partition, application)
         commit.promise(partition, application)
+
+
+def _unform(context: StepContext, partition: Partition, application: Application) -> None:
+    """Fewer members are asked for than the gang needs: it holds nothing until there are enough."""
+    gang_states.enter(context, application, GangTrigger.UNFORM)
+    gang_time.begin_without_members(context, application)
+    gang_domains.unbind(partition, application)
+    for ask in [one for one in application.asks.values() if one.spec.slot]:
+        _end(context, partition, application, ask)
+    application_states.on_fewer_asks(context, application)
 
 
 def ask_each(context: StepContext, partition: Partition, application: Application) -> None:
@@ -194,6 +204,7 @@ def drop_declaration(context: StepContext, partition: Partition, application: Ap
     gang = application.gang
     if gang is not None and gang.declared:
         gang_states.forget(context, application, "its resource manager asks for placeholders")
+        gang_time.end(context, application)
         gang.declared, gang.state, gang.all_or_none = {}, None, ()
         gang.domains.clear()
         application.gang_total = application.spec.placeholder_ask

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from schedulerd.core.language.commands import ConnectCallbacks
+from schedulerd.core.language.commands import AskRelease, ConnectCallbacks, UpdateAllocations
 from schedulerd.core.language.facts.fact import Allocated, Fact
 from schedulerd.core.language.facts.scheduling_states import (
     PendingReasonChanged,
@@ -64,6 +64,18 @@ def test_members_of_a_gang_that_is_forming_are_told_how_many_are_asked_for() -> 
     assert brief(told) == dict.fromkeys("ab", (P.AWAITING_GANG, S.SKIPPED, "forming", 0, 4, 2))
     assert told[0].task_group == "w"
     assert story(talk, "a", "gang")[0] == "Gang: 2 of 4 members are asked for; task group w needs 1 more."
+
+
+def test_a_gang_that_lost_members_says_when_it_is_given_up() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 25}))
+    talk.apps(declares({"name": "w", "min": 3}, execution_timeout_ms=120_000))
+    talk.asks(*map(member, "abc"))
+    talk.schedule()
+    talk.step(UpdateAllocations(RM, ask_releases=[AskRelease("gang", allocation_key="c")]))
+    talk.sleep(60 * SECOND_NS)
+    assert story(talk, "a", "gang")[0] == (
+        "Gang: 2 of 3 members are asked for; task group w needs 1 more. Given up in 60 s."
+    )
 
 
 def test_all_members_are_told_that_nodes_lack_room_for_the_gang() -> None:
