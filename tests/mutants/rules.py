@@ -36,6 +36,8 @@ class Rule(Enum):
     GANG_TIME = "a gang that is not complete in time ends as its style says"
     GANG_DEADLOCK = "in a gang deadlock later gangs give way to the first, and are asked for again"
     DECLARED_GANGS = "a gang that declares its task groups has the slots that it needs, and is told when it is short"
+    TOPOLOGY = "a gang is in the domains that it requires, and in few that it prefers, with all its members"
+    PLANS = "a plan holds as a whole, or nothing of it happens"
     WHOLE_GANGS = "a gang preempts as a whole, and is preempted as a whole if it says so"
     GANG_COUNTS = "a gang counts what became of its placeholders"
     # Preemption

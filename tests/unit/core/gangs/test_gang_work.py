@@ -114,6 +114,13 @@ def test_a_plan_of_many_members_is_carried_out_in_the_next_step() -> None:
         assert told(planned().cycle()) == ["a", "b", "c"]
 
 
+def test_a_gang_of_300_is_planned_in_one_step_and_allocated_in_the_next() -> None:
+    talk = a_conversation(a_node("n", {"memory": 3_000}))
+    talk.apps(declares({"name": "w", "min": 300}))
+    talk.asks(member("m", count=300))
+    assert [len(told(talk.cycle(1_000))) for _ in range(2)] == [0, 300]
+
+
 def test_a_plan_that_does_not_hold_any_longer_is_made_anew() -> None:
     with patch.object(slot_room, "PLANNED_AND_MADE_MAX", 2):
         talk = planned()

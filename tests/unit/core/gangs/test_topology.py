@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schedulerd.core.language.commands import NodeAction
+from schedulerd.core.language.commands import Expression, NodeAction, Operator, PlacementConstraint
 from schedulerd.core.language.facts.fact import Allocated, ApplicationRejected
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import TOPOLOGY_PREFERRED_TAG, TOPOLOGY_REQUIRED_TAG
@@ -241,6 +241,22 @@ def test_members_of_several_sizes_are_packed_in_one_domain() -> None:
     facts = talk.schedule()
     assert [one.allocation_key for one in of(Allocated, facts)] == ["x", "y", "z"]
     assert where(talk) == ["b1-r1"] * 3, "in rack b2-r1 each size alone has room"
+
+
+def test_where_the_node_order_leaves_no_room_for_the_last_size_a_domain_is_packed_tightly() -> None:
+    talk = blocks(("b1-r1", 50), ("b1-r1", 25))
+    talk.apps(declares({"name": "w", "min": 4, "topology": {"required": "rack"}}))
+    talk.asks(*[member(key, size) for key, size in zip("wxyz", (25, 20, 20, 10), strict=True)])
+    assert told(talk.schedule()) == ["w", "x", "y", "z"], "in order, w is on the larger node, and z has no room"
+
+
+def test_nodes_that_members_may_not_use_are_no_room_of_their_domain() -> None:
+    talk = blocks(("b1-r1", 20), ("b2-r1", 20), ("b1-r2", 10), ("b1-r2", 10))
+    selector = PlacementConstraint((Expression("power", Operator.IN, ("2",)),))
+    talk.apps(declares({"name": "w", "min": 2, "topology": {"required": "rack"}}))
+    talk.asks(*[member(key, constraint=selector) for key in "ab"])
+    assert told(talk.schedule()) == ["a", "b"]
+    assert where(talk) == ["b1-r2", "b1-r2"]
 
 
 def test_a_gang_that_is_formed_again_looks_in_all_domains() -> None:
