@@ -25,6 +25,7 @@ class Autoscaler:
     """Names of the nodes that it has added and not removed."""
     grown: int = 0
     """How many it has added so far."""
+    looks_that_added: int = 0
 
     def look(self, pods: Iterable[Pod], nodes: Mapping[str, Amounts]) -> tuple[list[str], list[str]]:
         """Names of nodes to add, and of nodes to remove."""
@@ -48,6 +49,7 @@ class Autoscaler:
         gone = [] if new else [name for name in self.added if name in nodes and name not in used]
         gone = [name for name in gone if free[name] == dict(nodes[name])]
         self.added = [name for name in self.added if name not in gone] + new
+        self.looks_that_added += bool(new)
         return new, gone
 
 

@@ -50,19 +50,19 @@ def settling(
     scheduler: Scheduler, memories: Mapping[str, ResourceManagerMemory], now_ns: int
 ) -> Iterator[tuple[int, Command]]:
     """Commands with their time, in which what is under way comes to its end and nothing new is begun."""
-    for memory in _known(memories):
+    for memory in known_of(memories):
         if memory.state is ResourceManagerState.STOPPED:
             yield now_ns, RegisterResourceManager(memory.rm_id, memory.partitions)
         if memory.state is not ResourceManagerState.RUNNING:
             yield now_ns, ConnectResourceManager(memory.rm_id)
     end_ns, last_ns = now_ns + SETTLING_NS, now_ns + SETTLING_MAX_NS
     while True:
-        for memory in _known(memories):
+        for memory in known_of(memories):
             if memory.to_confirm:
                 end_ns = min(now_ns + SETTLING_NS, last_ns)
-            yield now_ns, UpdateAllocations(memory.rm_id, releases=_confirmed(memory))
-            yield from _cycles(scheduler, now_ns)
-        if any(memory.to_confirm for memory in _known(memories)):
+            yield now_ns, UpdateAllocations(memory.rm_id, releases=confirmed(memory))
+            yield from cycles(scheduler, now_ns)
+        if any(memory.to_confirm for memory in known_of(memories)):
             continue
         deadline_ns = scheduler.next_deadline_ns()
         if deadline_ns is None or deadline_ns > end_ns:
@@ -75,7 +75,7 @@ def calm(
     scheduler: Scheduler, memories: Mapping[str, ResourceManagerMemory], now_ns: int
 ) -> Iterator[tuple[int, Command]]:
     """Commands with their time, until no application is left or far too much time has gone by."""
-    known = _known(memories)
+    known = known_of(memories)
     for memory in known:
         partitions = scheduler.cluster.resource_managers[memory.rm_id].partitions
         room = [NodeUpdate("room", NodeAction.CREATE, name, ROOM) for name in partitions]
@@ -84,7 +84,7 @@ def calm(
         for memory in known:
             for command in _behave(scheduler, memory, takes_back=round_ >= BUSY_ROUNDS):
                 yield now_ns, command
-                yield from _cycles(scheduler, now_ns)
+                yield from cycles(scheduler, now_ns)
         if _is_over(scheduler):
             return
         deadline_ns = scheduler.next_deadline_ns()
@@ -98,7 +98,7 @@ def _is_over(scheduler: Scheduler) -> bool:
     return is_empty and {type(alarm.event) for alarm in scheduler.cluster.alarms.live()} <= ALARMS_LEFT
 
 
-def _cycles(scheduler: Scheduler, now_ns: int) -> Iterator[tuple[int, Command]]:
+def cycles(scheduler: Scheduler, now_ns: int) -> Iterator[tuple[int, Command]]:
     """As long as one is wanted; too many of them are a failure that shows at the end."""
     for _ in range(CYCLES_MAX):
         if not scheduler.wants_cycle():
@@ -106,11 +106,11 @@ def _cycles(scheduler: Scheduler, now_ns: int) -> Iterator[tuple[int, Command]]:
         yield now_ns, RunCycle(50)
 
 
-def _known(memories: Mapping[str, ResourceManagerMemory]) -> list[ResourceManagerMemory]:
+def known_of(memories: Mapping[str, ResourceManagerMemory]) -> list[ResourceManagerMemory]:
     return [memory for memory in memories.values() if memory.state is not None]
 
 
-def _confirmed(memory: ResourceManagerMemory) -> list[AllocationRelease]:
+def confirmed(memory: ResourceManagerMemory) -> list[AllocationRelease]:
     return [
         AllocationRelease(one.application_id, one.partition, one.uuid, one.allocation_key, one.termination)
         for one in memory.to_confirm.values()
@@ -124,7 +124,7 @@ def _behave(scheduler: Scheduler, memory: ResourceManagerMemory, *, takes_back: 
         if not one.placeholder and place not in memory.to_confirm
     ]
     finished += [AllocationRelease(one.application_id, one.partition, one.uuid) for one in memory.unclaimed.values()]
-    yield UpdateAllocations(memory.rm_id, releases=_confirmed(memory) + finished)
+    yield UpdateAllocations(memory.rm_id, releases=confirmed(memory) + finished)
     asks, ask_releases = [], []
     for name, partition in scheduler.cluster.resource_managers[memory.rm_id].partitions.items():
         for application in partition.applications.values():

@@ -23,9 +23,11 @@ from schedulerd.core.views import view
 from schedulerd.core.views.values import ApplicationView, AskView, NodeView, PartitionView, ResourceManagerView
 from tests.sim.ask_invariants import AskInvariants
 from tests.sim.auditor import Auditor
+from tests.sim.autoscaler import Autoscaler
 from tests.sim.constraint_invariants import ConstraintInvariants
 from tests.sim.file_invariants import FileInvariants
 from tests.sim.gang_invariants import GangInvariants
+from tests.sim.growth import growing, unserved
 from tests.sim.judging_world import Calls
 from tests.sim.observations import Observations
 from tests.sim.oracle import PLACEABLE_STATES, misplaced, overlooked
@@ -116,6 +118,14 @@ class Judge:
     def denied(self) -> list[str]:
         """Who has a right to room, and would get it if others ended, when everything has settled."""
         return self._room_invariants.denied(view.resource_managers(self._scheduler.cluster))
+
+    def growing(self, now_ns: int) -> Iterator[tuple[int, Command]]:
+        """Commands with their time, in which the cluster grows for what lacks room, if somebody lets it."""
+        return iter(())
+
+    def unserved(self) -> list[str]:
+        """Who lacks room after that all the same."""
+        return []
 
     def answers(self) -> Iterator[Command]:
         """What resource managers say at once to what they are asked, when everything is calm."""
@@ -239,3 +249,33 @@ class DeclaredJudge(PredicateJudge):
             yield f"{item.application_id} waits for members with{'' if has_time else 'out'} a time"
         if isinstance(command, RingAlarms) and (item.gang_deadline_ns or now_ns + 1) <= now_ns:
             yield f"the time of {item.application_id} should be over by now"
+
+
+class AutoscaledJudge(DeclaredJudge):
+    """Where an autoscaler acts on what resource managers are told: what it makes room for gets it."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        memories: Mapping[str, ResourceManagerMemory],
+        seen: Observations,
+        look_at_all_every: int = 1,
+        calls: Mapping[str, Calls] | None = None,
+        autoscalers: Mapping[str, Autoscaler] | None = None,
+    ) -> None:
+        """`autoscalers` hear what resource managers are told; None if nobody else needs to know."""
+        super().__init__(scheduler, memories, seen, look_at_all_every, calls)
+        self._autoscalers = {rm_id: Autoscaler(rm_id) for rm_id in memories} if autoscalers is None else autoscalers
+
+    def _laws(
+        self, now_ns: int, command: Command, facts: Sequence[Fact], fresh: Sequence[ResourceManagerView]
+    ) -> list[str]:
+        for one in self._autoscalers.values():
+            one.hear(facts)
+        return super()._laws(now_ns, command, facts, fresh)
+
+    def growing(self, now_ns: int) -> Iterator[tuple[int, Command]]:
+        yield from growing(self._scheduler, self.memories, self._autoscalers, self._seen, now_ns)
+
+    def unserved(self) -> list[str]:
+        return unserved(self._scheduler, self._autoscalers)

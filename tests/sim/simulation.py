@@ -5,11 +5,13 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain, count
 
 from schedulerd.config import matches
 from schedulerd.core.language.commands import Command, RingAlarms
 from schedulerd.core.scheduler import Scheduler
+from tests.sim.autoscaled_world import AutoscaledGangWorld
 from tests.sim.calm import calm, leftovers, settling
 from tests.sim.clusters import TIMEOUTS, by_drf
 from tests.sim.constrained_judging_world import (
@@ -23,7 +25,7 @@ from tests.sim.crowded_world import CrowdedWorld
 from tests.sim.declared_world import DeclaredGangWorld, JudgingDeclaredGangWorld
 from tests.sim.faults import Faults
 from tests.sim.gang_world import GangWorld
-from tests.sim.judge import DeclaredJudge, Judge, PredicateJudge
+from tests.sim.judge import AutoscaledJudge, DeclaredJudge, Judge, PredicateJudge
 from tests.sim.judging_world import AnyJudgingWorld, JudgingContestedWorld, JudgingGangWorld, JudgingWorld
 from tests.sim.limited_gang_world import LimitedGangWorld
 from tests.sim.observations import Observations
@@ -54,7 +56,14 @@ EVERY_WORLD: tuple[type[World], ...] = (
 )
 """Those that the seeds which are known to find mutants are about: another one here would make them other histories."""
 DECLARED_WORLDS: tuple[type[World], ...] = (DeclaredGangWorld, JudgingDeclaredGangWorld)
-SOAKED_WORLDS: tuple[type[World], ...] = (*EVERY_WORLD, *SHIM_WORLDS, StoppingWorld, LimitedGangWorld, *DECLARED_WORLDS)
+SOAKED_WORLDS: tuple[type[World], ...] = (
+    *EVERY_WORLD,
+    *SHIM_WORLDS,
+    StoppingWorld,
+    LimitedGangWorld,
+    *DECLARED_WORLDS,
+    AutoscaledGangWorld,
+)
 """Those of `python -m tests.sim`."""
 
 History = list[tuple[int, Command]]
@@ -120,6 +129,8 @@ def replay(history: History, judge: type[Judge] = Judge) -> Failure | None:
 
 
 def _judge_of(world: World, scheduler: Scheduler, observations: Observations, look_at_all_every: int) -> Judge:
+    if isinstance(world, AutoscaledGangWorld):
+        return AutoscaledJudge(scheduler, world.memories, observations, look_at_all_every, None, world.autoscalers)
     if isinstance(world, DeclaredGangWorld):
         calls = world.calls if isinstance(world, AnyJudgingWorld) else None
         return DeclaredJudge(scheduler, world.memories, observations, look_at_all_every, calls)
@@ -136,12 +147,13 @@ def _calm(scheduler: Scheduler, judge: Judge, history: History) -> Failure | Non
     def failed(problems: list[str]) -> Failure:
         return Failure(len(history) - 1, problems, history, type(judge))
 
-    phases: tuple[tuple[Callable[..., Iterator[tuple[int, Command]]], Callable[[], list[str]]], ...] = (
-        (settling, judge.denied),
-        (calm, lambda: leftovers(scheduler)),
+    phases: tuple[tuple[Callable[[int], Iterator[tuple[int, Command]]], Callable[[], list[str]]], ...] = (
+        (partial(settling, scheduler, judge.memories), judge.denied),
+        (judge.growing, judge.unserved),
+        (partial(calm, scheduler, judge.memories), lambda: leftovers(scheduler)),
     )
     for phase, finds in phases:
-        for now_ns, command in phase(scheduler, judge.memories, start_ns):
+        for now_ns, command in phase(start_ns):
             for said in chain((command,), judge.answers()):
                 problems = _judged_step(scheduler, judge, now_ns, said)
                 if problems:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import pytest
 
 from schedulerd.core.language.lifecycles import GangState
+from schedulerd.core.state.actions import slot_room
+from schedulerd.core.state.nodes.gang_plan import Planner
 from schedulerd.core.state.pending import asks
 from tests.sim import judge
+from tests.sim.autoscaled_world import AutoscaledGangWorld
 from tests.sim.observations import Observations
 from tests.sim.simulation import DECLARED_WORLDS, simulate
 
 STEPS = 300
+AUTOSCALED = (AutoscaledGangWorld,)
 
 
 @pytest.mark.slow
@@ -37,3 +41,20 @@ def test_the_judge_compares_members_that_are_placed_with_the_state_of_their_gang
     _, failure = simulate(0, STEPS, Observations(), DECLARED_WORLDS)
     assert failure is not None
     assert "are placed, and it is complete" in failure.problems[0]
+
+
+@pytest.mark.slow
+def test_what_an_autoscaler_makes_room_for_gets_it() -> None:
+    seen = Observations()
+    for seed in (0, 1, 2):
+        _, failure = simulate(seed, STEPS // 2, seen, AUTOSCALED, is_faulty=True, look_at_all_every=20)
+        assert failure is None, (seed, failure.problems)
+    assert seen["cluster grown for a gang"]
+
+
+def test_a_gang_that_is_passed_over_whatever_nodes_are_added_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slot_room, "hold_singly", lambda *_: False)
+    monkeypatch.setattr(Planner, "plan", lambda _: None)
+    _, failure = simulate(0, STEPS // 2, Observations(), AUTOSCALED, look_at_all_every=20)
+    assert failure is not None
+    assert "lacks room for" in failure.problems[0]

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from schedulerd.kubernetes.api import resources as r
+from tests.kubernetes.shim.autoscaling import autoscaling
 from tests.kubernetes.shim.conftest import on_both
 from tests.kubernetes.shim.world import JSON, Pods, World, condition, node_of
 
@@ -176,4 +177,22 @@ async def test_a_gang_is_preempted_whole(world: World, daemon_flags: tuple[str, 
     for name in names:
         await world.finish(name)
     await world.until_bound("entitled")
+    await world.agrees()
+
+
+@on_both
+async def test_an_autoscaler_grows_the_cluster_for_a_whole_gang(world: World, daemon_flags: tuple[str, ...]) -> None:
+    await world.api.install_pod_groups()
+    await world.node("n", cpu="4")
+    await world.start()
+    await pod_group(world, 8)
+    names = await members(world, 8)
+    await world.until(lambda pods: all_wait(pods, names, "4 of 8 have room"))
+    told = await world.until_told("Pod", names[-1], "FailedScheduling")
+    assert "Its gang: 4 of 8 have room" in told["note"], "as kubectl describe shows it"
+    assert world.history == [], "room for four is free"
+    async with autoscaling(world) as autoscaler:
+        await world.until_bound(*names)
+        assert autoscaler.looks_that_added == 1, "it saw all of the gang at once"
+        assert autoscaler.grown == 2, "eight processors, of which four were there"
     await world.agrees()
