@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schedulerd.core.state.actions import gang_domains, slot_room
+from schedulerd.core.state.actions import gang_domains, single_slots, slot_room
 from schedulerd.core.state.model.gang import Gang
 from schedulerd.core.state.nodes.gang_plan import Planner
 from schedulerd.core.state.nodes.placing import PlannedPlacing
@@ -177,7 +177,7 @@ MUTANTS = (
     Mutant(
         "a gang waits for its domain, though another one has room",
         Rule.TOPOLOGY,
-        Replaced(slot_room.free_from_domains, nothing),
+        Replaced(single_slots.free_from_domains, nothing),
         (
             UnitTested(
                 test_declared_gangs.test_a_gang_that_was_bound_to_a_full_domain_takes_another_one_that_becomes_free

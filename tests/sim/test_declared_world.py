@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from schedulerd.core.language.lifecycles import GangState
-from schedulerd.core.state.actions import slot_room
+from schedulerd.core.state.actions import single_slots
 from schedulerd.core.state.nodes.gang_plan import Planner
 from schedulerd.core.state.pending import asks
 from tests.sim import judge
@@ -53,7 +53,7 @@ def test_what_an_autoscaler_makes_room_for_gets_it() -> None:
 
 
 def test_a_gang_that_is_passed_over_whatever_nodes_are_added_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slot_room, "hold_singly", lambda *_: False)
+    monkeypatch.setattr(single_slots, "hold_singly", lambda *_: False)
     monkeypatch.setattr(Planner, "plan", lambda _: None)
     _, failure = simulate(0, STEPS // 2, Observations(), AUTOSCALED, look_at_all_every=20)
     assert failure is not None

@@ -151,12 +151,14 @@ def _times(app: Application, gang: Gang, name: str) -> Iterator[str]:
         yield f"{name} has a complete gang and a placeholder timeout"
     is_limited = app.queue.properties.gang_placeholder_idle_timeout_ns > 0
     may_idle = gang.has_idle and app.state in SCHEDULABLE_STATES and is_complete
-    if (gang.idle_alarm is not None) != (may_idle and is_limited) or (gang.idle_since_ns is not None) != may_idle:
+    if (gang.times.idle_alarm is not None) != (may_idle and is_limited) or (
+        gang.times.idle_since_ns is not None
+    ) != may_idle:
         yield f"{name} has {'idle' if may_idle else 'no idle'} placeholders of a complete gang, and its alarm differs"
     is_short = gang.state is GangState.SHORT and app.state in SCHEDULABLE_STATES
-    if (gang.short_since_ns is not None) != is_short or (gang.below_min_alarm is not None and not is_short):
+    if (gang.times.short_since_ns is not None) != is_short or (gang.times.below_min_alarm is not None and not is_short):
         yield f"{name} has a gang that is {gang.state} and {'not ' if is_short else ''}counted as short"
-    if gang.deadlock_alarm is not None and app.gang_alarm is None:
+    if gang.times.deadlock_alarm is not None and app.gang_alarm is None:
         yield f"{name} has the alarm of a gang deadlock, but no placeholder timeout"
     if gang.promised and app.gang_alarm is None:
         yield f"{name} is promised {gang.promised} without a placeholder timeout"
@@ -183,7 +185,4 @@ def alarms(partition: Partition) -> Iterator[Alarm | None]:
             continue
         yield app.gang_alarm
         if app.gang is not None:
-            yield app.gang.deadlock_alarm
-            yield app.gang.idle_alarm
-            yield app.gang.requeue_alarm
-            yield app.gang.below_min_alarm
+            yield from app.gang.times.alarms()

@@ -84,7 +84,7 @@ def _declared(application: Application, gang: Gang, state: GangState) -> GangPro
         is_restricted=False,
         gang_state=state.value,
         asked=sum(min(asked[name], group.min) for name, group in gang.declared.items()),
-        gathers_ns=gang.requeue_alarm.deadline_ns if gang.requeue_alarm is not None else None,
+        gathers_ns=gang.times.requeue_alarm.deadline_ns if gang.times.requeue_alarm is not None else None,
     )
     slots = next(iter(gang.slot_groups), None)
     if slots is not None:
@@ -110,7 +110,7 @@ def _declared(application: Application, gang: Gang, state: GangState) -> GangPro
 def _without_room(gang: Gang) -> int:
     """How many of the members that the gang needs have no room; while it is tried as a whole, had none then."""
     if gang.pending:
-        return gang.pending - gang.found_room
+        return gang.pending - gang.gathering.found_room
     groups = ((group.min, gang.task_groups.get(name)) for name, group in gang.declared.items())
     return sum(max(0, least - (one.members + one.idle if one is not None else 0)) for least, one in groups)
 

@@ -28,7 +28,6 @@ from tests.unit.journal.build import GENEROUS_BYTES, Disk, a_header, a_story, en
 
 END = b'{"end": "enough", "commands": 0}'
 STORY = a_story(20)
-HEADER_ROOM_BYTES = 6000
 LINES = [text.encode("ascii") for text in texts(STORY)]
 
 
@@ -42,8 +41,18 @@ def sizes(directory: Path) -> list[int]:
     return [path.stat().st_size for path in sorted(directory.iterdir())]
 
 
+def header_bytes(parent: Path) -> int:
+    """How long a file is in which nothing is but its header."""
+    directory = parent.with_name(f"{parent.name}-header")
+    directory.mkdir()
+    files = files_in(directory)
+    begun = files.bytes
+    files.end(END)
+    return begun
+
+
 def test_a_file_that_is_full_is_followed_by_the_next(tmp_path: Path) -> None:
-    file_max = HEADER_ROOM_BYTES + 1000
+    file_max = header_bytes(tmp_path) + 1000
     files = files_in(tmp_path, file_max=file_max)
     append(files, LINES)
     assert files.bytes == sum(sizes(tmp_path))
@@ -64,7 +73,7 @@ def test_a_block_that_is_larger_than_a_file_may_be_has_one_of_its_own(tmp_path: 
 
 
 def test_a_journal_ends_at_its_bound_and_keeps_room_for_the_end_mark(tmp_path: Path) -> None:
-    all_max = HEADER_ROOM_BYTES + END_ROOM_BYTES + 1000
+    all_max = header_bytes(tmp_path) + END_ROOM_BYTES + 1000
     files = files_in(tmp_path, all_max=all_max)
     with pytest.raises(JournalFull):
         append(files, LINES)

@@ -40,7 +40,15 @@ from schedulerd.core.language.task_groups import (
     TOPOLOGY_REQUIRED_TAG,
     DeclaredGroup,
 )
-from schedulerd.core.state.actions import application_states, gang_time, queue_changes, releases, slots, unclaimed
+from schedulerd.core.state.actions import (
+    application_states,
+    gang_time,
+    queue_changes,
+    releases,
+    slots,
+    unclaimed,
+    wanted_slots,
+)
 from schedulerd.core.state.actions import early_items as early
 from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG, SelectorMistake, node_expressions
 from schedulerd.core.state.ledger import commit
@@ -167,8 +175,8 @@ def _check_report(
     ignored = namespace_tags.unreadable(spec.tags)
     if ignored and not is_forced(spec):
         return partial(reject, context, rm, spec, ignored[0].mistake)
-    least = slots.least(_task_groups(spec) or ())
-    if least != slots.least(_task_groups(application.spec) or ()) and not is_forced(spec):
+    least = wanted_slots.least(_task_groups(spec) or ())
+    if least != wanted_slots.least(_task_groups(application.spec) or ()) and not is_forced(spec):
         mistake = _gang_mistake_in(application.queue, spec, least, f"tags[{TASK_GROUPS_TAG}]")
         if mistake is not None:
             return partial(reject, context, rm, spec, mistake)
@@ -311,7 +319,7 @@ def _gang_mistake(placement: Placement, spec: NewApplication, groups: Sequence[D
     gang."""
     ask, field = spec.placeholder_ask, "placeholderAsk"
     if groups:
-        ask, field = slots.least(groups), f"tags[{TASK_GROUPS_TAG}]"
+        ask, field = wanted_slots.least(groups), f"tags[{TASK_GROUPS_TAG}]"
     if ask.is_zero() or is_forced(spec):
         return None
     with queues.planned_leaf(placement) as leaf:

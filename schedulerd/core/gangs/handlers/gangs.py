@@ -28,14 +28,14 @@ def on_deadlock_timeout(context: StepContext, application: Application) -> None:
     gang, partition = application.gang, context.partition_of(application)
     assert gang is not None
     if partition.deadlock_checked_ns == context.now_ns or (
-        not gang.is_check_postponed and partition.next_deadlock_check_ns > context.now_ns
+        not gang.times.is_check_postponed and partition.next_deadlock_check_ns > context.now_ns
     ):
         slot_ns = max(partition.next_deadlock_check_ns, context.now_ns + DEADLOCK_CHECK_SPACING_NS)
-        gang.is_check_postponed = True
+        gang.times.is_check_postponed = True
         gang_time.watch(context, application, slot_ns - context.now_ns)
         partition.next_deadlock_check_ns = slot_ns + DEADLOCK_CHECK_SPACING_NS
         return
-    gang.is_check_postponed = False
+    gang.times.is_check_postponed = False
     partition.deadlock_checked_ns = context.now_ns
     partition.next_deadlock_check_ns = max(partition.next_deadlock_check_ns, context.now_ns + DEADLOCK_CHECK_SPACING_NS)
     gang_time.watch(context, application)
@@ -125,9 +125,9 @@ def on_idle_timeout(context: StepContext, application: Application) -> None:
     partition = context.partition_of(application)
     gang, queue = application.gang, application.queue
     assert gang is not None
-    gang.idle_alarm = None
+    gang.times.idle_alarm = None
     idle_ns = queue.properties.gang_placeholder_idle_timeout_ns
-    if gang.idle_since_ns is None or context.now_ns < gang.idle_since_ns + idle_ns:
+    if gang.times.idle_since_ns is None or context.now_ns < gang.times.idle_since_ns + idle_ns:
         partition.gangs_touched[application] = None
         return
     idle = list(gang.idle_placeholders())
@@ -144,7 +144,7 @@ def on_below_min_timeout(context: StepContext, application: Application) -> None
     """The gang has been short for its timeout: that is said, and its application fails if its queue says so."""
     partition, gang = context.partition_of(application), application.gang
     assert gang is not None
-    gang.below_min_alarm = None
+    gang.times.below_min_alarm = None
     properties = application.queue.properties
     fails = properties.gang_on_below_min is OnBelowMin.FAIL
     why = gang_words.below_min(partition, application, properties.gang_below_min_timeout_ns)

@@ -21,7 +21,7 @@ from schedulerd.core.preemption.rules.search import (
     further_for_required_node,
     victims_for_required_node,
 )
-from schedulerd.core.state.actions import predicate_checks, slot_room
+from schedulerd.core.state.actions import predicate_checks, single_slots
 from schedulerd.core.state.actions.releases import release_victims
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
@@ -134,7 +134,7 @@ def _decide(context: StepContext, search: Search, plan: Plan) -> None:
     a gang."""
     timers = search.partition.retry_timers
     if search.ask.spec.slot:
-        slot_room.gather_singly(search.partition, search.application)
+        single_slots.gather_singly(search.partition, search.application)
         _commit(context, search, plan)
         return
     (planned,) = plan.preemptions

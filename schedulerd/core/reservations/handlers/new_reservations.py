@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import islice
 from operator import itemgetter
 
-from schedulerd.core.state.actions import predicate_checks, reservations, slot_room, slots
+from schedulerd.core.state.actions import predicate_checks, reservations, single_slots, slot_room, slots
 from schedulerd.core.state.model.allocation import Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.node import Node
@@ -127,11 +127,15 @@ def reserve_next(context: StepContext, partition: Partition, visits_end: int) ->
                 timers.unreservable[pending_class] = None
             continue
         if slot_room.are_held_together(application) and ask.placeholder:
-            if not slot_room.hold_singly(context, partition, application, slots.ask_each):
+            if not single_slots.hold_singly(context, partition, application, slots.ask_each):
                 timers.unreservable[pending_class] = None
                 continue
             return True
-        if ask.spec.slot and ask.no_reservation_before_ns and slot_room.hold_together(context, partition, application):
+        if (
+            ask.spec.slot
+            and ask.no_reservation_before_ns
+            and single_slots.hold_together(context, partition, application)
+        ):
             return True
         if ask.unreserved > 1 and not partition.wants_predicates(ask.request_class):
             timers.to_reserve.appendleft((application, ask))

@@ -102,10 +102,8 @@ def _drop(context: StepContext, rm: ResourceManager) -> None:
             alarms.cancel(application.run_alarm)
             alarms.cancel(application.start_alarm)
             if application.gang is not None:
-                alarms.cancel(application.gang.deadlock_alarm)
-                alarms.cancel(application.gang.idle_alarm)
-                alarms.cancel(application.gang.requeue_alarm)
-                alarms.cancel(application.gang.below_min_alarm)
+                for alarm in application.gang.times.alarms():
+                    alarms.cancel(alarm)
         for allocation in partition.allocations.values():
             alarms.cancel(allocation.alarm)
     dismantling = context.cluster.dismantling

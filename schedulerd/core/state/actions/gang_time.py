@@ -19,7 +19,7 @@ from schedulerd.core.state.alarm_events import (
 )
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
-from schedulerd.core.state.model.gang import Gang
+from schedulerd.core.state.model.gang import Gang, GangTimes
 from schedulerd.core.state.nodes.own_room import exceed_all_nodes, gangs_that_hold
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import set_priority_gang
@@ -73,7 +73,7 @@ def _resolve_at_once(context: StepContext, partition: Partition) -> None:
         for one in holding:
             first = one if is_ahead(one, first) else first
         assert first.gang is not None
-        context.cluster.alarms.cancel(first.gang.deadlock_alarm)
+        context.cluster.alarms.cancel(first.gang.times.deadlock_alarm)
         watch(context, first, AT_ONCE_NS)
 
 
@@ -140,29 +140,29 @@ def _watch_idle(context: StepContext, application: Application, gang: Gang) -> N
     idle_ns = application.queue.properties.gang_placeholder_idle_timeout_ns
     is_idle = application.state in SCHEDULABLE_STATES and gang.has_idle and is_complete(application)
     if not is_idle:
-        context.cluster.alarms.cancel(gang.idle_alarm)
-        gang.idle_alarm = None
-        gang.idle_since_ns = None
+        context.cluster.alarms.cancel(gang.times.idle_alarm)
+        gang.times.idle_alarm = None
+        gang.times.idle_since_ns = None
         return
-    if gang.idle_since_ns is None:
-        gang.idle_since_ns = context.now_ns
-    if idle_ns and gang.idle_alarm is None:
-        deadline_ns = max(context.now_ns, gang.idle_since_ns + idle_ns)
-        gang.idle_alarm = context.cluster.alarms.set(deadline_ns, PlaceholdersIdle(application))
+    if gang.times.idle_since_ns is None:
+        gang.times.idle_since_ns = context.now_ns
+    if idle_ns and gang.times.idle_alarm is None:
+        deadline_ns = max(context.now_ns, gang.times.idle_since_ns + idle_ns)
+        gang.times.idle_alarm = context.cluster.alarms.set(deadline_ns, PlaceholdersIdle(application))
 
 
 def _watch_short(context: StepContext, application: Application, gang: Gang) -> None:
     """Sets the alarm of a gang that is short, if the queue has a timeout for that; else cancels it."""
     timeout_ns = application.queue.properties.gang_below_min_timeout_ns
     if gang.state is not GangState.SHORT or application.state not in SCHEDULABLE_STATES:
-        context.cluster.alarms.cancel(gang.below_min_alarm)
-        gang.below_min_alarm = gang.short_since_ns = None
+        context.cluster.alarms.cancel(gang.times.below_min_alarm)
+        gang.times.below_min_alarm = gang.times.short_since_ns = None
         return
-    if gang.short_since_ns is None:
-        gang.short_since_ns = context.now_ns
-    deadline_ns = gang.short_since_ns + timeout_ns
-    if timeout_ns and gang.below_min_alarm is None and deadline_ns > context.now_ns:
-        gang.below_min_alarm = context.cluster.alarms.set(deadline_ns, GangBelowMinTimeout(application))
+    if gang.times.short_since_ns is None:
+        gang.times.short_since_ns = context.now_ns
+    deadline_ns = gang.times.short_since_ns + timeout_ns
+    if timeout_ns and gang.times.below_min_alarm is None and deadline_ns > context.now_ns:
+        gang.times.below_min_alarm = context.cluster.alarms.set(deadline_ns, GangBelowMinTimeout(application))
 
 
 def reset_idle(context: StepContext, partition: Partition) -> None:
@@ -170,9 +170,9 @@ def reset_idle(context: StepContext, partition: Partition) -> None:
     again."""
     for application in partition.applications.values():
         if application.gang is not None:
-            context.cluster.alarms.cancel(application.gang.idle_alarm)
-            context.cluster.alarms.cancel(application.gang.below_min_alarm)
-            application.gang.idle_alarm = application.gang.below_min_alarm = None
+            context.cluster.alarms.cancel(application.gang.times.idle_alarm)
+            context.cluster.alarms.cancel(application.gang.times.below_min_alarm)
+            application.gang.times.idle_alarm = application.gang.times.below_min_alarm = None
             partition.gangs_touched[application] = None
 
 
@@ -180,10 +180,9 @@ def forget(context: StepContext, application: Application) -> None:
     """The application ends: cancels all alarms of its gang."""
     end(context, application)
     if application.gang is not None:
-        context.cluster.alarms.cancel(application.gang.idle_alarm)
-        context.cluster.alarms.cancel(application.gang.requeue_alarm)
-        context.cluster.alarms.cancel(application.gang.below_min_alarm)
-        application.gang.idle_alarm = application.gang.requeue_alarm = application.gang.below_min_alarm = None
+        for alarm in application.gang.times.alarms():
+            context.cluster.alarms.cancel(alarm)
+        application.gang.times = GangTimes()
         partition = context.partition_of(application)
         for noted in (partition.gangs_touched, partition.gangs_to_review, partition.bound_gangs):
             noted.pop(application, None)
@@ -198,7 +197,7 @@ def watch(context: StepContext, application: Application, patience_ns: int = 0) 
     if timeouts.gang_deadlock_timeout_ns:
         patience_ns = patience_ns or _patience_ns(context, application)
         alarm = context.cluster.alarms.set(context.now_ns + patience_ns, GangDeadlockTimeout(application))
-        gang.deadlock_alarm = alarm
+        gang.times.deadlock_alarm = alarm
 
 
 def _patience_ns(context: StepContext, application: Application) -> int:
@@ -219,8 +218,8 @@ def end(context: StepContext, application: Application) -> None:
         context.cluster.alarms.cancel(application.gang_alarm)
         application.gang_alarm = None
         assert application.gang is not None
-        context.cluster.alarms.cancel(application.gang.deadlock_alarm)
-        application.gang.deadlock_alarm = None
+        context.cluster.alarms.cancel(application.gang.times.deadlock_alarm)
+        application.gang.times.deadlock_alarm = None
         if partition.priority_gang is application:
             set_priority_gang(partition, None)
         commit.end_promise(partition, application)

@@ -1,4 +1,4 @@
-"""Room for the slots of a gang: all in one step or none, or one by one, in the domains that its topology requires.
+"""Room for all slots of a gang in one step, or for none, in the domains that its topology requires.
 
 If every slot has a member that is asked for, the members are allocated at once, in the same step, and no slot holds
 anything.
@@ -7,24 +7,20 @@ anything.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from enum import Enum, auto
 from itertools import islice
 from typing import TypeAlias
 
-from schedulerd.core.language.commands import Expression
 from schedulerd.core.language.facts.fact import WithdrawCause
-from schedulerd.core.language.facts.reservations import ReservationEnd
-from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.actions import (
     allocating,
     gang_domains,
     gang_time,
-    predicate_checks,
     releases,
-    reservations,
     retries,
+    single_slots,
 )
 from schedulerd.core.state.constraints.expressions import first_unmet
 from schedulerd.core.state.ledger import commit, commit_together
@@ -36,7 +32,6 @@ from schedulerd.core.state.nodes.gang_plan import Planner
 from schedulerd.core.state.nodes.placing import PlannedPlacing, RoughPlacing
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
-from schedulerd.core.state.pending.asks import update_pending_classes
 from schedulerd.core.state.pending.request_class import RequestClass
 from schedulerd.core.state.quotas.rules import highest_blocked
 from schedulerd.core.state.step_context import StepContext
@@ -51,9 +46,6 @@ holds then."""
 HELD_AT_ONCE = 50
 """Slots of a large gang that are held by one call; a cycle makes as many calls as it may make allocations."""
 
-AskEach: TypeAlias = Callable[[StepContext, Partition, Application], None]
-"""Gives each member a slot of its own (`slots.ask_each`)."""
-
 
 class Held(Enum):
     """What became of the slots of a gang that has room for all or for none."""
@@ -66,17 +58,19 @@ class Held(Enum):
 
 def are_held_together(application: Application) -> bool:
     """Whether room is held for all slots of the gang in one step or for none."""
-    return application.gang is not None and bool(application.gang.all_or_none)
+    return application.gang is not None and bool(application.gang.gathering.all_or_none)
 
 
-def hold_all(context: StepContext, partition: Partition, application: Application, ask_each: AskEach) -> Held:
+def hold_all(
+    context: StepContext, partition: Partition, application: Application, ask_each: single_slots.AskEach
+) -> Held:
     """Holds room for all slots that have none, or allocates their members; if one of them has no node then, does
     nothing. Of a gang that is too large for one step, some slots are held then, as planned, and the others by the next
     calls."""
     gang = application.gang
     assert gang is not None
     placing: PlannedPlacing | _MadePlacing = PlannedPlacing(partition)
-    kept, gang.plan = gang.plan, None
+    kept, gang.gathering.plan = gang.gathering.plan, None
     if kept is not None and gang.is_large:
         _hold_some(context, partition, application, kept, ask_each)
         return Held.ALL
@@ -85,10 +79,10 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
         return Held.ALL
     if gang.is_large:
         placing = RoughPlacing(partition)
-    elif not _can_be_planned(_waiting(application)):
+    elif not _can_be_planned(single_slots.waiting(application)):
         ask_each(context, partition, application)
         placing = _MadePlacing(context, partition, application)
-    waiting = _waiting(application)
+    waiting = single_slots.waiting(application)
     planner = Planner(partition, gang, waiting, placing)
     blocked_since_ns = application.blocked_since_ns
     is_counted = planner.is_ready()
@@ -100,33 +94,33 @@ def hold_all(context: StepContext, partition: Partition, application: Applicatio
     partition.retry_timers.budget.visits += planner.visits + placing.visits
     if not is_counted:
         return Held.UNFINISHED
-    gang.found_room = 0
+    gang.gathering.found_room = 0
     if plan is not None and any(partition.wants_predicates(one.request_class) for one in waiting):
         placing.back_to(0)  # the RM is asked slot by slot
         application.blocked_since_ns = blocked_since_ns
-        _begin_single(context, partition, application, plan.domains, ask_each)
+        single_slots.begin(context, partition, application, plan.domains, ask_each)
         return Held.ALL
     if plan is not None:
         if gang.is_large:
             gang_domains.bind(partition, application, plan.domains)
         is_long = kept is None and type(placing) is PlannedPlacing and plan.size > PLANNED_AND_MADE_MAX
         if gang.is_large or is_long:
-            gang.plan = plan
+            gang.gathering.plan = plan
             return Held.UNFINISHED
         _carry_out(context, partition, application, plan, placing, ask_each)
         return Held.ALL
-    gang.found_room = planner.found
+    gang.gathering.found_room = planner.found
     if planner.short is not None:
         gang.put_first(planner.short)
     index = partition.root.pending_index
-    for one in _waiting(application):
+    for one in single_slots.waiting(application):
         if one.pending_class in index and one.pending_class not in index.blocked_by:
             retries.mark_unschedulable(context, partition, one.pending_class, one.first())
     return Held.NONE
 
 
 def _hold_some(
-    context: StepContext, partition: Partition, application: Application, plan: GangPlan, ask_each: AskEach
+    context: StepContext, partition: Partition, application: Application, plan: GangPlan, ask_each: single_slots.AskEach
 ) -> None:
     """Holds the next slots of a plan; if a node does not take what was planned there any longer, the others are held
     one by one, wherever they have room."""
@@ -140,18 +134,18 @@ def _hold_some(
         node = nodes.pop()
         is_there = application.groups.get((group.request_class, group.task_group, True)) is group
         if not is_there or partition.refusal(group.request_class, node) is not None:
-            _begin_single(context, partition, application, {}, ask_each)
+            single_slots.begin(context, partition, application, {}, ask_each)
             return
         allocating.allocate(context, partition, application, group.first(), node)
         held += 1
     if any(nodes for _, nodes in plan.nodes):
-        gang.plan = plan
+        gang.gathering.plan = plan
 
 
 def _still_holds(partition: Partition, application: Application, plan: GangPlan) -> bool:
     """Whether a plan of an earlier step can be carried out: it is for all slots that are asked for now, and each node
     still takes all that is planned there."""
-    waiting = _waiting(application)
+    waiting = single_slots.waiting(application)
     if len(waiting) != len(plan.nodes) or _is_blocked(application, waiting):
         return False
     taken: dict[Node, Resources] = {}
@@ -234,7 +228,7 @@ def _carry_out(
     application: Application,
     plan: GangPlan,
     placing: PlannedPlacing | _MadePlacing,
-    ask_each: AskEach,
+    ask_each: single_slots.AskEach,
 ) -> None:
     if isinstance(placing, _MadePlacing):
         made = placing.made
@@ -312,98 +306,3 @@ def _allocate_members(
     for allocation in made:
         allocating.tell(context, partition, allocation)
     gang_time.tell_if_complete(context, application, len(made))
-
-
-def _waiting(application: Application) -> list[AskGroup]:
-    """The groups of its slots that have no room."""
-    return [group for group in application.groups.values() if group.placeholder]
-
-
-def hold_singly(context: StepContext, partition: Partition, application: Application, ask_each: AskEach) -> bool:
-    """There was not enough room for all slots at once for a while: they are held one by one from now on, those of a
-    required topology in a domain that has room for them beside the gang itself. False if there is no such domain."""
-    gang = application.gang
-    assert gang is not None
-    planner = Planner(partition, gang, _waiting(application), PlannedPlacing(partition))
-    chosen = planner.domains_if_empty()
-    partition.retry_timers.budget.visits += planner.visits
-    if chosen is None:
-        return False
-    _begin_single(context, partition, application, chosen, ask_each)
-    return True
-
-
-def _begin_single(
-    context: StepContext,
-    partition: Partition,
-    application: Application,
-    domains: Mapping[str, Sequence[Expression]],
-    ask_each: AskEach,
-) -> None:
-    """From now on the slots are held one by one, in these domains."""
-    gang = application.gang
-    assert gang is not None
-    gang_domains.bind(partition, application, domains)
-    if not gang.is_large or partition.callbacks.holds:
-        ask_each(context, partition, application)
-    if domains:
-        gang.bound_ns = context.now_ns
-        partition.bound_gangs[application] = None
-    gather_singly(partition, application)
-
-
-def void_checks(context: StepContext, application: Application) -> None:
-    """Nothing that the RM is asked about slots counts any longer: room is looked for anew."""
-    for ask in application.asks.values():
-        if ask.spec.slot and ask.predicate_history is not None:
-            predicate_checks.void_all(context, ask.predicate_history.predicate_checks)
-
-
-def gather_singly(partition: Partition, application: Application) -> None:
-    """The slots are held one by one from now on, on any node that takes them."""
-    assert application.gang is not None
-    application.gang.all_or_none, application.gang.found_room = (), 0
-    update_pending_classes(partition, application)
-    partition.touch(application.queue)
-
-
-def hold_together(context: StepContext, partition: Partition, application: Application) -> bool:
-    """A reservation for a slot was in vain: the gang is tried as a whole again, in any domain, if it holds nothing and
-    nothing is being preempted for it."""
-    gang = application.gang
-    assert gang is not None
-    if application.placeholders or any(one.is_entitled for one in application.reservations):
-        return False
-    for reservation in list(application.reservations):
-        reservations.end(context, reservation, ReservationEnd.NOT_NEEDED)
-    gang_domains.unbind(partition, application)
-    void_checks(context, application)
-    counts: dict[RequestClass, int] = {}
-    for ask in [one for one in application.asks.values() if one.spec.slot]:
-        ask.no_reservation_before_ns = 0
-        counts[ask.request_class] = counts.get(ask.request_class, 0) + ask.pending
-    gang.all_or_none = tuple(counts.items())
-    update_pending_classes(partition, application)
-    partition.touch(application.queue)
-    return True
-
-
-def free_from_domains(context: StepContext, partition: Partition) -> None:
-    """A gang that holds nothing may look in any domain again: when it has just lost what it held, when nodes came or
-    went, and when room was freed, but then no more often than room is reserved for others."""
-    is_other = partition.capacity_changes != partition.domains_looked_at
-    partition.domains_looked_at = partition.capacity_changes
-    for application in partition.gangs_touched:
-        gang = application.gang
-        if gang is None or not gang.domains or not gang.all_or_none or gang.state is not GangState.GATHERING:
-            continue
-        if gang.may_change_domain:
-            hold_together(context, partition, application)
-    if not is_other and not partition.freed_nodes:
-        return
-    for application in list(partition.bound_gangs):
-        gang = application.gang
-        if gang is None or gang.state is not GangState.GATHERING or not gang.may_change_domain:
-            del partition.bound_gangs[application]
-        elif is_other or context.now_ns >= gang.bound_ns + context.cluster.timeouts.reservation_delay_ns:
-            hold_together(context, partition, application)

@@ -3,23 +3,21 @@
 A slot is a placeholder that the scheduler itself asks for: it holds room for one member, as a placeholder of the gang
 design does, but no RM knows of it, so it is gone as soon as it is not needed. A task group with `resources` has as many
 slots as it needs members, whether these are asked for or not; one without gets them once so many members are asked for,
-each as large as its member. Where they get room is in `slot_room`.
+each as large as its member. Which these are is in `wanted_slots`, and where they get room in `slot_room`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
 
-from schedulerd.core.language.ask_tags import NO_PREDICATES, PREDICATES_TAG
 from schedulerd.core.language.commands import NewAsk, TerminationType
 from schedulerd.core.language.facts.fact import ReleaseCause, WithdrawCause
 from schedulerd.core.language.facts.predicates import SlotHeld
 from schedulerd.core.language.lifecycles import GangState, GangTrigger
-from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.specs import MINUTE_NS
-from schedulerd.core.language.task_groups import GROUP_SLOT, MEMBER_SLOT, DeclaredGroup
+from schedulerd.core.language.task_groups import DeclaredGroup
 from schedulerd.core.state.actions import (
     application_states,
     gang_domains,
@@ -27,7 +25,8 @@ from schedulerd.core.state.actions import (
     gang_time,
     gone,
     releases,
-    slot_room,
+    single_slots,
+    wanted_slots,
 )
 from schedulerd.core.state.alarm_events import GangRequeued
 from schedulerd.core.state.ledger import commit
@@ -39,9 +38,6 @@ from schedulerd.core.state.pending.asks import dequeue, enqueue, update_groups, 
 from schedulerd.core.state.step_context import StepContext
 
 REQUEUE_FIRST_NS, REQUEUE_MOST_NS = MINUTE_NS, 30 * MINUTE_NS
-
-_WITHOUT_PREDICATES = {PREDICATES_TAG: NO_PREDICATES}
-"""The RM is not told of holds: it is asked about the member, when it takes the room of the slot."""
 
 
 def declare(
@@ -57,15 +53,6 @@ def declare(
         gang_states.enter(context, application, GangTrigger.RECOVER)
     else:
         review(context, partition, application)
-
-
-def least(groups: Iterable[DeclaredGroup]) -> Resources:
-    """What the gang holds at least when it is whole: without groups whose members are not known."""
-    total = Resources()
-    for group in groups:
-        if group.resources is not None:
-            total.add(group.resources.items(), group.min)
-    return total
 
 
 def change(
@@ -87,7 +74,7 @@ def review(context: StepContext, partition: Partition, application: Application)
     """Members of the gang were asked for or withdrawn, are there or gone: its slots are those of the members that come
     first, beside those that are there."""
     gang = application.gang
-    if gang is None or gang.requeue_alarm is not None:
+    if gang is None or gang.times.requeue_alarm is not None:
         return
     may_lose = gang.state is GangState.COMPLETE and not gang.has_started and application.state in SCHEDULABLE_STATES
     if may_lose and any(gang.lacking(one) > 0 for one in gang.declared.values() if one.resources is not None):
@@ -95,7 +82,7 @@ def review(context: StepContext, partition: Partition, application: Application)
     if gang.state not in UNBEGUN:
         return
     is_formed = all(
-        group.resources is not None or _asked(application, name) >= gang.missing(group)
+        group.resources is not None or wanted_slots.asked(application, name) >= gang.missing(group)
         for name, group in gang.declared.items()
     )
     if gang.state is GangState.FORMING:
@@ -106,7 +93,7 @@ def review(context: StepContext, partition: Partition, application: Application)
     elif not is_formed:
         _unform(context, partition, application)
         return
-    wanted = _wanted(partition, application)
+    wanted = wanted_slots.wanted(partition, application)
     keys = {slot.allocation_key for slot in wanted}
     for ask in [one for one in application.asks.values() if one.spec.slot and one.key not in keys]:
         _end(context, partition, application, ask)
@@ -115,9 +102,9 @@ def review(context: StepContext, partition: Partition, application: Application)
         total.add(slot.resources.items(), slot.max_allocations)
     application.gang_total = total
     if not any(one.spec.slot and one.allocations for one in application.asks.values()):
-        slot_room.void_checks(context, application)
-        gang.all_or_none = tuple((partition.request_class_of(slot), slot.max_allocations) for slot in wanted)
-        gang.found_room = 0
+        single_slots.void_checks(context, application)
+        gang.gathering.all_or_none = tuple((partition.request_class_of(slot), slot.max_allocations) for slot in wanted)
+        gang.gathering.found_room = 0
         update_pending_classes(partition, application)
         partition.touch(application.queue)
     for slot in wanted:
@@ -144,12 +131,12 @@ def ask_each(context: StepContext, partition: Partition, application: Applicatio
     member. Nothing is held yet."""
     gang = application.gang
     assert gang is not None
-    if gang.each_has_slot:
+    if gang.gathering.each_has_slot:
         return
-    gang.each_has_slot = True
+    gang.gathering.each_has_slot = True
     before = [one for one in application.asks.values() if one.spec.slot]
     since_ns = min((one.asked_at_ns for one in before), default=context.now_ns)
-    wanted = _wanted(partition, application)
+    wanted = wanted_slots.wanted(partition, application)
     for slot in wanted:
         _ask(context, partition, application, slot, since_ns)
     keys = {slot.allocation_key for slot in wanted}
@@ -166,15 +153,15 @@ def requeue(context: StepContext, partition: Partition, application: Application
     gang_domains.unbind(partition, application)
     delay_ns = min(REQUEUE_FIRST_NS << min(gang.requeued, 10), REQUEUE_MOST_NS)
     gang.requeued, gang.gave_back = gang.requeued + 1, 0
-    gang.each_has_slot = False
-    gang.requeue_alarm = context.cluster.alarms.set(context.now_ns + delay_ns, GangRequeued(application))
+    gang.gathering.each_has_slot = False
+    gang.times.requeue_alarm = context.cluster.alarms.set(context.now_ns + delay_ns, GangRequeued(application))
     _end_all(context, partition, application)
 
 
 def on_requeued(context: StepContext, application: Application) -> None:
     """The gang has waited long enough; its members may have been withdrawn meanwhile."""
     assert application.gang is not None
-    application.gang.requeue_alarm = None
+    application.gang.times.requeue_alarm = None
     review(context, context.partition_of(application), application)
     application_states.on_fewer_asks(context, application)
 
@@ -205,7 +192,7 @@ def drop_declaration(context: StepContext, partition: Partition, application: Ap
     if gang is not None and gang.declared:
         gang_states.forget(context, application, "its resource manager asks for placeholders")
         gang_time.end(context, application)
-        gang.declared, gang.state, gang.all_or_none = {}, None, ()
+        gang.declared, gang.state, gang.gathering.all_or_none = {}, None, ()
         gang.domains.clear()
         application.gang_total = application.spec.placeholder_ask
         _end_all(context, partition, application)
@@ -266,112 +253,7 @@ def finish(context: StepContext, partition: Partition) -> None:
                 batches.setdefault((slot.application, termination, message), []).append(slot)
         for (application, termination, message), slots in batches.items():
             gone.finish(context, application, slots, termination, confirm=False, message=message)
-    slot_room.free_from_domains(context, partition)
-
-
-def _asked(application: Application, name: str) -> int:
-    """How many members of the task group are asked for."""
-    groups = application.groups.values()
-    return sum(group.pending for group in groups if group.task_group == name and not group.placeholder)
-
-
-def _wanted(partition: Partition, application: Application) -> list[NewAsk]:
-    """The slots of all task groups, as asks."""
-    gang = application.gang
-    assert gang is not None
-    return [
-        slot
-        for group in gang.declared.values()
-        for slot in (
-            _slots(partition, application, gang, group)
-            if gang.each_has_slot or group.resources is not None
-            else _slots_by_class(partition, application, gang, group)
-        )
-    ]
-
-
-def _slots_by_class(
-    partition: Partition, application: Application, gang: Gang, group: DeclaredGroup
-) -> Iterator[NewAsk]:
-    """One ask for all members of a request class, with the tags of the first: while nothing is held, and for a gang
-    that is large. It keeps its key while there are members of the class."""
-    name, needed = group.name, gang.missing(group)
-    if not needed:
-        return
-    groups = [one for one in application.groups.values() if one.task_group == name and not one.placeholder]
-    if sum(one.pending for one in groups) == needed:
-        counts = {one: one.pending for one in groups}
-    elif len(groups) == 1:
-        counts = {groups[0]: needed}
-    else:
-        counts = {}
-        left = needed
-        for ask in sorted((ask for one in groups for ask in one), key=_order):
-            if left and ask.group is not None:
-                counts[ask.group] = counts.get(ask.group, 0) + min(left, ask.pending)
-                left -= min(left, ask.pending)
-    known = {one.request_class: one for one in application.asks.values() if one.spec.slot and one.task_group == name}
-    for one, count in counts.items():
-        spec = _slot_of(partition, next(iter(one)), count)
-        same = known.get(gang_domains.request_class(partition, application, spec))
-        key = f"{GROUP_SLOT}{name} as {spec.allocation_key}"
-        while same is None and key in application.asks:
-            key += "'"
-        yield replace(spec, allocation_key=key) if same is None else replace(same.spec, max_allocations=count)
-
-
-def _slot_of(partition: Partition, ask: Ask, count: int) -> NewAsk:
-    """A slot for so many members like this one, with its key."""
-    return replace(
-        ask.spec,
-        max_allocations=count,
-        execution_timeout_ms=0,
-        tags={**ask.spec.tags, **_predicate_tags(partition)},
-        placeholder=True,
-        slot=True,
-    )
-
-
-def _predicate_tags(partition: Partition) -> Mapping[str, str]:
-    return {} if partition.callbacks.holds else _WITHOUT_PREDICATES
-
-
-def _slots(partition: Partition, application: Application, gang: Gang, group: DeclaredGroup) -> Iterator[NewAsk]:
-    """The slots of a task group, as asks: one for each member, or for all if members have a known size."""
-    name, left = group.name, gang.missing(group)
-    if group.resources is not None:
-        if not left:
-            return
-        yield NewAsk(
-            application.application_id,
-            GROUP_SLOT + name,
-            group.resources,
-            application.partition_name,
-            left,
-            group.priority,
-            tags={**group.tags, **_predicate_tags(partition)},
-            task_group=name,
-            placeholder=True,
-            allow_preempt_self=group.allow_preempt_self,
-            allow_preempt_other=group.allow_preempt_other
-            or any(
-                one.preempting_asks for one in application.groups.values() if one.task_group and not one.placeholder
-            ),
-            slot=True,
-        )
-        return
-    members = [
-        ask for one in application.groups.values() if one.task_group == name and not one.placeholder for ask in one
-    ]
-    for ask in islice(sorted(members, key=_order), left):
-        count = min(left, ask.pending)
-        if count:
-            yield replace(_slot_of(partition, ask, count), allocation_key=MEMBER_SLOT + ask.key)
-        left -= count
-
-
-def _order(ask: Ask) -> tuple[int, int, int]:
-    return -ask.spec.priority, ask.asked_at_ns, ask.serial
+    single_slots.free_from_domains(context, partition)
 
 
 def _ask(

@@ -17,9 +17,9 @@ from schedulerd.core.state.actions.allocating import allocated, begin_execution_
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.gang import TaskGroup
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.predicate_check import PredicateCheck
+from schedulerd.core.state.model.task_group import TaskGroup
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.asks import admits_group, requeue, update_groups
@@ -110,8 +110,8 @@ def _swap(
     commit.await_placeholder(application, ask, placeholder)
     if application.gang is not None and application.gang.is_full(ask.task_group):
         update_groups(partition, application, placeholders=False)
-    if application.gang is not None and application.gang.idle_since_ns is not None:
-        application.gang.idle_since_ns = context.now_ns
+    if application.gang is not None and application.gang.times.idle_since_ns is not None:
+        application.gang.times.idle_since_ns = context.now_ns
     who = ask_name(application.application_id, ask.key, ask.spec.tags)
     message = f"{who} takes the room of placeholder {placeholder.key}"
     releases.request_release(context, partition, placeholder, ReleaseCause.REPLACED, message)

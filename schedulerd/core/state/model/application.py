@@ -228,7 +228,7 @@ class Application(ParentEntity):
     def is_idle(self) -> bool:
         """Whether it has neither real allocations nor asks, nor a gang that is tried again later; placeholders are not
         activity (gang design, Definition)."""
-        waits_for_another_try = self.gang is not None and self.gang.requeue_alarm is not None
+        waits_for_another_try = self.gang is not None and self.gang.times.requeue_alarm is not None
         is_empty = not self.groups and not self.awaiting_placeholder
         return is_empty and not waits_for_another_try and len(self.allocations) == self.placeholders
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
-from itertools import chain, islice
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from schedulerd.core.language.alarms import Alarm
 from schedulerd.core.language.commands import Expression, PlacementConstraint
-from schedulerd.core.language.facts.fact import ReleaseCause
 from schedulerd.core.language.lifecycles import GangState
-from schedulerd.core.language.resources import Items, Resources
+from schedulerd.core.language.resources import Resources
 from schedulerd.core.language.task_groups import TOGETHER_MAX, DeclaredGroup
 from schedulerd.core.state.model.allocation import Allocation
 from schedulerd.core.state.model.dismantle import clear_stepwise
+from schedulerd.core.state.model.task_group import TaskGroup
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.pending_index import Key
 from schedulerd.core.state.pending.request_class import RequestClass
@@ -29,134 +29,6 @@ if TYPE_CHECKING:
 
 UNBEGUN = frozenset({GangState.FORMING, GangState.GATHERING})
 """States of a gang that declares its task groups, and that has not been complete yet."""
-
-
-class TaskGroup:
-    """The interchangeable members of a gang, with counts of their placeholders."""
-
-    __slots__ = (
-        "_idle",
-        "awaiting_placeholder",
-        "gave_back",
-        "members",
-        "name",
-        "placed",
-        "placeholder_resources",
-        "preempted",
-        "replaced",
-        "timed_out",
-        "unused",
-        "waiting",
-        "wanted",
-    )
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.placeholder_resources = Resources()
-        """Amounts of its first placeholder; the others have the same as a rule."""
-        self.wanted = 0
-        """Placeholders asked for and not withdrawn."""
-        self.placed = 0
-        """Placeholders allocated so far, including those that are gone."""
-        self.awaiting_placeholder = 0
-        """Placeholders being released for a real ask that awaits their room."""
-        self.members = 0
-        """Real allocations of it; only of a gang that declares it."""
-        self.replaced = 0
-        self.timed_out = 0
-        """Placeholders released, or withdrawn while pending, because the time of the gang was over."""
-        self.unused = 0
-        """Placeholders released because they were too small for their ask, or no longer needed
-        (`ReleaseCause.UNUSED`)."""
-        self.gave_back = 0
-        """Placeholders released for an earlier gang, to be allocated again."""
-        self.preempted = 0
-        """Placeholders preempted for entitled asks."""
-        self.waiting: dict[AskGroup, None] = {}
-        """The groups of its pending real asks."""
-        self._idle: dict[Items, dict[Allocation, None]] = {}
-        """Idle placeholders by size, oldest first; no empty sizes."""
-
-    @property
-    def idle(self) -> int:
-        """Number of idle placeholders."""
-        return sum(map(len, self._idle.values()))
-
-    @property
-    def has_idle(self) -> bool:
-        return bool(self._idle)
-
-    def count_release(self, cause: ReleaseCause) -> None:
-        """Counts a release request for a placeholder."""
-        match cause:
-            case ReleaseCause.REPLACED:
-                pass  # counted later, when its ask has the room
-            case ReleaseCause.TIMED_OUT:
-                self.timed_out += 1
-            case ReleaseCause.TOO_SMALL | ReleaseCause.UNUSED:
-                self.unused += 1
-            case ReleaseCause.GAVE_WAY:
-                self.gave_back += 1
-            case ReleaseCause.PREEMPTED:
-                self.preempted += 1
-
-    def count_timed_out(self, count: int) -> None:
-        """`count` pending placeholders were withdrawn because their time was over. They still count as wanted."""
-        self.wanted += count
-        self.timed_out += count
-
-    def add_idle(self, placeholder: Allocation) -> None:
-        self._idle.setdefault(placeholder.request_class.items, {})[placeholder] = None
-
-    def is_idle(self, placeholder: Allocation) -> bool:
-        return placeholder in self._idle.get(placeholder.request_class.items, {})
-
-    def drop_idle(self, placeholder: Allocation) -> None:
-        """The placeholder is being released or is gone; it need not be idle."""
-        of_size = self._idle.get(placeholder.request_class.items)
-        if of_size is None or placeholder not in of_size:
-            return
-        del of_size[placeholder]
-        if not of_size:
-            del self._idle[placeholder.request_class.items]
-
-    def move_last(self, placeholder: Allocation) -> None:
-        """Moves an idle placeholder behind the others of its size, because an ask is being tried for it."""
-        of_size = self._idle[placeholder.request_class.items]
-        del of_size[placeholder]
-        of_size[placeholder] = None
-
-    def fitting(self, request_class: RequestClass) -> Allocation | None:
-        """The first placeholder of `all_fitting`, or None."""
-        return next(self.all_fitting(request_class), None)
-
-    def all_fitting(self, request_class: RequestClass) -> Iterator[Allocation]:
-        """The idle placeholders with room for the request class: those of exactly its size first, then size by size,
-        oldest first.
-
-        Own size first, because another size would leave a placeholder of its own size unused, and take room that is
-        meant for a larger ask.
-        """
-        own = self._idle.get(request_class.items, {})
-        yield from own
-        for placeholders in self._idle.values():
-            if (
-                placeholders is not own
-                and next(iter(placeholders)).request_class.resources.lacks(request_class.items) is None
-            ):
-                yield from placeholders
-
-    def oldest(self, count: int) -> list[Allocation]:
-        """Up to `count` idle placeholders."""
-        return list(islice(self.all_idle(), count))
-
-    def all_idle(self) -> Iterator[Allocation]:
-        return chain.from_iterable(self._idle.values())
-
-    def dismantle(self) -> Iterator[None]:
-        for placeholders in self._idle.values():
-            yield from clear_stepwise(placeholders)
-        yield from clear_stepwise(self._idle, self.waiting)
 
 
 class GangPlan(NamedTuple):
@@ -173,6 +45,64 @@ class GangPlan(NamedTuple):
         return sum(len(nodes) for _, nodes in self.nodes)
 
 
+class GangTimes:
+    """Alarms of a gang, but for the one that ends it, and since when what they wait for is so."""
+
+    __slots__ = (
+        "below_min_alarm",
+        "deadlock_alarm",
+        "idle_alarm",
+        "idle_since_ns",
+        "is_check_postponed",
+        "requeue_alarm",
+        "short_since_ns",
+    )
+
+    def __init__(self) -> None:
+        self.requeue_alarm: Alarm | None = None
+        """Rings when it may gather again, after its time was over."""
+        self.below_min_alarm: Alarm | None = None
+        """Rings when it has been short for `gang.below-min.timeout`."""
+        self.short_since_ns: int | None = None
+        """Since when it is short, while its application is active."""
+        self.idle_alarm: Alarm | None = None
+        """Rings when its placeholders may have been idle for too long; set while the gang is complete and has idle
+        ones."""
+        self.idle_since_ns: int | None = None
+        """When it became complete, or when an ask last took one of its placeholders; None while it is incomplete or has
+        no idle ones."""
+        self.deadlock_alarm: Alarm | None = None
+        """Rings for the next deadlock check; set again while the gang has its time."""
+        self.is_check_postponed = False
+        """Whether its deadlock check was postponed to a time of its own, because other gangs were to be checked at the
+        same time."""
+
+    def alarms(self) -> Iterator[Alarm | None]:
+        yield self.deadlock_alarm
+        yield self.idle_alarm
+        yield self.requeue_alarm
+        yield self.below_min_alarm
+
+
+class Gathering:
+    """How room is looked for, for the slots of a gang that declares its task groups."""
+
+    __slots__ = ("all_or_none", "bound_ns", "each_has_slot", "found_room", "plan")
+
+    def __init__(self) -> None:
+        self.all_or_none: tuple[tuple[RequestClass, int], ...] = ()
+        """Its slots, while room is held for all of them in one step or for none."""
+        self.found_room = 0
+        """How many of these had a node when they were last tried, and one had none."""
+        self.plan: GangPlan | None = None
+        """Nodes for all its slots, found in the step before."""
+        self.each_has_slot = False
+        """Whether each member has a slot of its own, with its tags; else all members of a request class share one
+        ask."""
+        self.bound_ns = 0
+        """When it was bound to a domain, to hold its slots one by one there."""
+
+
 class Gang:
     """The task groups of one application."""
 
@@ -180,47 +110,36 @@ class Gang:
         "_swaps",
         "_tickets",
         "above_min",
-        "all_or_none",
         "asked",
-        "below_min_alarm",
-        "bound_ns",
         "completed_ns",
         "completion_untold",
-        "deadlock_alarm",
         "declared",
         "demands",
         "domains",
-        "each_has_slot",
         "first_asked_ns",
         "fits",
-        "found_room",
+        "gathering",
         "gave_back",
         "has_started",
         "held",
-        "idle_alarm",
-        "idle_since_ns",
-        "is_check_postponed",
         "pending",
-        "plan",
         "promised",
-        "requeue_alarm",
         "requeued",
-        "short_since_ns",
         "slot_groups",
         "state",
         "task_groups",
+        "times",
         "was_complete",
     )
 
     def __init__(self) -> None:
         self.task_groups: dict[str, TaskGroup] = {}
+        self.times = GangTimes()
+        self.gathering = Gathering()
         self.declared: dict[str, DeclaredGroup] = {}
         """The task groups that the application declares; empty if its RM asks for placeholders."""
         self.domains: dict[str, PlacementConstraint] = {}
         """By task group with a required topology: the domain that it is bound to (`actions.gang_domains`)."""
-        self.each_has_slot = False
-        """Whether each member has a slot of its own, with its tags; else all members of a request class share one
-        ask."""
         self.above_min: dict[Allocation, None] | None = None
         """Members above the min of their task group (`application.is_above_min`); None: not known."""
         self.state: GangState | None = None
@@ -230,22 +149,8 @@ class Gang:
         declared: from then on slots that are lost are not asked for again."""
         self.gave_back = 0
         """How often it gave back what it held for another gang, since it was complete or requeued."""
-        self.requeue_alarm: Alarm | None = None
-        """Rings when it may gather again, after its time was over."""
-        self.short_since_ns: int | None = None
-        """Since when it is short, while its application is active."""
-        self.below_min_alarm: Alarm | None = None
-        """Rings when it has been short for `gang.below-min.timeout`."""
         self.requeued = 0
         """How often its time was over."""
-        self.plan: GangPlan | None = None
-        """Nodes for all its slots, found in the step before."""
-        self.bound_ns = 0
-        """When it was bound to a domain, to hold its slots one by one there."""
-        self.all_or_none: tuple[tuple[RequestClass, int], ...] = ()
-        """Its slots, while room is held for all of them in one step or for none."""
-        self.found_room = 0
-        """How many of these had a node when they were last tried, and one had none."""
         self.slot_groups: dict[AskGroup, None] = {}
         """The groups of its slots that have no room, in the order in which they became pending."""
         self.pending = 0
@@ -270,22 +175,11 @@ class Gang:
         """Whether `GangCompleted` may still be said."""
         self.was_complete = False
         """Whether it ever had no pending placeholders and the whole of its `placeholderAsk` (SEMANTICS I8)."""
-        self.idle_alarm: Alarm | None = None
-        """Rings when its placeholders may have been idle for too long; set while the gang is complete and has idle
-        ones."""
-        self.idle_since_ns: int | None = None
-        """When it became complete, or when an ask last took one of its placeholders; None while it is incomplete or has
-        no idle ones."""
         self._swaps: list[tuple[Key, int, TaskGroup, AskGroup]] = []
         """Heap of the groups of real asks by the position of their first ask; outdated entries are dropped at the
         top."""
         self._tickets = 0
         """Counter that makes all heap entries different."""
-        self.is_check_postponed = False
-        """Whether its deadlock check was postponed to a time of its own, because other gangs were to be checked at the
-        same time."""
-        self.deadlock_alarm: Alarm | None = None
-        """Rings for the next deadlock check; set again while the gang has its time."""
 
     @property
     def waits(self) -> bool:
@@ -310,10 +204,6 @@ class Gang:
     def may_change_domain(self) -> bool:
         """Whether a domain was chosen for a task group that has no member there."""
         return any(not self.task_group(name).members for name in self.domains)
-
-    def forget_domains(self) -> None:
-        """Other domains may be chosen for task groups without members."""
-        self.domains = {name: domain for name, domain in self.domains.items() if self.task_group(name).members}
 
     def is_full(self, name: str) -> bool:
         """Whether a task group has as many members as it may have, with those that are about to take a slot."""
@@ -379,7 +269,7 @@ class Gang:
         del self.task_groups[group.task_group].waiting[group]
 
     def dismantle(self) -> Iterator[None]:
-        self.deadlock_alarm = self.plan = None
+        self.times, self.gathering = GangTimes(), Gathering()
         for task_group in self.task_groups.values():
             yield from task_group.dismantle()
         yield from clear_stepwise(self._swaps, self.task_groups, self.slot_groups)

@@ -359,7 +359,7 @@ def _pending_class(
     if placeholder and application.gang_alarm is None:
         whole = application.gang_total
         gate = (application.gang.still_to_come(whole) if application.gang is not None else whole).canonical()
-    together = application.gang.all_or_none if placeholder and application.gang is not None else ()
+    together = application.gang.gathering.all_or_none if placeholder and application.gang is not None else ()
     key = (
         PLAIN
         if application.limit_subject is None and not starts and not gate and not together
