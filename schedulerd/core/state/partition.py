@@ -236,12 +236,18 @@ class Partition:
     def largest(self) -> Resources:
         """For each resource the largest amount that an empty node has (capacity minus occupied); cached as `total`
         is."""
-        if self._largest is None:
-            self._largest = Resources()
+        largest = self._largest
+        if largest is None:
+            largest = self._largest = Resources()
+            known = largest.get
             for node in self.nodes.values():
+                occupied = node.occupied
                 for name, amount in node.capacity.items():
-                    self._largest[name] = max(self._largest[name], amount - node.occupied[name])
-        return self._largest
+                    if occupied:
+                        amount -= occupied[name]
+                    if amount > known(name, 0):
+                        largest[name] = amount
+        return largest
 
     def sizes(self) -> dict[Items, int]:
         """Number of schedulable nodes by what an empty one has (capacity minus occupied); cached as `total` is."""

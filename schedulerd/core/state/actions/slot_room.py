@@ -157,7 +157,10 @@ def _still_holds(partition: Partition, application: Application, plan: GangPlan)
         for node, count in Counter(nodes).items():
             if not node.ordered or (expressions and first_unmet(expressions, node.attribute) is not None):
                 return False
-            taken.setdefault(node, Resources()).add(group.request_class.items, count)
+            if len(plan.nodes) > 1:
+                taken.setdefault(node, Resources()).add(group.request_class.items, count)
+            elif any(node.free[name] < amount * count for name, amount in group.request_class.items):
+                return False
     return all(node.free.lacks(amounts.items()) is None for node, amounts in taken.items())
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from schedulerd.core.language.commands import Expression, Operator
 from schedulerd.core.state.model.gang import GangPlan
-from schedulerd.core.state.nodes.packing import Bin, packed, rank
+from schedulerd.core.state.nodes.packing import Bin, packed, ranked
 from schedulerd.core.state.nodes.room_index import INDEXES_MAX
 
 if TYPE_CHECKING:
@@ -49,8 +49,7 @@ class Planner:
         self._gang = gang
         self._placing = placing
         self._groups: dict[str, list[AskGroup]] = {}
-        largest = partition.largest()
-        for group in sorted(slots, key=lambda one: rank(one.request_class, largest)):
+        for group in ranked(partition, slots, lambda one: one.request_class):
             self._groups.setdefault(group.task_group, []).append(group)
         self._counts = {group: group.pending for groups in self._groups.values() for group in groups}
         """Once, because a placing that allocates lowers `AskGroup.pending`."""

@@ -6,8 +6,8 @@ sizes this can miss a packing that exists; the answer is then no.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from schedulerd.core.language.resources import Resources
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from schedulerd.core.state.model.node import Node
     from schedulerd.core.state.partition import Partition
     from schedulerd.core.state.pending.request_class import RequestClass
+
+
+T = TypeVar("T")
 
 
 class Bin(NamedTuple):
@@ -40,11 +43,20 @@ def packed(partition: Partition, wanted: Iterable[tuple[RequestClass, int]], bin
     they do not fit."""
     left = list(bins)
     together: dict[tuple[Affinity, str], int] = {}
-    for request_class, count in sorted(wanted, key=lambda one: rank(one[0], partition.largest())):
+    for request_class, count in ranked(partition, wanted, lambda one: one[0]):
         left, count = _fill(partition, request_class, count, left, together)
         if count:
             return None
     return left
+
+
+def ranked(partition: Partition, wanted: Iterable[T], request_class_of: Callable[[T], RequestClass]) -> list[T]:
+    """What is wanted, in the order in which it is packed. One request class alone costs no look at the nodes."""
+    found = list(wanted)
+    if len(found) > 1:
+        largest = partition.largest()
+        found.sort(key=lambda one: rank(request_class_of(one), largest))
+    return found
 
 
 def rank(request_class: RequestClass, largest: Mapping[str, int]) -> tuple[bool, bool, float]:

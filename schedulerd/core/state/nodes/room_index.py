@@ -72,7 +72,12 @@ class RoomIndex:
         if not node.ordered or (self._expressions and first_unmet(self._expressions, node.attribute) is not None):
             return 0
         free = node.capacity.minus(node.occupied) if self._if_empty else node.free
-        return max(0, min((free[name] // amount for name, amount in self._items), default=_ENDLESS))
+        room = _ENDLESS
+        for name, amount in self._items:
+            here = free[name] // amount
+            if here < room:
+                room = here
+        return room if room > 0 else 0
 
     def value_on(self, node: Node) -> str | None:
         """The domain of the node; None if it is in none."""
