@@ -27,7 +27,7 @@ from schedulerd.core.state.ledger import commit, commit_unclaimed
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.early import EarlyItems
-from schedulerd.core.state.model.task_group import TaskGroup
+from schedulerd.core.state.model.gang import TaskGroup
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending import asks as pending_asks
 from schedulerd.core.state.pending import gang_order

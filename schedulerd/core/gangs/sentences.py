@@ -10,8 +10,7 @@ from schedulerd.core.language.lifecycles import GangState, ResourceManagerState
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import DeclaredGroup
 from schedulerd.core.state.model.application import Application
-from schedulerd.core.state.model.gang import Gang
-from schedulerd.core.state.model.task_group import TaskGroup
+from schedulerd.core.state.model.gang import Gang, TaskGroup
 from schedulerd.core.state.nodes.own_room import domain_fits
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.views.explanation import Explanation

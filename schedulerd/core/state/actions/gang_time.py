@@ -19,7 +19,8 @@ from schedulerd.core.state.alarm_events import (
 )
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.application import SCHEDULABLE_STATES, Application
-from schedulerd.core.state.model.gang import Gang, GangTimes
+from schedulerd.core.state.model.gang import Gang
+from schedulerd.core.state.model.gang_times import GangTimes
 from schedulerd.core.state.nodes.own_room import exceed_all_nodes, gangs_that_hold
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.asks import set_priority_gang

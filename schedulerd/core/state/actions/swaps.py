@@ -17,9 +17,9 @@ from schedulerd.core.state.actions.allocating import allocated, begin_execution_
 from schedulerd.core.state.ledger import commit
 from schedulerd.core.state.model.allocation import Allocation, Ask
 from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.gang import TaskGroup
 from schedulerd.core.state.model.node import Node
 from schedulerd.core.state.model.predicate_check import PredicateCheck
-from schedulerd.core.state.model.task_group import TaskGroup
 from schedulerd.core.state.partition import Partition
 from schedulerd.core.state.pending.ask_group import AskGroup
 from schedulerd.core.state.pending.asks import admits_group, requeue, update_groups

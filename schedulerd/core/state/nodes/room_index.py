@@ -42,11 +42,11 @@ class Domain:
 class RoomIndex:
     """Of one attribute and one request class. Affinities and required nodes do not count: it may say too much."""
 
-    __slots__ = ("_attribute", "_expressions", "_if_empty", "_items", "_value_of", "asked", "changed", "domains")
+    __slots__ = ("_expressions", "_if_empty", "_items", "_level_attribute", "_value_of", "asked", "changed", "domains")
 
     def __init__(self, attribute: str, request_class: RequestClass, *, if_empty: bool) -> None:
         """`if_empty`: of the room that there would be if nothing ran on the nodes."""
-        self._attribute = attribute
+        self._level_attribute = attribute
         self._items = request_class.items
         self._expressions = request_class.constraint.node if request_class.constraint is not None else ()
         self._if_empty = if_empty
@@ -81,7 +81,7 @@ class RoomIndex:
 
     def value_on(self, node: Node) -> str | None:
         """The domain of the node; None if it is in none."""
-        return node.attribute(self._attribute)
+        return node.attribute(self._level_attribute)
 
     def _count(self, node: Node) -> None:
         before = self._value_of.pop(node, None)

@@ -15,8 +15,8 @@ from schedulerd.core.language.ask_tags import pod_of
 from schedulerd.core.language.checks import shown
 from schedulerd.core.language.resources import Resources
 from schedulerd.core.state.model.application import Application
+from schedulerd.core.state.model.gang import TaskGroup
 from schedulerd.core.state.model.rejected_application import RejectedApplication
-from schedulerd.core.state.model.task_group import TaskGroup
 from schedulerd.core.views.gang_members import members_of
 from schedulerd.daemon.admin.api.finding import application_id
 from schedulerd.daemon.admin.ui.context import Context
