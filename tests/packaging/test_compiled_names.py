@@ -9,7 +9,18 @@ from pathlib import Path
 import schedulerd.core
 
 CORE = Path(schedulerd.core.__file__).parent
-WORDS = ("alignof", "asm", "attribute", "complex", "const", "extension", "imag", "inline", "label", "real")
+WORDS: tuple[str, ...] = (
+    "alignof",
+    "asm",
+    "attribute",
+    "complex",
+    "const",
+    "extension",
+    "imag",
+    "inline",
+    "label",
+    "real",
+)
 WORDS += ("restrict", "signed", "thread", "typeof", "volatile")
 KEYWORDS = {f"__{word}" for word in WORDS} | {f"__{word}__" for word in WORDS} | {"__auto_type", "_Bool", "_Generic"}
 """Those of gcc and clang that begin with an underscore."""
