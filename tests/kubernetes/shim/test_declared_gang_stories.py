@@ -196,3 +196,25 @@ async def test_an_autoscaler_grows_the_cluster_for_a_whole_gang(world: World, da
         assert autoscaler.looks_that_added == 1, "it saw all of the gang at once"
         assert autoscaler.grown == 2, "eight processors, of which four were there"
     await world.agrees()
+
+
+async def test_a_gang_that_lost_a_pod_is_given_up_when_its_time_is_over(
+    world: World, daemon_flags: tuple[str, ...]
+) -> None:
+    """Nobody makes the third one again; the others are placed one by one then, as its style is Soft."""
+    await world.api.install_pod_groups()
+    await world.node("n", cpu="2")
+    await world.start()
+    await world.pod("busy", cpu="2")
+    await world.until_bound("busy")
+    await pod_group(world, 3)
+    parameters = "placeholderTimeoutInSeconds=3 gangSchedulingStyle=Soft"
+    annotations = {"schedulerd.io/schedulingPolicyParameters": parameters}
+    names = ["w0", "w1", "w2"]
+    for name in names:
+        await world.pod(name, metadata={"labels": GROUPED, "annotations": annotations})
+    await world.until(lambda pods: all_wait(pods, names, "0 of 3 have room"))
+    await world.finish("w2")
+    await world.end("busy")
+    await world.until_bound(*names[:2])
+    await world.agrees()
