@@ -10,8 +10,10 @@ from schedulerd.core.state.nodes.gang_plan import Planner
 from schedulerd.core.state.pending import asks
 from tests.sim import judge
 from tests.sim.autoscaled_world import AutoscaledGangWorld
+from tests.sim.declared_world import DeclaredGangWorld, JudgingDeclaredGangWorld
 from tests.sim.observations import Observations
 from tests.sim.simulation import DECLARED_WORLDS, simulate
+from tests.sim.world import World
 
 STEPS = 300
 AUTOSCALED = (AutoscaledGangWorld,)
@@ -25,6 +27,17 @@ def test_nothing_goes_wrong() -> None:
         assert failure is None, (seed, failure.problems)
     for state in ("forming", "gathering", "complete", "short"):
         assert seen[f"gang {state}"], state
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("seed", "world"),
+    [(50_016, DeclaredGangWorld), (50_026, JudgingDeclaredGangWorld), (70_009, JudgingDeclaredGangWorld)],
+    ids=["counts of two groups change", "slots go one by one", "a deadlock check while all slots are asked about"],
+)
+def test_histories_that_went_wrong(seed: int, world: type[World]) -> None:
+    _, failure = simulate(seed, STEPS, Observations(), (world,), is_faulty=True, look_at_all_every=20)
+    assert failure is None, failure.problems
 
 
 def test_members_that_no_longer_wait_for_their_gang_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

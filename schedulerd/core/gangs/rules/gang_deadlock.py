@@ -43,7 +43,7 @@ def gangs_to_release(partition: Partition, application: Application) -> list[App
     if gang_ahead(partition, application) is not None or not groups or not application.propagates_demand:
         return None
     is_refused = any(group.request_class.refused for group in groups)
-    if (is_refused and not groups[0].first().spec.slot) or not gang_fits(partition, application):
+    if (is_refused and not application.declares_gang) or not gang_fits(partition, application):
         return None
     later = _later(partition, application)
     holding = [one for one in later if any(_idle_placeholders(one)) and not _has_given_enough(one, application)]

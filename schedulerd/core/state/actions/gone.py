@@ -83,6 +83,7 @@ def _is_given_back(
     assert gang is not None
     if gang.state is GangState.COMPLETE and not gang.has_started:
         gang_states.enter(context, application, GangTrigger.LOSE)
+        context.partition_of(application).gangs_to_review[application] = None  # others may have gone before
     return gang.state is GangState.GATHERING
 
 

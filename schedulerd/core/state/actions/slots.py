@@ -239,21 +239,34 @@ def finish(context: StepContext, partition: Partition) -> None:
     their members are allocated; and gangs that hold nothing may look in other domains."""
     for application in partition.gangs_touched:  # before members that have just taken their slots are counted as there
         gang_time.note_complete(context, application)
-    if partition.gangs_to_review:
-        to_review, partition.gangs_to_review = partition.gangs_to_review, {}
-        for application in to_review:
-            if partition.applications.get(application.application_id) is application:
-                review(context, partition, application)
-                gang_time.note_complete(context, application)
+    _review_noted(context, partition)
     while partition.slots_leaving:
-        leaving, partition.slots_leaving = partition.slots_leaving, {}
-        batches: dict[tuple[Application, TerminationType, str], list[Allocation]] = {}
-        for slot, (termination, message) in leaving.items():
-            if slot.uuid in partition.allocations:
-                batches.setdefault((slot.application, termination, message), []).append(slot)
-        for (application, termination, message), slots in batches.items():
-            gone.finish(context, application, slots, termination, confirm=False, message=message)
+        _end_leaving(context, partition)
+    _review_noted(context, partition, GangState.GATHERING)
     single_slots.free_from_domains(context, partition)
+
+
+def _review_noted(context: StepContext, partition: Partition, state: GangState | None = None) -> None:
+    """`state`: of gangs in this state; the others are for the next step, where members that have just taken their slots
+    count as there."""
+    noted = partition.gangs_to_review
+    to_review = [one for one in noted if state is None or (one.gang is not None and one.gang.state is state)]
+    for application in to_review:
+        del noted[application]
+    for application in to_review:
+        if partition.applications.get(application.application_id) is application:
+            review(context, partition, application)
+            gang_time.note_complete(context, application)
+
+
+def _end_leaving(context: StepContext, partition: Partition) -> None:
+    leaving, partition.slots_leaving = partition.slots_leaving, {}
+    batches: dict[tuple[Application, TerminationType, str], list[Allocation]] = {}
+    for slot, (termination, message) in leaving.items():
+        if slot.uuid in partition.allocations:
+            batches.setdefault((slot.application, termination, message), []).append(slot)
+    for (application, termination, message), slots in batches.items():
+        gone.finish(context, application, slots, termination, confirm=False, message=message)
 
 
 def _ask(
@@ -282,8 +295,9 @@ def _ask(
 
 def _change_count(context: StepContext, partition: Partition, application: Application, ask: Ask, spec: NewAsk) -> None:
     """More or fewer of equal slots are needed. What is held stays, as far as it is needed."""
-    change, ask.spec = spec.max_allocations - ask.pending - len(ask.allocations), spec
-    ask.placed = len(ask.allocations)  # those that are gone were not needed
+    held = [one for one in ask.allocations.values() if not _goes_for_good(one)]
+    change, ask.spec = spec.max_allocations - ask.pending - len(held), spec
+    ask.placed = len(held)  # those that are gone were not needed
     if change > 0:
         commit.demand(partition, application, ask, change)
         context.emit(releases.ask_added(application, ask, change))
@@ -292,9 +306,14 @@ def _change_count(context: StepContext, partition: Partition, application: Appli
         if withdrawn:
             cause = WithdrawCause.UPDATED
             releases.withdraw_ask(context, partition, application, ask, cause, None, message, count=withdrawn)
-        newest = list(islice(reversed(ask.allocations.values()), -change - withdrawn))
+        newest = list(islice(reversed(held), -change - withdrawn))
         _give_back(context, partition, application, newest, message)
         ask.placed -= len(newest)  # so that those which are left are asked for again when they are lost
+
+
+def _goes_for_good(slot: Allocation) -> bool:
+    """Whether it was found to be needless or too small in this step, and is gone at its end."""
+    return slot.releasing is TerminationType.TIMEOUT and not slot.ask_again_when_gone
 
 
 def _end(context: StepContext, partition: Partition, application: Application, ask: Ask) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from schedulerd.core.language.commands import ConnectCallbacks, NodeAction
 from schedulerd.core.language.facts.fact import ApplicationAccepted, ApplicationRejected, RejectCode, ReleaseRequested
 from schedulerd.core.language.lifecycles import ApplicationState, GangState
 from schedulerd.core.language.specs import SECOND_NS
@@ -121,3 +122,33 @@ def test_a_min_above_a_quota_is_refused_and_the_gang_goes_on() -> None:
     facts = talk.apps(declares({"name": "w", "min": 4, "resources": {"memory": 10}}))
     assert "max of queue root.a is 30: the gang could never be placed" in only(ApplicationRejected, facts).reason
     assert held(talk.schedule()) == 2
+
+
+def test_counts_of_two_groups_that_change_at_once_keep_what_each_of_them_still_needs() -> None:
+    talk = a_conversation(a_node("n1", {"memory": 60}))
+    talk.apps(declares(two_groups(2, 3)[0], two_groups(2, 3)[1]))
+    assert held(talk.schedule()) == 5
+    talk.apps(declares(*two_groups(3, 1)))
+    gang = talk.model().applications["gang"].gang
+    assert gang is not None
+    assert gang.task_group("w").idle == 1, "it needs one of three, and gives back two"
+    assert held(talk.schedule()) == 1, "the third of the other one"
+
+
+def two_groups(least: int, other: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    size = {"resources": {"memory": 10}}
+    return {"name": "v", "min": least, **size}, {"name": "w", "min": other, **size}
+
+
+def test_a_gang_that_gathers_again_asks_for_all_slots_that_have_gone_meanwhile() -> None:
+    """One was too small for its member; the node of another one goes before the RM has answered about its member."""
+    talk = a_conversation(a_node("n1", {"memory": 15}), a_node("n2", {"memory": 10}))
+    talk.step(ConnectCallbacks(talk.rm_id, predicates=True))
+    talk.apps(declares({"name": "v", "min": 1, "resources": {"memory": 5}}, {"name": "w", "min": 2}))
+    talk.asks(member("large", 9, task_group="v"), member("a"), member("b"))
+    assert held(talk.schedule()) == 3
+    assert talk.model().applications["gang"].placeholders == 2
+    talk.nodes(a_node("n2", action=NodeAction.DECOMISSION))
+    assert state_of_gang(talk) is GangState.GATHERING
+    slots = [one for one in talk.model().applications["gang"].asks.values() if one.spec.slot]
+    assert sum(one.pending for one in slots) == 2
