@@ -311,10 +311,6 @@ class Gang:
         """Whether a domain was chosen for a task group that has no member there."""
         return any(not self.task_group(name).members for name in self.domains)
 
-    def forget_domains(self) -> None:
-        """Other domains may be chosen for task groups without members."""
-        self.domains = {name: domain for name, domain in self.domains.items() if self.task_group(name).members}
-
     def is_full(self, name: str) -> bool:
         """Whether a task group has as many members as it may have, with those that are about to take a slot."""
         group = self.declared.get(name)
