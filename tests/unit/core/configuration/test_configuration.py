@@ -11,7 +11,13 @@ from schedulerd.core.language.facts.configuration import (
     ConfigurationUpdated,
     ImpactKind,
 )
-from schedulerd.core.language.facts.fact import ApplicationChanged, NodeChanged, Released, ReleaseRequested
+from schedulerd.core.language.facts.fact import (
+    ApplicationAccepted,
+    ApplicationChanged,
+    NodeChanged,
+    Released,
+    ReleaseRequested,
+)
 from schedulerd.core.language.resources import Limits
 from schedulerd.core.language.specs import SECOND_NS, ConfigurationText, PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.views.view import resource_managers
@@ -78,6 +84,25 @@ def test_what_was_asked_to_go_is_not_told_again_when_its_partition_goes() -> Non
     assert only(ReleaseRequested, talk.sleep(1_000_000)).allocation_key == "goes"
     facts = talk.step(UpdateConfiguration(RM, (a_file(A),)))
     assert {one.allocation_key: one.confirm for one in of(Released, facts)} == {"stays": True, "goes": False}
+
+
+def test_other_settings_come_with_a_text_or_stay() -> None:
+    talk = a_talk(a_file(A))
+    talk.step(UpdateConfiguration(RM, (a_file(A),), SECOND, extra_config={"a": "b"}))
+    talk.step(UpdateConfiguration(RM, (a_file(A),), THIRD))
+    assert talk.scheduler.cluster.resource_managers[RM].extra_config == {"a": "b"}
+
+
+def test_an_application_that_ends_as_its_partition_goes_is_gone_with_it() -> None:
+    talk = a_talk(a_file(A), a_file(A, name="gpu"))
+    talk.nodes(a_node("g1", {"memory": 100}, partition="gpu"))
+    talk.apps(an_app(partition="gpu"))
+    talk.asks(an_ask("goes", partition="gpu", execution_timeout_ms=1))
+    talk.schedule()
+    talk.remove("app", partition="gpu")
+    talk.step(UpdateConfiguration(RM, (a_file(A),)))
+    talk.step(UpdateConfiguration(RM, (a_file(A), a_file(A, name="gpu"))))
+    assert [one.application_id for one in of(ApplicationAccepted, talk.apps(an_app(partition="gpu")))] == ["app"]
 
 
 def test_another_text_that_says_the_same_replaces_the_text_alone() -> None:
