@@ -232,7 +232,7 @@ class _MadePlacing:
             return
         while len(self.made) > mark:
             commit.take_back(self._partition, self.made.pop())
-        # What its own slots had closed has not opened: or the gang, for which it is too little, would be tried for ever.
+        # What its own slots had closed has not opened: the gang, which lacks room, would be tried for ever.
         self._partition.constraints.changed = _copy(self._opened[mark])
 
 
