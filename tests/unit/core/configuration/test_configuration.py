@@ -18,6 +18,7 @@ from schedulerd.core.language.facts.fact import (
     Released,
     ReleaseRequested,
 )
+from schedulerd.core.language.facts.queues import QueueChanged
 from schedulerd.core.language.resources import Limits
 from schedulerd.core.language.specs import SECOND_NS, ConfigurationText, PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.views.view import resource_managers
@@ -151,6 +152,14 @@ def test_a_queue_that_comes_back_is_active_with_what_was_created_below_it() -> N
     talk.asks(an_ask("k", app="again"))
     assert [one.application_id for one in talk.view().applications] == ["again", "inside"]
     assert placed(talk.schedule()) == [("again", "k", "n1")]
+
+
+def test_a_queue_that_an_application_made_says_that_the_file_names_it_now() -> None:
+    talk = a_talk(a_file(replace(A, parent=True, submit_acl=EVERYBODY)))
+    talk.apps(an_app("app", "root.a.made"))
+    named = replace(A, parent=True, submit_acl=EVERYBODY, children=(QueueSpec("made"),))
+    told = of(QueueChanged, talk.step(UpdateConfiguration(RM, (a_file(named),))))
+    assert [(one.queue, one.message) for one in told] == [("root.a.made", "the queue file names it now")]
 
 
 def test_what_was_created_below_a_queue_that_becomes_a_leaf_drains() -> None:
