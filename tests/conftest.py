@@ -20,11 +20,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 for profile, examples in (("short", 10), ("usual", 30), ("long", 100)):
     settings.register_profile(
-        profile, derandomize=True, database=None, deadline=None, print_blob=True, max_examples=examples
+        profile,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        print_blob=True,
+        max_examples=examples,
+        suppress_health_check=[HealthCheck.too_slow],  # it goes by the clock
     )
 settings.load_profile("usual")
 

@@ -23,11 +23,10 @@ from pathlib import Path
 import pytest
 
 from tests.contract.daemon_process import LIMIT_SECONDS
+from tests.contract.interruptible import interruptible
 
 PAGE = (Path(__file__).parents[2] / "docs" / "first-day.md").read_text(encoding="utf-8")
 PORTS = {"grpc": 3333, "http": 9080}
-INTERRUPTIBLE = "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); os.execvp('sh', sys.argv[1:])"
-"""A shell for which SIGINT is not ignored, even if it is here, as it is for what a script starts in the background."""
 ENVIRONMENT = {
     "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
     "COLUMNS": "100",
@@ -72,7 +71,7 @@ class Terminal:
     def __init__(self, commands: str, directory: Path) -> None:
         *first, last = commands.splitlines()
         self._process = subprocess.Popen(
-            [sys.executable, "-c", INTERRUPTIBLE, "sh", "-e", "-c", "\n".join([*first, f"exec {last}"])],
+            interruptible(["sh", "-e", "-c", "\n".join([*first, f"exec {last}"])]),
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

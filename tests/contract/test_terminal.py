@@ -19,6 +19,7 @@ from ruamel.yaml import YAML
 from schedulerd.terminal.words import clean
 from tests.contract.busy_daemon import HOSTILE, a_busy_daemon
 from tests.contract.daemon_process import LIMIT_SECONDS, DaemonProcess
+from tests.contract.interruptible import interruptible
 
 ROOT = Path(__file__).parents[2]
 VIEW, OPERATE = "view-token-0123456789", "operate-token-0123456789"
@@ -59,7 +60,11 @@ class Terminal:
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
-            self._command(words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment
+            interruptible(self._command(words)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
         )
 
     def json(self, *words: str) -> Any:

@@ -21,6 +21,7 @@ from tests.kubernetes.builders import (
     terminating,
 )
 from tests.kubernetes.judging import code, refusal, refused_nodes, view_of
+from tests.loops import each_row
 
 NAME = "InterPodAffinity"
 WEB, DB = {"app": "web"}, {"app": "db"}
@@ -181,8 +182,9 @@ def test_labels_of_nodes_may_change() -> None:
     assert refused_nodes(view, question, NAME) == {"a1", "a2"}
 
 
-def test_a_term_that_cannot_be_read_refuses_its_own_pod_only() -> None:
-    bad = near(chosen={"matchExpressions": [expression("app", "In")]})
+@each_row("unreadable", [expression("app", "In"), expression("app", "Gt", "1")])
+def test_a_term_that_cannot_be_read_refuses_its_own_pod_only(unreadable: JSON) -> None:
+    bad = near(chosen={"matchExpressions": [unreadable]})
     view = view_of(zones(), [bound("db", "a1", labels=DB, affinity=anti_affinity(bad))])
     assert refused_nodes(view, pod("q", labels=WEB), NAME) == set()
     for question in (avoids(bad), wants(bad)):

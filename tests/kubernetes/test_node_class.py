@@ -131,6 +131,7 @@ HUNDRED = [f"k{number:02}" for number in range(100)]
         (PODS[11], "", False),
         (PODS[12], "si/hostname=plain", True),
         (pod(nodeSelector={"a": "1", "ready": "2"}), "a=1", False),
+        (pod(nodeSelector={"a": "1", "b": "no label"}), "a=1", False),
         (pod(nodeSelector={"hostname": "1", "si/rack": "2", "c/d": "3"}), "", False),
         (pod(nodeSelector={f"k{number}": "v" for number in range(101)}), "", False),
         (
@@ -165,6 +166,24 @@ def test_pods_that_can_use_the_same_nodes_have_one_class() -> None:
 def test_the_attribute_is_the_same_in_every_process() -> None:
     assert NodeClass().attribute == "c/eaae37bf2082bec1"
     assert VIEW.node_class(PODS[1]).attribute != VIEW.node_class(PODS[2]).attribute
+
+
+@each_row(
+    ("asked", "where", "why"),
+    [
+        (pod("q"), "cordoned", "unschedulable"),
+        (pod("q", nodeName="plain"), "zoned", "not node plain"),
+        (pod("q"), "tainted", "taint t:NoSchedule, which the pod does not tolerate"),
+        (pod("q", nodeSelector={"disk": "ssd"}), "zoned", "node selector disk=ssd"),
+        (pod("q", affinity=node_affinity()), "plain", "node affinity that no node matches"),
+        (pod("q", volumes=uses("c-zoned")), "elsewhere", "where a volume cannot be used"),
+        (pod("q", nodeSelector={"k": "v" * 300}), "plain", f"node selector k={'v' * 141}..."),
+    ],
+)
+def test_a_class_says_why_a_node_does_not_admit_it(asked: Pod, where: str, why: str) -> None:
+    facts = VIEW.cache.state.nodes[where].facts
+    assert facts is not None
+    assert VIEW.node_class(asked).why_not(facts) == why
 
 
 def test_which_pods_need_a_callback() -> None:

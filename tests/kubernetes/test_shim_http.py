@@ -106,3 +106,33 @@ async def test_who_does_not_read_the_answer_in_time_is_cut_off(monkeypatch: pyte
         slow = await port.connect(PROBE)
         assert await ended(slow)
         assert server_waits.is_set()
+
+
+async def said_at(port: int, path: str, *headers: str) -> tuple[bytes, bytes]:
+    """First line and body of an answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    lines = (f"GET {path} HTTP/1.1", "Host: shim", "Connection: close", *headers, "", "")
+    writer.write("\r\n".join(lines).encode())
+    async with asyncio.timeout(10):
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    return head.splitlines()[0], body
+
+
+async def test_it_says_what_it_waits_for_and_who_leads() -> None:
+    missing, leader = ["the API server has not answered"], [(False, "")]
+    server = HttpServer("127.0.0.1:0", CollectorRegistry(), lambda: missing[0], lambda: leader[0], lambda: "")
+    port = await server.start()
+    try:
+        assert await said_at(port, "/readyz") == (
+            b"HTTP/1.1 503 Service Unavailable",
+            b"the API server has not answered\n",
+        )
+        assert await said_at(port, "/leader") == (b"HTTP/1.1 503 Service Unavailable", b"nobody\n")
+        missing[0], leader[0] = "", (True, "pod-1")
+        assert (await said_at(port, "/readyz"))[0] == b"HTTP/1.1 200 OK"
+        assert await said_at(port, "/leader") == (b"HTTP/1.1 200 OK", b"pod-1\n")
+        assert (await said_at(port, "/metrics", "Accept: application/openmetrics-text"))[1] == b"# EOF\n"
+        assert (await said_at(port, "/metrics"))[1] == b""
+    finally:
+        await server.stop()

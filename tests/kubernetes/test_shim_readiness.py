@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
+import pytest
 from prometheus_client import generate_latest
 
+from schedulerd.kubernetes.api.errors import AnswerUnusable
 from schedulerd.kubernetes.shim.exposition import registry
-from schedulerd.kubernetes.shim.shim import Shim, ShimOptions
+from schedulerd.kubernetes.shim.shim import Shim, ShimOptions, has_disruption_condition
 from schedulerd.kubernetes.shim.watches import WATCHED
+from tests.kubernetes.api.test_transport import OK, Peer, talking
 from tests.kubernetes.api.world import World, pause
 from tests.kubernetes.fake import Fault
 
@@ -91,3 +95,16 @@ async def test_a_right_that_is_taken_away_later_is_told() -> None:
         text = generate_latest(registry(world.metrics, lambda: shim, lambda: 0.0)).decode()
         assert 'schedulerd_kubernetes_watch_failing{resource="nodes"} 1.0' in text
         assert 'schedulerd_kubernetes_watch_failing{resource="pods"} 0.0' in text
+
+
+@pytest.mark.parametrize(("minor", "knows"), [("25", False), ("25+", False), ("26", True), ("31+", True), ("", True)])
+async def test_servers_since_1_26_know_the_condition_of_a_disruption(real_loop: None, minor: str, knows: bool) -> None:
+    body = json.dumps({"major": "1", "minor": minor}).encode()
+    async with talking(Peer(OK + b"Content-Length: %d\r\n\r\n" % len(body) + body)) as transport:
+        assert await has_disruption_condition(transport) is knows
+
+
+async def test_a_server_that_does_not_say_its_version_is_waited_for(real_loop: None) -> None:
+    async with talking(Peer(OK + b"Content-Length: 2\r\n\r\n[]")) as transport:
+        with pytest.raises(AnswerUnusable, match="not what was asked for"):
+            await has_disruption_condition(transport)

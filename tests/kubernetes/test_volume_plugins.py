@@ -127,6 +127,8 @@ def test_unbound_claims_count_for_the_driver_of_their_class() -> None:
     assert code(view, pod("q", volumes=uses("new1")), "n", LIMITS) is None
     assert code(view, pod("q", volumes=uses("new1", "new2")), "n", LIMITS) is Code.VOLUME_LIMIT
     assert code(view, pod("q", volumes=uses("missing", "new1")), "n", LIMITS) is None
+    put(view.cache.storage, claim("classless", storageClassName="none"))
+    assert code(view, pod("q", volumes=uses("classless", "new1")), "n", LIMITS) is None
 
 
 def test_victims_take_their_volumes_along() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from schedulerd.core.gangs.handlers import gangs
 from schedulerd.core.preemption.handlers import gang_preemption
 from schedulerd.core.preemption.rules import whole_gang
-from schedulerd.core.state.actions import gang_time
+from schedulerd.core.state.actions import gang_time, slot_room
 from schedulerd.core.state.model import application
 from schedulerd.core.state.model.application import Application
 from schedulerd.core.state.model.gang import Gang
@@ -27,6 +27,7 @@ from tests.unit.core.gangs import (
     test_short_gangs,
 )
 from tests.unit.core.preemption import test_disrupted_gangs
+from tests.unit.core.state.actions import test_slot_room
 
 
 def the_oldest_first(_: By, one: Application, other: Application) -> bool:
@@ -94,6 +95,12 @@ MUTANTS = (
         Rule.DECLARED_GANGS,
         Replaced(gang_order.before_growth, gives(None)),
         (UnitTested(test_growing_gangs.test_growth_takes_no_room_from_a_gang_that_gathers_ahead_of_it),),
+    ),
+    Mutant(
+        "what slots on trial had closed has opened when they are taken back",
+        Rule.DECLARED_GANGS,
+        Replaced(slot_room._copy, lambda _, changed: changed),
+        (UnitTested(test_slot_room.test_members_that_exclude_each_other_get_nodes_together_or_none),),
     ),
     Mutant(
         "members above the min of their gang go like others",

@@ -59,10 +59,11 @@ def all_pods(
     return real, [own for own in real if own.node]
 
 
-def fails_each_time(original: By, model: Model, application: Application, message: str, *, is_rejected: bool) -> None:
-    if application.gang is not None:
-        application.gang.has_failed_pods = False
-    original(model, application, message, is_rejected=is_rejected)
+def fails_each_time(
+    original: By, model: Model, application: Application, gang: Gang, message: str, *, is_rejected: bool
+) -> None:
+    gang.has_failed_pods = False
+    original(model, application, gang, message, is_rejected=is_rejected)
 
 
 def of_the_next(original: By, originator_uid: str, application_id: str, group: str, index: int) -> str:

@@ -125,7 +125,7 @@ def application_updated(model: Model, event: ApplicationUpdated) -> None:
         if application.gang is None or event.state in _RUN_STATES:
             application.failures = application.corrections = 0
         if application.gang is not None:
-            life.updated(model, application, event.state, said)
+            life.updated(model, application, application.gang, event.state, said)
 
 
 def add_application_again(model: Model, application_id: ApplicationId) -> None:
@@ -224,7 +224,7 @@ def _completed(model: Model, application: Application) -> None:
 
 def _resubmit(model: Model, application: Application) -> None:
     if application.gang is not None:
-        life.form_anew(model, application)
+        life.form_anew(model, application, application.gang)
         return
     applications.submit(model, application)
     for own in list(application.pods.values()):
@@ -253,6 +253,6 @@ def _fail(model: Model, application: Application, reason: str, message: str, *, 
         if not own.is_placeholder:
             conditions.waits(model, own, for_pod(why, own.metadata.queue) or why)
     if application.gang is not None:
-        life.failed(model, application, message, is_rejected=is_rejected)
+        life.failed(model, application, application.gang, message, is_rejected=is_rejected)
     if is_rejected:
         _follow_while_waiting(model, application)  # its namespace may have changed before the daemon answered

@@ -31,9 +31,6 @@ class NodeClassAttributes:
         self._wanted: dict[str, NodeClass] = {}
         self._next_pass_ns: int | None = None
 
-    def __len__(self) -> int:
-        return len(self._used)
-
     @property
     def next_pass_ns(self) -> int | None:
         """When classes that are wanted may come; None if none is wanted."""

@@ -41,8 +41,6 @@ class AssumedVolumes:
     def assume(self, uid: str, volumes: Mapping[str, ClaimKey], nodes: Mapping[ClaimKey, str]) -> None:
         """What the claims of the pod get, instead of what was assumed of it before."""
         self.forget(uid)
-        if not volumes and not nodes:
-            return
         self._pods[uid] = _OfPod(dict(volumes), dict(nodes))
         for volume, claim in volumes.items():
             self._holders.setdefault(volume, {})[uid] = claim

@@ -134,8 +134,7 @@ def read_pending(pod: Pod, info: PodInfo) -> PendingPod:
             affinity_terms(pod, affinity.pod_anti_affinity)
             wanted = affinity_terms(pod, affinity.pod_affinity)
         reading = "spec.topologySpreadConstraints"
-        if spec.topology_spread_constraints:
-            spread = spread_constraints(pod, requirement, tolerated)
+        spread = spread_constraints(pod, requirement, tolerated)
     except MalformedSelector as error:
         problem = (reading, str(error))
     return PendingPod(

@@ -51,14 +51,10 @@ def smallest_match(claim: PersistentVolumeClaim, facts: NodeFacts, storage: Stor
     return smallest.name if smallest is not None else None
 
 
-def unprovisionable(
-    claim: PersistentVolumeClaim, facts: NodeFacts, storage: Storage
-) -> tuple[Code, str] | tuple[Code, str, str] | None:
-    """Why no volume can be made for the claim on the node: code and data of a refusal; None if one can."""
-    name, class_name = claim.metadata.name, claim_class(claim)
-    found = storage.classes.get(class_name)
-    if found is None:
-        return (Code.CLASS_NOT_FOUND, name, class_name)
+def unprovisionable(claim: PersistentVolumeClaim, facts: NodeFacts, storage: Storage) -> tuple[Code, str] | None:
+    """Why no volume can be made on the node for the claim, which waits for its consumer: code and data of a refusal;
+    None if one can."""
+    name, found = claim.metadata.name, storage.classes[claim_class(claim)]
     if found.provisioner in ("", NO_PROVISIONER) or not _allows(found, facts.labels):
         return (Code.VOLUME_NO_MATCH, name)
     if not _has_room(claim, found, facts, storage):

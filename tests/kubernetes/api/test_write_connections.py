@@ -104,6 +104,9 @@ async def test_an_answer_that_ends_with_its_connection(real_loop: None, piece: i
         OK + b"Transfer-Encoding: chunked\r\n\r\nno length\r\n",
         OK + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n",
         OK + b"Transfer-Encoding: chunked\r\n\r\n1\r\nabc\r\n",
+        OK + b"Transfer-Encoding: chunked\r\n\r\n" + b"1" * 1_025,
+        OK + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: trailer\r\n\r\n",
+        OK + b"Transfer-Encoding: gzip\r\n\r\nabc",
         OK + b"Connection: close\r\nContent-Length: 4\r\n\r\nabc",
         OK + b"X: " + b"x" * 100_000,
     ],
@@ -131,6 +134,12 @@ async def test_of_errors_the_code_says_enough(real_loop: None, head: bytes) -> N
         with pytest.raises(Refused) as caught:
             await write(100)
     assert (caught.value.status.code, caught.value.retry_after_s) == (429, 7.0)
+
+
+async def test_an_answer_without_content_has_no_body(real_loop: None) -> None:
+    peer = Peer([b"HTTP/1.1 204 No Content\r\n\r\n", OK + b"Content-Length: 1\r\n\r\na"], 10_000)
+    async with writing(peer) as write:
+        assert await write(100) == Answer(204, b"")
 
 
 async def test_a_connection_that_says_more_than_it_was_asked_is_not_used_again(real_loop: None) -> None:

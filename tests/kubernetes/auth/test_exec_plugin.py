@@ -34,15 +34,19 @@ def printed(status: dict[str, Any], version: str = VERSION) -> str:
     return f"cat <<'END'\n{msgspec.json.encode(body).decode()}\nEND"
 
 
-def plugin(folder: Path, script: str, seconds_max: float = 30.0, **fields: Any) -> ExecPlugin:
-    cluster = FoundCluster(folder / "config", "config: clusters[0] ('k')", ClusterFields(server="https://x:1"))
+def plugin(
+    folder: Path, script: str, seconds_max: float = 30.0, of_cluster: dict[str, Any] | None = None, **fields: Any
+) -> ExecPlugin:
+    found = ClusterFields(server="https://x:1", **(of_cluster or {}))
+    cluster = FoundCluster(folder / "config", "config: clusters[0] ('k')", found)
     command = fields.pop("command", None) or program(folder, script)
     wanted = ExecFields(command=command, api_version=VERSION, **fields)
     return ExecPlugin(wanted, "users[0] ('u').user.exec", folder, cluster, {"PATH": os.environ["PATH"]}, seconds_max)
 
 
-async def test_a_token_with_an_expiry(tmp_path: Path, real_loop: None) -> None:
-    given = await plugin(tmp_path, printed({"token": "t", "expirationTimestamp": "2026-11-23T10:00:00Z"})).run()
+@pytest.mark.parametrize("zone", ["Z", ""])
+async def test_a_token_with_an_expiry(tmp_path: Path, zone: str, real_loop: None) -> None:
+    given = await plugin(tmp_path, printed({"token": "t", "expirationTimestamp": f"2026-11-23T10:00:00{zone}"})).run()
     assert given.token == "t"
     assert given.expires_s == datetime(2026, 11, 23, 10, tzinfo=UTC).timestamp()
 
@@ -67,6 +71,25 @@ async def test_arguments_environment_and_cluster_are_told(tmp_path: Path, real_l
     info = msgspec.json.decode((tmp_path / "info").read_bytes())
     assert info["kind"] == "ExecCredential"
     assert info["spec"] == {"interactive": False, "cluster": {"server": "https://x:1"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"tls_server_name": "k", "proxy_url": "http://p:1"}, {"tls-server-name": "k", "proxy-url": "http://p:1"}),
+        ({"insecure_skip_tls_verify": True}, {"insecure-skip-tls-verify": True}),
+        ({"certificate_authority_data": "Y2E="}, {"certificate-authority-data": "Y2E="}),
+        ({"certificate_authority": "ca.pem"}, {"certificate-authority-data": "Y2E="}),
+    ],
+)
+async def test_all_of_the_cluster_is_told(
+    tmp_path: Path, fields: dict[str, Any], told: dict[str, Any], real_loop: None
+) -> None:
+    (tmp_path / "ca.pem").write_text("ca")
+    script = f'echo "$KUBERNETES_EXEC_INFO" >{tmp_path}/info\n{printed({"token": "t"})}'
+    await plugin(tmp_path, script, of_cluster=fields, provide_cluster_info=True).run()
+    info = msgspec.json.decode((tmp_path / "info").read_bytes())
+    assert info["spec"]["cluster"] == {"server": "https://x:1", **told}
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,12 @@ async def test_the_address_comes_from_the_environment_and_the_rest_from_files(ac
     assert "first" not in repr(credentials) + repr(Material(token="first"))
 
 
+@pytest.mark.parametrize(("told", "namespace"), [({"POD_NAMESPACE": "ours"}, "ours"), ({}, "default")])
+def test_a_volume_may_leave_the_namespace_out(account: Path, told: dict[str, str], namespace: str) -> None:
+    (account / "namespace").unlink()
+    assert in_cluster({**ENVIRONMENT, **told}, account, read).namespace == namespace
+
+
 def test_an_ipv6_address_gets_brackets(account: Path) -> None:
     assert in_cluster({**ENVIRONMENT, "KUBERNETES_SERVICE_HOST": "fd00::1"}, account).server == "https://[fd00::1]:443"
 

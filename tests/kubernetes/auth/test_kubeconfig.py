@@ -138,6 +138,10 @@ async def test_insecure_means_that_nothing_is_verified(tmp_path: Path) -> None:
             "server is '10.0.0.1:6443'; it must be a URL with https or http, such as https://10.0.0.1:6443",
         ),
         (
+            {"clusters": [{"name": "k", "cluster": {"server": "https://x:y"}}]},
+            "server is 'https://x:y'; it must be a URL",
+        ),
+        (
             {"clusters": [{"name": "k", "cluster": {"server": SERVER, "proxy-url": "socks5://p:1"}}]},
             "proxy-url is 'socks5://p:1'; it must be a URL with http or https",
         ),

@@ -9,12 +9,23 @@ from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 
 from schedulerd.kubernetes.api import Transport, Unreachable, server_version
 from schedulerd.kubernetes.api.resources import PODS
 from schedulerd.kubernetes.api.transport import Request
-from schedulerd.kubernetes.auth import Access, Material
+from schedulerd.kubernetes.auth import Access, AccessUnusable, Material
+from schedulerd.kubernetes.auth.tls import tls_context
 from tests.kubernetes.auth.certificates import AUTHORITY, CERTIFICATE, FOLDER, KEY, SERVER_CERTIFICATE, SERVER_KEY
+
+KEY_WITH_PASSPHRASE = load_pem_private_key(KEY, None).private_bytes(
+    Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret")
+)
 
 
 @asynccontextmanager
@@ -89,3 +100,9 @@ async def test_no_certificate_no_answer(real_loop: None) -> None:
     async with server() as port:
         with pytest.raises(Unreachable):
             await asked(port, Material(ca=AUTHORITY), "localhost")
+
+
+@pytest.mark.parametrize(("key", "why"), [(None, "without its key"), (KEY_WITH_PASSPHRASE, "without a passphrase")])
+def test_a_certificate_needs_a_key_that_can_be_read(key: bytes | None, why: str) -> None:
+    with pytest.raises(AccessUnusable, match=why):
+        tls_context(AUTHORITY, CERTIFICATE, key, insecure=False)

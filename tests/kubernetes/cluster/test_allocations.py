@@ -25,7 +25,7 @@ from schedulerd.kubernetes.cluster.events import (
     Put,
     ReleaseWanted,
 )
-from schedulerd.kubernetes.objects.cluster import PodDisruptionBudget
+from schedulerd.kubernetes.objects.cluster import BetaPodDisruptionBudget, PodDisruptionBudget
 from schedulerd.kubernetes.objects.decode import convert
 from tests.kubernetes.builders import (
     app,
@@ -68,11 +68,12 @@ def test_an_allocation_is_bound_and_its_end_released(play: Play) -> None:
     assert play.gone(placed(own("p"), "n"))[0] == ReleaseAllocation(APP, "p", "u-p")
 
 
-def test_the_watch_may_be_faster_than_the_answer(play: Play) -> None:
+@pytest.mark.parametrize("result", [BindResult.UNKNOWN, BindResult.FAILED])
+def test_the_watch_may_be_faster_than_the_answer(play: Play, result: BindResult) -> None:
     play.put(own("p"))
     play.allocate("p", "n")
     assert play.put(placed(own("p"), "n")) == []
-    assert [type(one) for one in play.all(BindEnded("p", "n", BindResult.UNKNOWN))] == []
+    assert [type(one) for one in play.all(BindEnded("p", "n", result))] == []
     assert play.wait(10) == []
 
 
@@ -190,6 +191,14 @@ def test_a_preempted_pod_is_deleted_and_confirmed_when_it_is_gone(play: Play) ->
     assert play.gone(ending)[0] == ConfirmRelease("u-p")
 
 
+def test_a_server_that_knows_no_disruption_condition_gets_none() -> None:
+    play = Play(has_disruption_condition=False)
+    play.start(node("n", cpu="2"))
+    play.put(own("p"))
+    play.bind("p", "n")
+    assert play.tell(wanted()) == [DeletePod(POD)]
+
+
 def test_a_pod_that_ends_by_itself_confirms_the_release_too(play: Play) -> None:
     play.put(own("p"))
     play.bind("p", "n")
@@ -252,6 +261,19 @@ def test_victims_and_budgets(play: Play) -> None:
     assert play.cluster.preemption_predicates("r", "n", ["p", "q"], 0) is None
     play.put(budget("q", allowed=1))
     assert play.cluster.preemption_predicates("r", "n", ["p", "q"], 0) == 1
+
+
+@pytest.mark.parametrize("is_gone", [True, False])
+def test_a_budget_that_is_gone_or_covers_nothing_any_longer_keeps_no_victim(play: Play, is_gone: bool) -> None:
+    play.put(own("q", cpu="2", meta={"labels": {"queue": "root.q", "app": "q"}}))
+    play.bind("q", "n")
+    play.put(own("r", cpu="2"), budget("q", allowed=0))
+    assert play.cluster.preemption_predicates("r", "n", ["q"], 0) is None
+    if is_gone:
+        play.gone(budget("q", allowed=0))
+    else:  # as servers before 1.21 mean it
+        play.put(convert(BetaPodDisruptionBudget, {"metadata": {"name": "q", "namespace": "ns"}}))
+    assert play.cluster.preemption_predicates("r", "n", ["q"], 0) == 0
 
 
 def test_an_allocation_that_goes_with_its_node(play: Play) -> None:

@@ -31,6 +31,8 @@ from schedulerd.kubernetes.cluster.events import (
 )
 from schedulerd.kubernetes.cluster.settings import SECOND_NS
 from schedulerd.kubernetes.metadata.application_ids import ApplicationIds
+from schedulerd.kubernetes.objects.cluster import PriorityClass
+from schedulerd.kubernetes.objects.decode import convert
 from schedulerd.kubernetes.objects.meta import epoch_seconds
 from tests.kubernetes.builders import (
     anti_affinity,
@@ -441,6 +443,26 @@ def test_a_pod_waits_for_its_claims(play: Play) -> None:
     assert isinstance(event, RecordEvent)
     assert event.note == "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."
     assert the_ask(play.put(claim("c", bound_to="v"))).key == "p"
+
+
+def test_a_pod_waits_for_the_claim_that_is_made_for_its_ephemeral_volume(play: Play) -> None:
+    play.put(volume("v"), own("p", volumes=[{"name": "e", "ephemeral": {"volumeClaimTemplate": {}}}]))
+    owner = {"ownerReferences": [{"uid": "p", "controller": True}]}
+    assert the_ask(play.put(claim("p-e", bound_to="v", meta=owner))).key == "p"
+
+
+def test_a_priority_class_may_keep_its_pods_from_being_preempted(play: Play) -> None:
+    kept = {"metadata": {"name": "kept", "annotations": {"yunikorn.apache.org/allow-preemption": "false"}}}
+    priority_class = convert(PriorityClass, kept)
+    asks = play.put(priority_class, own("p", priorityClassName="kept"), own("q"))
+    assert [one.allow_preempt_self for one in of(asks, Ask)] == [False, True]
+    play.gone(priority_class)
+    assert the_ask(play.put(own("r", priorityClassName="kept"))).allow_preempt_self
+
+
+def test_the_secrets_of_images_go_with_the_application(play: Play) -> None:
+    (added,) = of(play.put(own("p", imagePullSecrets=[{"name": "a"}, {"name": "b"}])), AddApplication)
+    assert added.tags["imagePullSecrets"] == "a,b"
 
 
 def test_a_claim_that_waits_for_its_first_consumer_keeps_no_pod(play: Play) -> None:

@@ -87,6 +87,13 @@ def test_without_the_right_to_watch_only_trusted_namespaces_are_believed() -> No
     assert the_ask(play.tell(Put(daemon_set()), DaemonSetsListed(is_allowed=True))).tags[NODE] == "n"
 
 
+def test_a_daemon_set_that_is_gone_proves_nothing_any_longer(play: Play) -> None:
+    play.put(daemon_set())
+    play.gone(daemon_set())
+    play.put(claimant())
+    assert NODE not in the_ask(play.wait(5)).tags
+
+
 def test_nothing_is_kept_of_pods_that_are_gone(play: Play) -> None:
     pods = [claimant(f"p{number}", f"d{number % 2}") for number in range(4)]
     play.put(*pods)

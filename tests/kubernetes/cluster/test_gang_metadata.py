@@ -33,6 +33,10 @@ def declared(*groups: dict[str, Any]) -> ObjectMeta:
     return meta(task_groups=json.dumps(groups))
 
 
+def test_a_pod_that_declares_none_has_no_task_groups() -> None:
+    assert gangs.task_groups(meta()) == gangs.task_groups(meta(task_groups="")) == ()
+
+
 def test_task_groups_are_read_whatever_the_case_of_their_keys() -> None:
     (group,) = gangs.task_groups(declared({"NAME": "g", "minmember": 2, "MinResource": {"cpu": "500m"}}))
     assert (group.name, group.members) == ("g", 2)
@@ -92,6 +96,7 @@ def test_the_own_prefix_wins() -> None:
         ({"minResource": {"cpu": 1, "vcore": 1}}, "both cpu and vcore"),
         ({"minResource": {"pods": 1}}, "pods"),
         ({"minMember": 9_000, "minResource": {"memory": "9E"}}, "2\\^63"),
+        ({"name": "g"}, "two task groups have the same name"),
         ({"minMember": 10_001}, "more than"),
         ({"tolerations": {"key": "a"}}, "tolerations"),
         ({"labels": {"a": 1}}, "labels"),

@@ -60,6 +60,7 @@ def test_pods_of_a_group_that_cannot_be_read_say_why() -> None:
     assert shown_by(play, "p0") == why
     play.put(grouped("p1"))
     assert shown_by(play, "p1") == why
+    assert play.all_put(unreadable_group("three")) == [], "nothing new is said"
     play.gone(unreadable_group("three"))
     play.put(grouped("p2"))
     assert shown_by(play, "p2") == "PodGroup 'pg' not found"

@@ -23,6 +23,7 @@ from tests.kubernetes.cluster.gang_play import (
     reserving,
     started,
     whole,
+    with_one_bound,
 )
 from tests.kubernetes.cluster.play import Play, of, own, the_ask
 
@@ -90,6 +91,12 @@ def test_an_autoscaler_may_remove_nodes_with_placeholders() -> None:
     created = of(play.tell(v.ApplicationAccepted(app("a"))), e.CreatePod)
     said = {one.body["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] for one in created}
     assert said == {"true"}
+
+
+def test_task_groups_without_any_minimum_are_no_gang() -> None:
+    play = started()
+    (added,) = of(effects := play.put(member("w0", members=0)), e.AddApplication)
+    assert (whole(added), the_ask(effects).key) == (0, "w0")
 
 
 def test_pods_of_a_group_without_a_minimum_run_when_the_gang_does() -> None:
@@ -206,6 +213,14 @@ def test_the_last_pod_takes_all_placeholders_with_it() -> None:
     late = play.put(pods[1])
     assert of(late, e.DeletePod) == [e.DeletePod(e.PodName("ns", pods[1].metadata.name, pods[1].metadata.uid))]
     assert of(late, e.Ask) == []
+
+
+def test_a_pod_that_comes_while_the_placeholders_of_its_gang_go_reserves_anew() -> None:
+    play, pods = with_one_bound()
+    assert len(of(play.gone(member("w0"), member("w1")), e.DeletePod)) == len(pods)
+    created = of(play.put(member("w2")), e.CreatePod)
+    assert len(created) == len(pods)
+    assert {one.name for one in created}.isdisjoint(one.metadata.name for one in pods)
 
 
 def test_the_next_gang_of_an_id_waits_for_the_withdrawals_of_the_one_before() -> None:

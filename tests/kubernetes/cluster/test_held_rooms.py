@@ -231,3 +231,17 @@ def test_no_member_leaves_the_room_of_its_gang_while_another_one_could_not_go_el
     play.put(b.node("l", {HOST: "l"}))
     assert play.why("w0", "k") is None
     assert play.why("w1", "l") is None
+
+
+def test_another_member_may_take_the_room_of_any_placeholder_that_is_left() -> None:
+    play = GangPlay()
+    play.put(b.node("k", {HOST: "k"}))
+    keys = play.begin(*(gang_pod(f"w{number}", declared={"minMember": 3}, **PORT) for number in range(3)))
+    for key, name in zip(keys, ("n", "m", "k"), strict=True):
+        play.place(key, name)
+    for name in ("n", "m"):
+        play.put(b.node(name, {HOST: name}, unschedulable=True))
+    play.put(b.node("l", {HOST: "l"}))
+    assert play.why("w0", "l") == leaving.STRANDS, "one of the others has room on k, and the third none"
+    play.put(b.node("o", {HOST: "o"}))
+    assert play.why("w0", "l") is None

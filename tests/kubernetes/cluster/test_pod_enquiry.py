@@ -8,7 +8,7 @@ import pytest
 from schedulerd.kubernetes.cluster import ended_pods, pod_enquiry
 from schedulerd.kubernetes.cluster import events as v
 from schedulerd.kubernetes.objects.pod import Pod
-from tests.kubernetes.builders import node
+from tests.kubernetes.builders import node, terminating
 from tests.kubernetes.cluster.gang_play import grouped, grouping, pod_group
 from tests.kubernetes.cluster.play import Play, own
 
@@ -41,6 +41,14 @@ def test_a_pod_waits_for_its_gates() -> None:
     play.start(node("n"))
     play.put(own("p", schedulingGates=[{"name": "a.io/x"}, {"name": "b.io/y"}]))
     assert asked(play, "p") == "Waits until its scheduling gates are removed: a.io/x, b.io/y."
+
+
+def test_a_pod_that_is_being_deleted_says_so() -> None:
+    play = Play()
+    play.start(node("n"))
+    play.put(own("p"))
+    play.put(terminating(own("p")))
+    assert asked(play, "p").startswith("Is being deleted.")
 
 
 def test_a_pod_whose_application_was_rejected_says_why() -> None:

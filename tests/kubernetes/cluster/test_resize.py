@@ -55,6 +55,13 @@ def test_a_pod_that_is_resized_while_it_waits_is_asked_for_anew(play: Play) -> N
     play.bind("p", "n")
 
 
+def test_a_request_that_cannot_be_read_leaves_the_allocation_as_it_is(play: Play) -> None:
+    play.put(own("p"))
+    play.bind("p", "n")
+    assert play.put(placed(own("p", cpu="much"), "n")) == []
+    assert play.put(placed(own("p"), "n")) == []
+
+
 def test_a_pod_that_was_reported_is_resized_with_its_node(play: Play) -> None:
     play.put(placed(own("p"), "n"))
     (update,) = play.put(placed(own("p", cpu="2"), "n"))

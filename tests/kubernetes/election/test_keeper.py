@@ -157,6 +157,29 @@ async def test_what_other_people_write_into_the_lease_is_kept() -> None:
         assert (lease["metadata"]["labels"], lease["metadata"]["annotations"]) == (labels, notes)
 
 
+async def test_a_lease_that_other_people_have_just_written_into_is_given_back() -> None:
+    """The watch has not told yet; whose it is has not changed."""
+    async with World() as world:
+        one = Candidate(world, "a")
+        await pause(1.0)
+        body = {"metadata": {"annotations": {"note": "touched"}}}
+        kind = world.cluster.kind(r.LEASES)
+        world.cluster.operations.patch(kind, "default", "l", body, "", "application/merge-patch+json")
+        await one.end()
+        assert holder(world) == ""
+
+
+async def test_a_lease_that_somebody_has_just_taken_is_not_given_back() -> None:
+    async with World() as world:
+        one = Candidate(world, "a")
+        await pause(1.0)
+        body = {"spec": {"holderIdentity": "somebody"}}
+        kind = world.cluster.kind(r.LEASES)
+        world.cluster.operations.patch(kind, "default", "l", body, "", "application/merge-patch+json")
+        await one.end()
+        assert holder(world) == "somebody"
+
+
 async def test_who_finds_the_lease_taken_ends() -> None:
     async with World() as world:
         one = Candidate(world, "a")

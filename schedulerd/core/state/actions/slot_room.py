@@ -22,6 +22,7 @@ from schedulerd.core.state.actions import (
     retries,
     single_slots,
 )
+from schedulerd.core.state.constraints.affinity import Affinity
 from schedulerd.core.state.constraints.expressions import first_unmet
 from schedulerd.core.state.ledger import commit, commit_together
 from schedulerd.core.state.model.allocation import Allocation, Ask
@@ -188,13 +189,15 @@ class _MadePlacing:
     """Allocates slots as they are chosen, where what is allocated decides which nodes take the next one; nothing else
     sees them before they are told or taken back."""
 
-    __slots__ = ("_application", "_context", "_partition", "left", "made", "visits")
+    __slots__ = ("_application", "_context", "_opened", "_partition", "left", "made", "visits")
 
     def __init__(self, context: StepContext, partition: Partition, application: Application) -> None:
         self._context = context
         self._partition = partition
         self._application = application
         self.made: list[Allocation] = []
+        self._opened = {0: _copy(partition.constraints.changed)}
+        """By mark: `Constraints.changed` as it was then."""
         self.left: Mapping[Node, Resources] = {}
         self.visits = 0
 
@@ -218,11 +221,20 @@ class _MadePlacing:
         return nodes
 
     def mark(self) -> int:
+        self._opened[len(self.made)] = _copy(self._partition.constraints.changed)
         return len(self.made)
 
     def back_to(self, mark: int) -> None:
+        if len(self.made) == mark:
+            return
         while len(self.made) > mark:
             commit.take_back(self._partition, self.made.pop())
+        # What its own slots had closed has not opened: the gang, which lacks room, would be tried for ever.
+        self._partition.constraints.changed = _copy(self._opened[mark])
+
+
+def _copy(changed: Mapping[Affinity | None, Mapping[str, None]]) -> dict[Affinity | None, dict[str, None]]:
+    return {affinity: dict(groups) for affinity, groups in changed.items()}
 
 
 def _carry_out(

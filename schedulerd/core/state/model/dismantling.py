@@ -31,9 +31,6 @@ class Dismantling:
     def __init__(self) -> None:
         self._dropped: deque[Iterator[None]] = deque()
 
-    def __bool__(self) -> bool:
-        return bool(self._dropped)
-
     def drop(self, pieces: Iterator[None]) -> None:
         """Adds dropped state. Each iteration of `pieces` frees one piece."""
         self._dropped.append(pieces)

@@ -82,11 +82,8 @@ def in_words(model: Model, application: Application, message: str) -> str:
     return f"{FAILED_REASON}: {gang.shortfall}" if gang.shortfall else message
 
 
-def updated(model: Model, application: Application, state: str, message: str) -> None:
+def updated(model: Model, application: Application, gang: Gang, state: str, message: str) -> None:
     """The daemon says of the application in which state it is."""
-    gang = application.gang
-    if gang is None:
-        return
     if state in _RUN_STATES:
         gang.reach(GangProgress.RUNS)
         gang.has_failed_pods = False
@@ -104,25 +101,19 @@ def timed_out(model: Model, application: Application) -> None:
         _end(model, application, gang, in_words(model, application, FAILED_REASON))
 
 
-def failed(model: Model, application: Application, message: str, *, is_rejected: bool) -> None:
+def failed(model: Model, application: Application, gang: Gang, message: str, *, is_rejected: bool) -> None:
     """The application waits to be added again. With the style Hard its pods fail, once."""
-    gang = application.gang
-    if gang is None:
-        return
     if gang.style is GangStyle.HARD and not is_rejected and not gang.has_failed_pods:
         gang.has_failed_pods = True
         for own in real_pods(application):
             if not own.node:
                 model.record(own, "ApplicationFailed", "Scheduling", message, is_warning=True)
                 failing.fail(model, own, FAILED_REASON, message)
-    start_over(model, application)
+    _start_over(model, application, gang)
 
 
-def start_over(model: Model, application: Application) -> None:
+def _start_over(model: Model, application: Application, gang: Gang) -> None:
     """The daemon has forgotten the application: its gang has to be formed anew."""
-    gang = application.gang
-    if gang is None:
-        return
     slots.clear(model, application, gang)
     gang.clear_slots()
     gang.enter(GangTrigger.START_OVER)
@@ -130,7 +121,7 @@ def start_over(model: Model, application: Application) -> None:
     model.gangs_due[application.id] = None
 
 
-def form_anew(model: Model, application: Application) -> None:
+def form_anew(model: Model, application: Application, gang: Gang) -> None:
     """The daemon has forgotten the application, or forgets it now, and pods of it wait."""
     application.state = ApplicationState.FORMING
     is_asked_for = False
@@ -143,9 +134,9 @@ def form_anew(model: Model, application: Application) -> None:
             model.stop_using_class(own)
         elif own.state in UNALLOCATED:
             model.nodes.arrive(own.uid, own.node)
-    start_over(model, application)
-    if application.gang is not None and is_asked_for and not any(own.node for own in application.pods.values()):
-        membership.form_later(model, application, application.gang, model.now_ns + membership.FORM_AGAIN_NS)
+    _start_over(model, application, gang)
+    if is_asked_for and not any(own.node for own in application.pods.values()):
+        membership.form_later(model, application, gang, model.now_ns + membership.FORM_AGAIN_NS)
 
 
 def group_changed(model: Model, key: GroupKey) -> None:
@@ -250,7 +241,7 @@ def _give_up(model: Model, application: Application, gang: Gang) -> None:
                 model.stop_using_class(own)
             if own.state is PodState.HELD:
                 conditions.waits(model, own, why)
-        failed(model, application, message, is_rejected=False)
+        failed(model, application, gang, message, is_rejected=False)
 
 
 def _end(model: Model, application: Application, gang: Gang, message: str) -> None:

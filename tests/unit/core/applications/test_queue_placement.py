@@ -357,6 +357,12 @@ def test_a_parent_rule_that_gives_a_leaf_ends_the_search(root: Queue, rule: Rule
     )
 
 
+def test_what_ends_the_search_for_a_parent_ends_it_for_the_rule(root: Queue) -> None:
+    above = RuleSpec(K.TAG, value="t", create=True, parent=RuleSpec(K.FIXED, value="root.open"))
+    mistake = refusal(root, "", RuleSpec(K.USER, create=True, parent=above), PROVIDED, tags={"t": "below"})
+    assert "rule 1 (user): its parent rule (tag): its parent rule (fixed) names 'root.open', which is" in mistake.reason
+
+
 def test_a_whole_path_needs_no_parent_so_a_leaf_there_rejects_nothing(root: Queue) -> None:
     below_a_leaf = RuleSpec(K.PROVIDED, parent=RuleSpec(K.FIXED, value="root.open"))
     assert place(root, "root.team.a", below_a_leaf) == "root.team.a"

@@ -11,7 +11,14 @@ from schedulerd.core.language.facts.configuration import (
     ConfigurationUpdated,
     ImpactKind,
 )
-from schedulerd.core.language.facts.fact import ApplicationChanged, NodeChanged, Released, ReleaseRequested
+from schedulerd.core.language.facts.fact import (
+    ApplicationAccepted,
+    ApplicationChanged,
+    NodeChanged,
+    Released,
+    ReleaseRequested,
+)
+from schedulerd.core.language.facts.queues import QueueChanged
 from schedulerd.core.language.resources import Limits
 from schedulerd.core.language.specs import SECOND_NS, ConfigurationText, PartitionSpec, QueueSpec, RuleKind, RuleSpec
 from schedulerd.core.views.view import resource_managers
@@ -80,6 +87,25 @@ def test_what_was_asked_to_go_is_not_told_again_when_its_partition_goes() -> Non
     assert {one.allocation_key: one.confirm for one in of(Released, facts)} == {"stays": True, "goes": False}
 
 
+def test_other_settings_come_with_a_text_or_stay() -> None:
+    talk = a_talk(a_file(A))
+    talk.step(UpdateConfiguration(RM, (a_file(A),), SECOND, extra_config={"a": "b"}))
+    talk.step(UpdateConfiguration(RM, (a_file(A),), THIRD))
+    assert talk.scheduler.cluster.resource_managers[RM].extra_config == {"a": "b"}
+
+
+def test_an_application_that_ends_as_its_partition_goes_is_gone_with_it() -> None:
+    talk = a_talk(a_file(A), a_file(A, name="gpu"))
+    talk.nodes(a_node("g1", {"memory": 100}, partition="gpu"))
+    talk.apps(an_app(partition="gpu"))
+    talk.asks(an_ask("goes", partition="gpu", execution_timeout_ms=1))
+    talk.schedule()
+    talk.remove("app", partition="gpu")
+    talk.step(UpdateConfiguration(RM, (a_file(A),)))
+    talk.step(UpdateConfiguration(RM, (a_file(A), a_file(A, name="gpu"))))
+    assert [one.application_id for one in of(ApplicationAccepted, talk.apps(an_app(partition="gpu")))] == ["app"]
+
+
 def test_another_text_that_says_the_same_replaces_the_text_alone() -> None:
     talk = a_talk(a_file(A))
     talk.apps(an_app())
@@ -126,6 +152,14 @@ def test_a_queue_that_comes_back_is_active_with_what_was_created_below_it() -> N
     talk.asks(an_ask("k", app="again"))
     assert [one.application_id for one in talk.view().applications] == ["again", "inside"]
     assert placed(talk.schedule()) == [("again", "k", "n1")]
+
+
+def test_a_queue_that_an_application_made_says_that_the_file_names_it_now() -> None:
+    talk = a_talk(a_file(replace(A, parent=True, submit_acl=EVERYBODY)))
+    talk.apps(an_app("app", "root.a.made"))
+    named = replace(A, parent=True, submit_acl=EVERYBODY, children=(QueueSpec("made"),))
+    told = of(QueueChanged, talk.step(UpdateConfiguration(RM, (a_file(named),))))
+    assert [(one.queue, one.message) for one in told] == [("root.a.made", "the queue file names it now")]
 
 
 def test_what_was_created_below_a_queue_that_becomes_a_leaf_drains() -> None:

@@ -102,6 +102,17 @@ def test_nodes_that_could_take_the_ask_when_they_are_empty_are_nearest() -> None
     assert [(one.cause, one.nodes) for one in nodes.counts] == [("too_small", BEST_NODES_MAX), ("insufficient", 1)]
 
 
+def test_a_node_that_lacks_more_than_all_that_are_named_is_not_named() -> None:
+    talk = a_conversation(
+        *(a_node(f"n{at}", {"memory": 59}) for at in range(BEST_NODES_MAX)), a_node("tiny", {"memory": 1})
+    )
+    talk.asks(an_ask("k", 60))
+    talk.schedule()
+    nodes = explained(talk).nodes
+    assert nodes is not None
+    assert [one.node_id for one in nodes.best] == [f"n{at}" for at in range(BEST_NODES_MAX)]
+
+
 def test_a_cause_that_stays_is_counted_before_one_that_may_end() -> None:
     talk = a_conversation(a_node("n1", {"memory": 10}), a_node("n2", {"memory": 100}))
     talk.nodes(*(a_node(one, action=NodeAction.DRAIN_NODE) for one in ("n1", "n2")))

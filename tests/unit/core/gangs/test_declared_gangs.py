@@ -16,6 +16,7 @@ from schedulerd.core.language.lifecycles import ApplicationState, GangState
 from schedulerd.core.language.specs import SECOND_NS
 from schedulerd.core.language.task_groups import TASK_GROUPS_TAG
 from schedulerd.core.state.actions import slots
+from schedulerd.core.state.constraints.node_selector import NODE_SELECTOR_TAG
 from tests.loops import each_row
 from tests.unit.core.builders import (
     Conversation,
@@ -235,6 +236,28 @@ def test_a_level_that_the_partition_does_not_have_is_told() -> None:
             "hostPorts of task group 0 must be whole numbers from 1 to 65535",
         ),
         (
+            '[{"name": "w", "min": 1, "hostPorts": 80}]',
+            "hostPorts of task group 0 must be a list of at most 100 ports",
+        ),
+        (
+            '[{"name": "w", "min": 10000}, {"name": "x", "min": 1}]',
+            "the task groups need 10001 members together; at most 10000 are allowed",
+        ),
+        (
+            '[{"name": "w", "min": 1, "priority": 2147483648}]',
+            "task group 0 must have as priority a whole number of 32 bits",
+        ),
+        ('[{"name": "w", "min": 1, "begun": 1}]', "task group 0 must have true or false as begun"),
+        (
+            '[{"name": "w", "min": 1, "resources": {"memory": true}}]',
+            "resources of task group 0 must have a whole number for 'memory'",
+        ),
+        ('[{"name": "w", "min": 1, "tags": {"a": 1}}]', "tags of task group 0 must have texts"),
+        (
+            '[{"name": "w", "min": 1, "tags": {"schedulerd.io/victims": "all"}}]',
+            "task group 0: tags[schedulerd.io/victims] is 'all'; it must be 'lower-priority', or not be there",
+        ),
+        (
             '[{"name": "w", "min": 1, "size": 1}]',
             (
                 "task group 0 must have no other key than 'allowPreemptOther', 'allowPreemptSelf', "
@@ -247,6 +270,12 @@ def test_a_level_that_the_partition_does_not_have_is_told() -> None:
 def test_task_groups_that_cannot_be_read_reject_the_application(text: str, why: str) -> None:
     facts = a_conversation().apps(an_app("gang", "root.a", tags={TASK_GROUPS_TAG: text}))
     assert only(ApplicationRejected, facts).reason == f"tags[{TASK_GROUPS_TAG}] is {shown(text)}: {why}"
+
+
+def test_a_node_selector_of_a_task_group_that_cannot_be_read_rejects_the_application() -> None:
+    facts = a_conversation().apps(declares({"name": "w", "min": 1, "tags": {NODE_SELECTOR_TAG: "disk in ssd"}}))
+    reason = only(ApplicationRejected, facts).reason
+    assert reason.startswith(f"tags[{TASK_GROUPS_TAG}], {NODE_SELECTOR_TAG}: ")
 
 
 def test_slots_follow_members_that_change() -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from schedulerd.core.language.commands import TerminationType
 from schedulerd.core.language.facts.fact import Fact, ReleaseRequested
 from schedulerd.core.language.facts.preemption import PreemptionRefused
 from schedulerd.core.language.lifecycles import GangState
 from schedulerd.core.language.specs import SECOND_NS, WithinQueue
+from tests.loops import each_row
 from tests.unit.core.builders import (
     Conversation,
     a_conversation,
@@ -19,6 +22,7 @@ from tests.unit.core.builders import (
     of,
     only,
 )
+from tests.unit.core.constraint_builders import HOST, IS_WEB, WEB, together
 from tests.unit.core.gangs.test_declared_gangs import declares, held, member, state_of_gang, told
 
 
@@ -109,6 +113,19 @@ def test_a_gang_with_a_member_that_may_not_preempt_does_not() -> None:
     talk.apps(declares({"name": "w", "min": 2}))
     talk.asks(member("a", allow_preempt_other=True), member("b"))
     assert preempted(talk.schedule() + talk.sleep(31 * SECOND_NS) + talk.schedule()) == []
+
+
+@each_row(("members", "victims"), [(2, ["n1-1", "n2-0"]), (3, [])])
+def test_members_that_exclude_each_other_get_victims_on_as_many_nodes_or_none(members: int, victims: list[str]) -> None:
+    talk = a_crowd((20, (10, 10)), (10, (10,)))
+    talk.apps(declares({"name": "w", "min": members}))
+    alone: dict[str, Any] = {"tags": WEB, "constraint": together(HOST, IS_WEB, most=1)}
+    talk.asks(*[member(f"m{at}", 10, allow_preempt_other=True, **alone) for at in range(members)])
+    facts = talk.schedule() + talk.sleep(31 * SECOND_NS) + talk.schedule()
+    assert preempted(facts) == victims
+    let_go(talk, facts)
+    assert len(told(talk.schedule())) == len(victims)
+    assert not talk.scheduler.wants_cycle()
 
 
 def test_members_above_min_are_preempted_first_and_the_newest_of_them_first() -> None:

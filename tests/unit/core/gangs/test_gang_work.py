@@ -131,6 +131,17 @@ def test_a_plan_that_does_not_hold_any_longer_is_made_anew() -> None:
         assert told(talk.schedule()) == []
 
 
+def test_a_large_gang_is_held_in_as_many_calls_as_it_takes() -> None:
+    with patch.object(gang_model, "TOGETHER_MAX", 2), patch.object(slot_room, "HELD_AT_ONCE", 2):
+        talk = a_conversation(*[a_node(f"n{at}", {"memory": 10}) for at in range(5)])
+        talk.apps(declares({"name": "w", "min": 5}))
+        talk.asks(*[member(f"m{at}") for at in range(5)])
+        held = [len(of(Allocated, talk.cycle(placements_max=1))) for _ in range(4)]
+        assert max(held) == 2
+        talk.schedule()
+        assert len(talk.model().allocations) == 5
+
+
 def test_a_plan_is_not_carried_out_for_other_members() -> None:
     with patch.object(slot_room, "PLANNED_AND_MADE_MAX", 2):
         talk = planned()

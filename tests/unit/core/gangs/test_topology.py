@@ -20,7 +20,9 @@ from tests.unit.core.builders import (
     of,
     only,
 )
+from tests.unit.core.constraint_builders import on, one_of
 from tests.unit.core.gangs.test_declared_gangs import declares, member, told
+from tests.unit.core.preemption_builders import wait
 
 LEVELS = (("block", "b"), ("rack", "r"))
 
@@ -293,3 +295,43 @@ def test_slots_are_as_old_as_the_gang_has_waited() -> None:
     talk.schedule()
     slots = [one for one in talk.model().applications["gang"].asks.values() if one.spec.slot]
     assert [(one.spec.max_allocations, one.asked_at_ns) for one in slots] == [(1, since_ns)] * 2
+
+
+def test_what_a_member_demands_of_nodes_holds_within_the_domain_as_well() -> None:
+    talk = blocks(("b1-r1", 40), ("b1-r2", 50), ("b2-r1", 60))
+    talk.apps(declares({"name": "w", "min": 2, "topology": {"required": "rack"}}))
+    talk.asks(member("x", constraint=on(one_of("power", "1", "2"))), member("y"))
+    talk.schedule()
+    talk.asks(member("z", constraint=on(one_of("power", "1"))), member("never", constraint=on(one_of("power", "2"))))
+    assert told(talk.schedule()) == ["z"]
+    assert where(talk) == ["b1-r1"] * 3
+
+
+def test_members_that_wait_with_demands_of_their_own_follow_their_gang_into_its_domain() -> None:
+    talk = blocks(("b1-r1", 30), ("b2-r1", 40))
+    talk.apps(declares({"name": "w", "min": 2, "topology": {"required": "rack"}}))
+    talk.asks(
+        *(member(key, memory, tags={"schedulerd.io/node-selector": "b"}) for key, memory in (("x", 10), ("y", 10)))
+    )
+    talk.asks(member("large", 50, tags={"schedulerd.io/node-selector": "b"}), member("plain", 50))
+    assert (told(talk.schedule()), where(talk)) == (["x", "y"], ["b1-r1"] * 2)
+    talk.nodes(a_node("other", {"memory": 100}, attributes={"b": "b2", "r": "b2-r1"}))
+    assert told(talk.schedule()) == []
+    talk.nodes(a_node("same", {"memory": 100}, attributes={"b": "b1", "r": "b1-r1"}))
+    assert sorted(told(talk.schedule())) == ["large", "plain"]
+
+
+def test_a_gang_of_one_block_that_is_held_one_by_one_is_held_in_one_block() -> None:
+    talk = blocks(("b1-r1", 40), ("b2-r1", 40))
+    talk.apps(an_app())
+    talk.asks(an_ask("x", 20, 2))
+    there = {one.node_id: one.uuid for one in of(Allocated, talk.schedule())}
+    app = declares({"name": "v", "min": 2}, {"name": "w", "min": 2})
+    app.tags[TOPOLOGY_REQUIRED_TAG] = "block"
+    talk.apps(app)
+    assert of_groups(talk, v=2, w=2) == []
+    held = of(Allocated, wait(talk, 20 * SECOND_NS))
+    assert [one.node_id for one in held] == ["n0", "n0"], "a half of its room, and none elsewhere"
+    talk.release(uuid=there["n0"])
+    assert sorted(told(wait(talk, SECOND_NS))) == ["v0", "v1", "w0", "w1"]
+    assert where(talk) == ["b1-r1"] * 4

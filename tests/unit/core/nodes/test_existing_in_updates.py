@@ -12,12 +12,14 @@ from schedulerd.core.language.facts.fact import (
     AskWithdrawn,
     ChangeCause,
     NodeRejected,
+    ReleaseCause,
     Released,
     ReleaseRequested,
     WithdrawCause,
 )
 from schedulerd.core.language.lifecycles import ApplicationState
 from schedulerd.core.language.resources import Resources
+from schedulerd.core.language.specs import SECOND_NS
 from tests.unit.core.answering_rm import AnsweringRM
 from tests.unit.core.builders import (
     Conversation,
@@ -33,6 +35,7 @@ from tests.unit.core.builders import (
     only,
     placed,
 )
+from tests.unit.core.preemption_builders import an_entitled_ask, fill, wait
 
 
 def an_update(node_id: str, *existing: ExistingAllocation) -> NodeUpdate:
@@ -170,6 +173,21 @@ def test_a_victim_that_moves_is_told_to_go_once_and_goes() -> None:
     talk.release(uuid=asked.uuid, termination=asked.termination)
     assert where(talk) == {}
     assert talk.queue().allocated == {}
+
+
+def test_a_victim_that_moves_makes_no_room_where_it_was() -> None:
+    root = a_root(a_queue_spec("claims", guaranteed={"memory": 20}), a_queue_spec("victims"))
+    talk = a_conversation(a_node("n1", {"memory": 20}), a_node("n2", {"memory": 10}), root=root)
+    fill(talk, "low", "root.victims", k=20)
+    talk.apps(an_app("claimer", "root.claims"))
+    talk.asks(an_entitled_ask(memory=20))
+    victim = only(ReleaseRequested, wait(talk, 60 * SECOND_NS))
+    assert victim.cause is ReleaseCause.PREEMPTED
+    facts = talk.nodes(an_update("n2", an_existing(victim.uuid, "k", "low", 20)))
+    assert only(AllocationChanged, facts).node_id == "n2"
+    assert placed(talk.schedule()) == [("claimer", "c", "n1")], "its room is free at once"
+    talk.release(application_id="low", uuid=victim.uuid, termination=victim.termination)
+    assert [key for key, _, _ in where(talk).values()] == ["c"]
 
 
 def test_one_that_was_told_to_go_keeps_its_uuid() -> None:

@@ -216,6 +216,17 @@ def test_a_long_search_runs_in_slices_and_is_judged_again(monkeypatch: pytest.Mo
     assert preempted_keys(slices[-1]) == (["y2", "z2"] if finished else ["x2", "y2", "z2"])
 
 
+def test_a_search_ends_when_the_queue_is_within_its_max_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quota_preemption, "VISITS_PER_SLICE", 1)
+    talk = a_talk(leaf(), n1=90)
+    fill(talk, "app", "root.a", "k0", "k1", "k2")
+    reload(talk, leaf(most=20))
+    assert talk.sleep(DELAY_NS) == [], "the search has begun"
+    talk.release(application_id="app", allocation_key="k0")
+    assert preempted_keys(talk.sleep(10 * DELAY_NS)) == []
+    assert talk.queue().allocated == {"memory": 20}
+
+
 def test_many_are_preempted_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(quota_preemption, "VICTIMS_PER_SLICE", 2)
     talk = a_talk(leaf(), n1=50)

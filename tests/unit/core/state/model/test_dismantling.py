@@ -32,12 +32,16 @@ from tests.unit.core.builders import (
     an_app,
     an_ask,
 )
+from tests.unit.core.gangs.test_declared_gangs import declares, member, racks
 
 SEED = 7
 STEPS = 100
 SLICE = 100
 LATE_NS = 2**62
 ALLOCATION = "schedulerd.core.state.model.allocation.Allocation"
+ASK = "schedulerd.core.state.model.allocation.Ask"
+PREDICATE_CHECK = "schedulerd.core.state.model.predicate_check.PredicateCheck"
+ROOM_INDEX = "schedulerd.core.state.nodes.room_index"
 ROOMS = ("constraints", "model", "nodes", "partition", "pending", "quotas")
 STATE = (*(f"schedulerd.core.state.{room}" for room in ROOMS), "schedulerd.core.preemption.rules")
 
@@ -190,3 +194,35 @@ def test_what_the_resource_manager_was_told_is_freed_in_slices_too() -> None:
     assert len(told.told) == 100
     talk.scheduler.dismantle(10)
     assert len(told.told) == 90
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_the_domains_of_gangs_are_freed_as_well() -> None:
+    talk = racks(*[("a", 10)] * 30, *[("b", 10)] * 30)
+    talk.apps(declares({"name": "w", "min": 3, "topology": {"required": "rack"}}))
+    talk.asks(*(member(key) for key in "abc"))
+    talk.schedule()
+    before = living()
+    assert before[f"{ROOM_INDEX}.RoomIndex"] > 0
+    assert before[f"{ROOM_INDEX}.Domain"] > 0
+    talk.register()
+    dismantle(talk.scheduler)
+    after = living()
+    assert (after[f"{ROOM_INDEX}.RoomIndex"], after[f"{ROOM_INDEX}.Domain"], after[ALLOCATION]) == (0, 0, 0)
+
+
+@pytest.mark.usefixtures("uncollected")
+def test_what_the_resource_manager_has_not_answered_is_freed_when_it_registers_again() -> None:
+    talk = Conversation(a_scheduler())
+    talk.register()
+    talk.connect()
+    talk.step(ConnectCallbacks(RM, predicates=True))
+    talk.nodes(*(a_node(f"n{number}", {"memory": 10}) for number in range(5)))
+    talk.apps(an_app())
+    talk.asks(*(an_ask(f"k{number}") for number in range(3)))
+    talk.schedule()
+    assert living()[PREDICATE_CHECK] == 3
+    talk.register()
+    dismantle(talk.scheduler)
+    after = living()
+    assert (after[PREDICATE_CHECK], after[ASK]) == (0, 0)

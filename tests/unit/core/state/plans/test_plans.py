@@ -144,6 +144,16 @@ def test_a_node_that_is_gone_or_drains_holds_the_plan_back() -> None:
     plan = Plan(allocations=(allocation(talk, "app", "n1"), allocation(talk, "app", "n2")))
     talk.nodes(a_node("n2", action=NodeAction.DECOMISSION))
     assert commit(talk, plan)[0] == "node n2 is gone"
+    talk = a_talk()
+    plan = Plan(allocations=(allocation(talk, "app", "n1"), allocation(talk, "app", "n2")))
+    talk.nodes(a_node("n2", action=NodeAction.DRAIN_NODE))
+    assert (commit(talk, plan)[0] or "").startswith("node n2 does not take ask k: ")
+
+
+def test_a_rule_keeps_a_single_allocation_out_as_well() -> None:
+    talk = a_talk(max={"memory": 5})
+    sentence = "queue root.a would be above its quota: 0 of 5 memory used, 10 more asked"
+    assert commit(talk, Plan(allocations=(allocation(talk, "app", "n1"),)))[0] == sentence
 
 
 def test_room_is_reserved_once_for_an_ask_on_a_node() -> None:
